@@ -1,0 +1,47 @@
+# make makes the environment; the work is the clusterbook command's and pytest's.
+#
+#   make book        execute every chapter and build the book: _build/html/index.html
+#   make test        ruff, unit tests, the notebooks' outputs, the built book
+#   make faults      break the code on purpose; every fault must be caught by a notebook's check
+#   make benchmark   speed, printed as ratios measured in one run
+
+# The first Python that fits; PYTHON=/path/to/python names another.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo "$$p"; break; }; done)
+
+ifeq ($(OS),Windows_NT)
+BIN := .venv/Scripts
+else
+BIN := .venv/bin
+endif
+INSTALLED := .venv/installed
+
+# Two test workers with one thread each: more threads than cores cost more than they give.
+WORKERS ?= 2
+TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+
+.PHONY: book test faults benchmark clean
+.DELETE_ON_ERROR:
+
+book: $(INSTALLED)
+	@$(BIN)/clusterbook book
+
+test: $(INSTALLED)
+	@$(TEST) -n $(WORKERS)
+
+faults: $(INSTALLED)
+	@$(TEST) -n 0 -p no:nbval -o addopts="--import-mode=importlib" -v tests/faults
+
+benchmark: $(INSTALLED)
+	@$(BIN)/python tests/benchmarks
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "clusterbook needs Python 3.11, 3.12 or 3.13; none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; ok = (3, 11) <= sys.version_info < (3, 14); ok or sys.stderr.write("clusterbook needs Python 3.11, 3.12 or 3.13; $(PYTHON) is %d.%d. Name another: make PYTHON=/path/to/python\n" % sys.version_info[:2]); sys.exit(0 if ok else 2)'
+	"$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
+	@touch $(INSTALLED)
+
+clean:
+	rm -rf _build .venv

@@ -1,0 +1,69 @@
+"""Launch buttons: Kaggle beside Colab and Binder, none without an address, no live code.
+
+The theme knows Colab and Binder but not Kaggle, and it can't make their links without the
+repository's address. Jupyter Book always loads Thebe, which runs code on a page through a server in
+the network; this book does not use it, and its script is an error on every page (declared twice).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.config import Config
+
+_KAGGLE = "https://kaggle.com/kernels/welcome?src="
+_NEED_ADDRESS = ("use_repository_button", "use_issues_button", "use_edit_page_button")
+
+
+def kaggle_url(repository: str, branch: str, page: str) -> str:
+    """The address at which Kaggle opens the notebook of a page.
+
+    Examples
+    --------
+    >>> kaggle_url("https://github.com/o/r/", "main", "notebooks/x")
+    'https://kaggle.com/kernels/welcome?src=https://github.com/o/r/blob/main/notebooks/x.ipynb'
+    """
+    return f"{_KAGGLE}{repository.rstrip('/')}/blob/{branch}/{page}.ipynb"
+
+
+def follow_the_address(app: Sphinx, config: Config) -> None:
+    """Switch every button that leads to the repository on or off with its address."""
+    options = config.html_theme_options
+    known = bool(options.get("repository_url"))
+    options.update(dict.fromkeys(_NEED_ADDRESS, known))
+    if not known:
+        options["launch_buttons"] = {}
+
+
+def drop_live_code(app: Sphinx, config: Config) -> None:
+    """Disconnect Thebe, so that no page carries its scripts or its server's address."""
+    for listeners in list(app.events.listeners.values()):
+        for listener in list(listeners):
+            if listener.handler.__module__ == "sphinx_thebe":
+                app.disconnect(listener.id)
+
+
+def add_kaggle(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Append Kaggle to a notebook page's launch buttons; pages without them stay as they are."""
+    options = app.config.html_theme_options
+    for group in context.get("header_buttons", ()):
+        if group.get("label") == "launch-buttons":
+            branch = options.get("repository_branch") or "main"
+            group["buttons"].append({
+                "type": "link",
+                "text": "Kaggle",
+                "tooltip": "Launch on Kaggle",
+                "icon": "fa-brands fa-kaggle",
+                "url": kaggle_url(options["repository_url"], branch, pagename),
+            })
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the steps: before the theme reads its options, and after it made its buttons."""
+    app.connect("config-inited", follow_the_address)
+    app.connect("config-inited", drop_live_code)
+    app.connect("html-page-context", add_kaggle, priority=900)
+    return {"version": "1.0", "parallel_read_safe": True, "parallel_write_safe": True}

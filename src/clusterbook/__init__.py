@@ -1,0 +1,28 @@
+"""Interpretable deep clustering, reproduced: the library behind the book.
+
+The names below load on first use, so that ``import clusterbook`` and the command stay quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {"WeightCoclustering": "weights"}
+_MODULES = ("datasets", "evidence", "figures", "metrics", "training", "weights")
+
+__all__ = ["__version__", *_PUBLIC, *_MODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(f".{_PUBLIC[name]}", __name__), name)
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,253 @@
+"""Build the static book without writing to the checkout.
+
+Each notebook of the table of contents is executed into a cache, keyed by everything that its
+outputs depend on. The sources are copied to ``_build/stage`` with the executed notebooks in their
+places, Jupyter Book builds that, and the finished site replaces the old one by rename: a chapter or
+a page that fails leaves the previous site as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import nbformat
+import yaml
+
+from .. import paths
+from ..errors import InputError
+from ..evidence.fingerprint import hash_modules, modules_of
+from .runs import ChapterError, execute, failed_checks
+
+_VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
+             "sphinx-book-theme")
+
+
+class BuildError(RuntimeError):
+    """Jupyter Book reported an error or a warning."""
+
+
+def build(*, run: bool = True, output: Path | None = None, progress: bool = False,
+          say=lambda line: None) -> Path:
+    """Execute the chapters and build the book.
+
+    Parameters
+    ----------
+    run : bool
+        Execute what has changed; False renders the committed outputs.
+    output : Path, optional
+        Folder for everything that the build leaves: the site in ``html/``, executed notebooks, the
+        log. Default: the checkout's ``_build``.
+    progress : bool
+        Show a bar over the cells of a chapter.
+    say : callable (str) -> None
+        Told what happens, a line each.
+
+    Returns
+    -------
+    Path
+        The site's ``index.html``.
+
+    Raises
+    ------
+    ChapterError
+        If a chapter fails, or a check of a chapter does not hold with the default parameters.
+    BuildError
+        If Jupyter Book warns or fails.
+    InputError
+        If the output folder can't be written.
+    """
+    source = paths.root()
+    output = output or (paths.checkout() or Path.cwd()) / "_build"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        (output / "executed").mkdir(exist_ok=True)
+        _recover(output)
+    except OSError as error:
+        raise InputError(f"the book can't be built in {output}: {error.strerror}") from None
+
+    notebooks = [path for path in pages(source) if path.suffix == ".ipynb"]
+    executed = {
+        path: _executed(source / path, output, f"{i}/{len(notebooks)}", progress, say)
+        if run else source / path
+        for i, path in enumerate(notebooks, start=1)
+    }
+    key = _site_key(source, executed.values())
+    site = output / "html"
+    if _key_of(site) == key:
+        say("nothing changed since the last build")
+        return site / "index.html"
+    say("building the pages")
+    stage(source, output / "stage", executed)
+    _jupyter_book(output / "stage", output / "site", output / "build.log")
+    finished = output / "site" / "_build" / "html"
+    (finished / ".key").write_text(key, encoding="utf-8")
+    _swap(finished, site)
+    shutil.rmtree(output / "site", ignore_errors=True)
+    return site / "index.html"
+
+
+def pages(source: Path) -> list[Path]:
+    """Every page of the table of contents, relative to the book's root, with its suffix."""
+    def files(node) -> Iterable[str]:
+        if isinstance(node, dict):
+            for name, value in node.items():
+                if name in ("file", "root"):
+                    yield value
+                else:
+                    yield from files(value)
+        elif isinstance(node, list):
+            for item in node:
+                yield from files(item)
+
+    found = []
+    for name in files(yaml.safe_load((source / "book" / "_toc.yml").read_text(encoding="utf-8"))):
+        candidates = [Path(name + suffix) for suffix in (".ipynb", ".md")]
+        page = next((path for path in candidates if (source / path).is_file()), None)
+        if page is None:
+            raise InputError(f"book/_toc.yml names {name}, which is not there")
+        found.append(page)
+    return found
+
+
+def _executed(path: Path, output: Path, count: str, progress: bool, say) -> Path:
+    """The executed notebook from the cache, or executed now."""
+    cached = output / "executed" / f"{path.stem}-{notebook_key(path)[:16]}.ipynb"
+    if cached.is_file():
+        say(f"{count} {path.stem}: unchanged")
+        return cached
+    say(f"{count} {path.stem}: executing")
+    try:
+        execute(path, cached, progress=path.stem if progress else None)
+    except InputError as error:
+        raise ChapterError(f"{path.stem} failed with its default parameters: {error}") from None
+    failed = failed_checks(nbformat.read(cached, as_version=4))
+    if failed:
+        cached.unlink()
+        raise ChapterError(f"{path.stem}: a check does not hold with the default parameters:\n"
+                           + "\n".join(f"    {line}" for line in failed))
+    for old in (output / "executed").glob(f"{path.stem}-*.ipynb"):
+        if old != cached:
+            old.unlink()
+    return cached
+
+
+def notebook_key(path: Path) -> str:
+    """A hash of everything that a notebook's outputs depend on.
+
+    Its cells; the code of every clusterbook module that it reaches (comments and docstrings do not
+    count); the claims, expectations and records that it shows; the versions of what it runs on.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    chapter = path.stem if path.parent.name == "notebooks" else None
+    evidence = {
+        str(file.relative_to(paths.root())): _hash(file.read_bytes())
+        for file in sorted((paths.root() / "data").glob("*/*"))
+        if file.parent.name in ("claims", "expectations", "records")
+        and (chapter is None or file.name.startswith(chapter))
+    }
+    parts = [cells, hash_modules(modules_of(code)), evidence, _versions()]
+    return _hash(json.dumps(parts, sort_keys=True).encode())
+
+
+def _site_key(source: Path, notebooks: Iterable[Path]) -> str:
+    """A hash of everything that the site is made of, the library's docstrings included."""
+    files = [source / "_config.yml", *sorted((source / "book").rglob("*")), *notebooks,
+             *sorted(Path(paths.__file__).parent.rglob("*.py"))]
+    hashes = [(file.name, _hash(file.read_bytes())) for file in files
+              if file.is_file() and "__pycache__" not in file.parts]
+    return _hash(json.dumps([hashes, _versions()]).encode())
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:2]))}
+    for name in _VERSIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _key_of(site: Path) -> str | None:
+    key = site / ".key"
+    return key.read_text(encoding="utf-8") if key.is_file() else None
+
+
+def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
+    """Copy the book's sources to a folder of their own, executed notebooks in their places."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source / "book", target / "book",
+                    ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    shutil.copy2(source / "_config.yml", target)
+    for place, executed in notebooks.items():
+        notebook = nbformat.read(executed, as_version=4)
+        describe_figures(notebook)
+        (target / place).parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, target / place)
+
+
+def describe_figures(notebook: nbformat.NotebookNode) -> None:
+    """Make the figures of `clusterbook.figures.show` the page's own, in place.
+
+    A notebook shows the caption below the picture; the page gets one figure with its alternative
+    text, a caption and an anchor.
+    """
+    for cell in notebook.cells:
+        kept = []
+        for output in cell.get("outputs", []):
+            about = output.get("metadata", {}).get("clusterbook", {})
+            if "caption_of" in about:
+                continue
+            if "alt" in about:
+                cell.metadata["mystnb"] = {
+                    "image": {"alt": about["alt"]},
+                    "figure": {"name": f"figure-{about['name']}", "caption": about["caption"]},
+                }
+            kept.append(output)
+        if "outputs" in cell:
+            cell.outputs = kept
+
+
+def _jupyter_book(source: Path, target: Path, log: Path) -> None:
+    shutil.rmtree(target, ignore_errors=True)
+    command = [sys.executable, "-m", "jupyter_book", "build", str(source), "--path-output",
+               str(target), "-W", "-n", "--keep-going"]
+    with log.open("w", encoding="utf-8") as file:
+        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
+                                env={**os.environ, "NO_COLOR": "1"}).returncode
+    if status:
+        lines = log.read_text(encoding="utf-8").splitlines()
+        wrong = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-15:]
+        raise BuildError("Jupyter Book reported, and a warning counts as an error:\n"
+                         + "\n".join(f"    {line}" for line in wrong[:20])
+                         + f"\nThe whole log: {log}")
+
+
+def _swap(finished: Path, site: Path) -> None:
+    old = site.with_name("html.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if site.exists():
+        site.rename(old)
+    finished.rename(site)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _recover(output: Path) -> None:
+    """Put the previous site back if a build was killed between the two renames."""
+    old, site = output / "html.old", output / "html"
+    if old.is_dir() and not site.exists():
+        old.rename(site)

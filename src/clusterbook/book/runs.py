@@ -1,0 +1,274 @@
+"""Run a chapter with other parameters: papermill, made strict.
+
+Everything that can be wrong in what was typed is found before the first cell runs; an error that
+the library raised for the person who typed comes back as its one sentence; a run that is stopped
+leaves no half-written file. The notebook learns where to leave its figures, its record and its
+checkpoints from the environment (see `clusterbook.paths`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from .. import evidence, paths
+from ..errors import InputError
+from ..evidence.fingerprint import fingerprint
+from . import parameters
+
+#: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
+FAILED_CHECK = "✗ "
+
+
+class ChapterError(RuntimeError):
+    """A chapter failed: which one, which cell, which error."""
+
+
+def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = None,
+            environment: Mapping[str, str] | None = None, progress: str | None = None) -> None:
+    """Execute a notebook and write the executed one, whole or not at all.
+
+    Parameters
+    ----------
+    source, output : Path
+        The notebook, and where its executed copy goes.
+    values : mapping, optional
+        Parameters to inject after the cell tagged ``parameters``.
+    environment : mapping, optional
+        Variables for the notebook's kernel.
+    progress : str, optional
+        Label of a progress bar over cells; without it no bar is shown.
+
+    Raises
+    ------
+    InputError
+        If a cell raised one: the same sentence.
+    ChapterError
+        If a cell failed otherwise: chapter, cell, error.
+    """
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
+
+    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
+        draft = Path(folder) / source.name
+        work = Path(folder) / "work"
+        work.mkdir()
+        try:
+            with _environment({"CLUSTERBOOK_PROGRESS": "off", **(environment or {})}):
+                papermill.execute_notebook(
+                    _braces(source), _braces(draft), dict(values or {}), cwd=_braces(work),
+                    kernel_name="python3",
+                    progress_bar={"desc": progress, "leave": False} if progress else False,
+                    # An unencrypted kernel warns on the terminal, once a run.
+                    config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+                )
+        except PapermillExecutionError as error:
+            message = _plain(error.evalue)
+            if error.ename == InputError.__name__:
+                raise InputError(message) from None
+            raise ChapterError(f"{source.stem}, cell {error.exec_count} failed: {error.ename}: "
+                               f"{message}\n{_excerpt(error.source or '')}") from None
+        executed = nbformat.read(draft, as_version=4)
+        clean(executed)
+        replace(output, nbformat.writes(executed) + "\n")
+
+
+def _braces(path: Path) -> str:
+    # Papermill reads {…} in a path as a field to fill in.
+    return str(path).replace("{", "{{").replace("}", "}}")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
+
+
+def _excerpt(source: str) -> str:
+    lines = source.strip().splitlines()
+    return "\n".join(f"    {line}" for line in lines[:12]) + ("\n    …" if len(lines) > 12 else "")
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def clean(notebook: nbformat.NotebookNode) -> None:
+    """Remove what differs between two equal runs: papermill's metadata and timings, in place."""
+    notebook.metadata.pop("papermill", None)
+    for cell in notebook.cells:
+        cell.metadata.pop("papermill", None)
+        cell.metadata.pop("execution", None)
+        if not cell.metadata.get("tags", True):
+            cell.metadata.pop("tags")
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all: a temporary file beside it, then a rename."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(draft, 0o644)
+            os.replace(draft, path)
+        except BaseException:
+            Path(draft).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"{path} can't be written: {error.strerror}") from None
+
+
+def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
+    """Every plain-text output of a notebook, in order."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            text = output.get("text") or output.get("data", {}).get("text/plain", "")
+            yield "".join(text)
+
+
+def failed_checks(notebook: nbformat.NotebookNode) -> list[str]:
+    """The lines of all checks that did not hold."""
+    return [line for text in outputs(notebook) for line in text.splitlines()
+            if line.startswith(FAILED_CHECK)]
+
+
+def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
+        seeds: Sequence[int] | None = None, output: Path | None = None,
+        figures: Path | None = None, records: Path | None = None, progress: bool = False
+        ) -> list[str]:
+    """Run a chapter once, or once per seed; see ``clusterbook run --help``.
+
+    Parameters
+    ----------
+    chapter, profile, overrides
+        See `clusterbook.book.parameters.resolve`.
+    seeds : sequence of int, optional
+        Repeat the run with each as its ``seed``. A seed whose record is there, made by today's
+        code with today's parameters, is skipped.
+    output : Path, optional
+        Where the executed notebook goes; with several seeds ``-seed0`` … is added to its name.
+    figures, records : Path, optional
+        Folders for figure files and for records.
+    progress : bool
+        Show bars over seeds and cells.
+
+    Returns
+    -------
+    list of str
+        What was done, a line each.
+
+    Raises
+    ------
+    InputError, ChapterError
+        See `execute`.
+    """
+    values = parameters.resolve(chapter, profile, overrides)
+    source = parameters.notebook_path(chapter)
+    if records is not None and (profile is None or overrides):
+        raise InputError("a record belongs to a profile as it stands: give --profile and no -p "
+                         "with --record, or write a profile of your own in notebooks/profiles")
+    if seeds is not None and "seed" not in values:
+        raise InputError(f"{chapter} has no parameter 'seed'; --seeds can't repeat it")
+    for folder in (figures, records, output.parent if output else None):
+        _writable(folder)
+    said: list[str] = []
+    several = seeds is not None and len(seeds) > 1
+    bar = _bar(seeds, progress and several)
+    for seed in bar:
+        if seed is not None:
+            values["seed"] = seed
+        name = f"{profile or chapter}-seed{values['seed']}" if "seed" in values else chapter
+        if records is not None and _recorded(records, name, chapter, values):
+            said.append(f"{name}: recorded already, skipped")
+            continue
+        suffix = f"-seed{seed}" if several else ""
+        target = output.with_stem(output.stem + suffix) if output else None
+        places = {
+            "figures": figures / f"seed{seed}" if figures and several else figures,
+            "records": records,
+            "checkpoints": _checkpoints() / name if records else None,
+        }
+        _one(source, chapter, profile, values, target, places, name if progress else None)
+        said += [f"{name}: {what} in {where}" for what, where in
+                 {"notebook": target, **{k: places[k] for k in ("figures", "records")}}.items()
+                 if where is not None]
+    return said
+
+
+def _one(source: Path, chapter: str, profile: str | None, values: dict[str, Any],
+         target: Path | None, places: Mapping[str, Path | None], progress: str | None) -> None:
+    assumed = sorted(parameters.profiles(chapter)[profile].assumed) if profile else []
+    context = {"chapter": chapter, "profile": profile, "parameters": values, "assumed": assumed,
+               "seed": values.get("seed"),
+               "started": datetime.now(UTC).isoformat(timespec="seconds")}
+    environment = {"CLUSTERBOOK_RUN": json.dumps(context)}
+    environment |= {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
+                    for kind, place in places.items() if place is not None}
+    if os.environ.get("CLUSTERBOOK_DATA"):
+        # The notebook runs in a folder of its own; a relative path means the person's.
+        environment["CLUSTERBOOK_DATA"] = str(paths.data_home().resolve())
+    # Only what differs from the default is injected: a default run leaves the notebook as it is.
+    known = parameters.read(chapter)
+    changed = {name: value for name, value in values.items() if value != known[name].default}
+    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
+        execute(source, target or Path(folder) / source.name, values=changed,
+                environment=environment, progress=progress)
+    if places["checkpoints"]:
+        shutil.rmtree(places["checkpoints"], ignore_errors=True)
+
+
+def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]) -> bool:
+    """Whether the run has its record already, of the same parameters and of today's code."""
+    found = [r for r in evidence.load_records(folder) if f"{r.profile}-seed{r.seed}" == name]
+    return any(r.parameters == values and r.code == fingerprint(chapter) for r in found)
+
+
+def _checkpoints() -> Path:
+    # Beside the build, where neither git nor the reader looks; a finished run removes its own.
+    here = paths.checkout()
+    return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
+
+
+def _writable(folder: Path | None) -> None:
+    """Refuse before the run what could not be written after it."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"nothing can be written to {folder}: {error.strerror}; name another "
+                         "folder") from None
+
+
+def _bar(seeds: Sequence[int] | None, progress: bool):
+    if seeds is None:
+        return [None]
+    if not progress:
+        return seeds
+    from tqdm import tqdm
+
+    return tqdm(seeds, desc="seeds", unit="run", file=sys.stderr)

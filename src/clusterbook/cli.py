@@ -1,0 +1,185 @@
+"""The ``clusterbook`` command: arguments in, one sentence out for a mistake; nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__, paths
+from .errors import InputError
+
+_EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 130 interrupted"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not hasattr(options, "do"):
+        parser.print_help()
+        return 2
+    try:
+        return options.do(options) or 0
+    except InputError as error:
+        print(f"clusterbook: {error}", file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in _EXTRAS:
+            raise
+        print(f"clusterbook: this command needs {_EXTRAS[error.name.split('.')[0]]}; install it "
+              "with: pip install 'clusterbook[book]'", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("clusterbook: interrupted; nothing half-written was left", file=sys.stderr)
+        return 130
+    except RuntimeError as error:
+        if type(error).__module__.split(".")[0] != __package__:
+            raise
+        print(f"clusterbook: {error}", file=sys.stderr)
+        return 1
+
+
+_EXTRAS = {"papermill": "papermill", "nbformat": "papermill", "jupyter_book": "jupyter-book"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clusterbook", epilog=_EXIT,
+        description="Four works on neural clustering, rerun: build the book, rerun a chapter with "
+                    "other parameters, hold the claims against the records.")
+    parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="")
+
+    def command(name: str, do, says: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=says, description=says, epilog=_EXIT)
+        added.set_defaults(do=do)
+        return added
+
+    book = command("book", _book, "execute the chapters that changed and build the book")
+    book.add_argument("--no-execute", action="store_true", help="render the committed outputs")
+
+    run = command("run", _run, "run a chapter, with other parameters if asked")
+    run.add_argument("chapter", metavar="CHAPTER")
+    run.add_argument("--profile", metavar="NAME", help="a named parameter set")
+    run.add_argument("-p", "--parameter", nargs=2, action="append", default=[], dest="overrides",
+                     metavar=("NAME", "VALUE"), help="one parameter; may be given several times")
+    run.add_argument("--seeds", metavar="0-4", help="repeat the run with each of these seeds")
+    run.add_argument("--output", type=Path, metavar="FILE", help="write the executed notebook here")
+    run.add_argument("--figures", type=Path, metavar="DIR", help="write each figure as PNG and SVG")
+    run.add_argument("--record", type=Path, metavar="DIR", nargs="?", const=Path(),
+                     help="write the run's record (default DIR: the checkout's data/records)")
+
+    parameters = command("parameters", _parameters, "a chapter's parameters and profiles")
+    parameters.add_argument("chapter", metavar="CHAPTER")
+
+    data = command("data", _data, "data sets: what is known, what is here; fetches what is named")
+    data.add_argument("names", metavar="NAME", nargs="*")
+
+    scorecard = command("scorecard", _scorecard, "the claims against the records")
+    scorecard.add_argument("--fail-on-regression", action="store_true",
+                           help="exit 1 where a claim reproduced at the last tag is no longer")
+    return parser
+
+
+def _book(options) -> int:
+    from .book.build import build
+
+    # What happens goes to stderr, the page's path alone to stdout: open "$(clusterbook book)".
+    index = build(run=not options.no_execute, progress=sys.stderr.isatty(),
+                  say=lambda line: print(line, file=sys.stderr))
+    print(index)
+    return 0
+
+
+def _run(options) -> int:
+    from .book import runs
+    from .book.parameters import seed_range
+
+    overrides: dict[str, str] = {}
+    for name, value in options.overrides:
+        if name in overrides:
+            raise InputError(f"-p {name} is given twice")
+        overrides[name] = value
+    seeds = None
+    if options.seeds is not None:
+        words = [word for part in options.seeds.split(",") for word in seed_range(part.strip())]
+        if not words or not all(word.isdecimal() for word in words):
+            raise InputError(f"--seeds takes whole numbers such as 0-4 or 0,2,7, "
+                             f"not {options.seeds!r}")
+        seeds = [int(word) for word in words]
+    records = options.record
+    if records == Path():
+        here = paths.checkout()
+        records = here / "data" / "records" if here else Path("records")
+    said = runs.run(options.chapter, profile=options.profile, overrides=overrides, seeds=seeds,
+                    output=options.output, figures=options.figures, records=records,
+                    progress=sys.stderr.isatty())
+    for line in said:
+        print(line)
+    if not said:
+        print(f"{options.chapter} ran to its end; nothing was kept. "
+              "--output FILE keeps the notebook, --figures DIR its figures, --record its numbers.")
+    return 0
+
+
+def _parameters(options) -> int:
+    from .book import parameters
+
+    known = parameters.read(options.chapter)
+    width = max(len(name) for name in known) + 2
+    for parameter in known.values():
+        kind = parameters.type_name(parameter.type)
+        print(f"{parameter.name:<{width}}{parameter.default!r}  ({kind})")
+        about = (parameter.meaning, f"paper: {parameter.paper}", f"changed: {parameter.effect}")
+        for line in about:
+            print(textwrap.fill(line, 96, initial_indent=" " * width,
+                                subsequent_indent=" " * (width + 2)))
+    named = parameters.profiles(options.chapter)
+    if named:
+        print("\nProfiles (clusterbook run", options.chapter, "--profile NAME):")
+        for profile in named.values():
+            print(textwrap.fill(f"{profile.name}: {profile.says}", 96, initial_indent="  ",
+                                subsequent_indent="    "))
+    return 0
+
+
+def _data(options) -> int:
+    from . import datasets
+
+    for name in options.names:
+        datasets.fetch(name, progress=sys.stderr.isatty())
+    known = [source for source in datasets.catalog() if not options.names or
+             source.name in options.names]
+    print(f"data files: {paths.data_home()}\n")
+    for source in known:
+        print(f"{source.name:<16}{datasets.status(source.name).state:<10}{source.title}")
+        size = f"{source.size / 1e6:.1f} MB" if source.files else f"in {source.embedded_in}"
+        print(f"{'':16}{source.n_samples:,} × {source.n_features:,}, {source.n_classes} classes · "
+              f"{size} · license: {source.license}")
+        for file, checksum in source.files.items():
+            print(f"{'':16}{file}  sha256 {checksum}")
+    return 0
+
+
+def _scorecard(options) -> int:
+    from . import evidence
+
+    card = evidence.scorecard()
+    print(card)
+    if not options.fail_on_regression:
+        return 0
+    before = evidence.at_last_tag()
+    if before is None:
+        print("no tag to compare with: nothing can have got worse")
+        return 0
+    worse = card.regressions(before)
+    for line in worse:
+        print(line, file=sys.stderr)
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

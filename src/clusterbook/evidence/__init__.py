@@ -1,0 +1,38 @@
+"""Claims, records and verdicts: what the sources say, what our runs measured, what holds.
+
+A claim (`load_claims`) says what a source states; a record (`record`, `load_records`) says what a
+run measured; `judge` compares them, and `scorecard` lists every claim with its verdict. A chapter
+shows its own with `say`, and checks its default run with `check`.
+"""
+
+from __future__ import annotations
+
+from .claims import Claim, load_claims
+from .expectations import Expectation, check, load_expectations
+from .fingerprint import fingerprint, hash_modules, modules_of
+from .recording import record
+from .records import Record, arrays, load_records
+from .scorecard import Scorecard, at_last_tag, say, scorecard
+from .verdicts import WORDS, Verdict, judge
+
+__all__ = [
+    "WORDS",
+    "Claim",
+    "Expectation",
+    "Record",
+    "Scorecard",
+    "Verdict",
+    "arrays",
+    "at_last_tag",
+    "check",
+    "fingerprint",
+    "hash_modules",
+    "judge",
+    "load_claims",
+    "load_expectations",
+    "load_records",
+    "modules_of",
+    "record",
+    "say",
+    "scorecard",
+]

@@ -1,0 +1,231 @@
+"""What a default run of a chapter must show: checks whose text is the same on every machine.
+
+``data/expectations/<chapter>.yaml`` is a list of mappings with the keys
+
+``id``
+    begins with the chapter's name: ``weights-layer-accuracy``;
+``says``
+    what holds, as a sentence; this is what the cell displays;
+``relation``
+    ``>=``, ``<=``, ``>``, ``<``, ``equals``, ``between`` or ``holds`` (the signs in quotes);
+``bound``
+    a number, two for ``between``; left out where the cell gives the second value itself;
+``tolerance``
+    with ``equals``: the largest absolute difference, 0 by default;
+``why``
+    the reason of the bound or the tolerance, where there is one.
+
+Expectations are a regression test of the book, not evidence about a source: they never appear in
+the scorecard. But a claim of kind ``exact`` or ``source-error`` may name one, and every check's
+outcome is part of the run's record.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import paths
+from ..errors import InputError, unknown
+from .entries import Entry, is_number, read_folder
+
+COMPARE: dict[str, Callable] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+"""The signs of an order, and what they compute."""
+RELATIONS = (*COMPARE, "equals", "between", "holds")
+
+# Every check of this process: in a notebook's kernel, those of the run.
+_outcomes: dict[str, bool] = {}
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What must hold in a default run; the fields are the keys of the YAML file."""
+
+    id: str
+    chapter: str
+    says: str
+    relation: str
+    bound: float | tuple[float, float] | None = None
+    tolerance: float = 0.0
+    why: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Checked:
+    """The outcome of a check; displays as one line that is constant while the check holds."""
+
+    holds: bool
+    text: str
+
+    def __bool__(self) -> bool:
+        """Whether it holds."""
+        return self.holds
+
+    def __repr__(self) -> str:
+        """The line that a cell displays."""
+        return self.text
+
+
+def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
+    """Every expectation of every chapter.
+
+    Parameters
+    ----------
+    folder : path, optional
+        The folder of the YAML files; the book's ``data/expectations`` by default.
+
+    Raises
+    ------
+    InputError
+        For whatever this module's description does not allow; the message begins with the file and
+        the line.
+    """
+    folder = Path(folder) if folder is not None else paths.root() / "data" / "expectations"
+    return [_expectation(entry) for entry in read_folder(folder, "expectation")]
+
+
+def check(id: str, value: Any, *more: Any) -> Checked:
+    """Compare what a run measured with what is expected of it, and keep the outcome.
+
+    Parameters
+    ----------
+    id : str
+        The expectation's name.
+    value, *more : float, bool or array
+        What was measured. With a bound, all values (and all elements of arrays) must satisfy it;
+        without one, two values are compared with each other: ``value relation more[0]``.
+
+    Returns
+    -------
+    Checked
+        Displays as ``✓`` and the expectation's sentence when it holds, else as ``✗`` with what was
+        measured. A failed expectation is not an error: the page shows it.
+
+    Raises
+    ------
+    InputError
+        For an unknown expectation, or a number of values that it can't be compared with.
+    """
+    expectation = _known(id)
+    values = [np.asarray(_on_cpu(item)) for item in (value, *more)]
+    pairwise = expectation.bound is None and expectation.relation != "holds"
+    if pairwise and len(values) != 2:
+        raise InputError(
+            f"the expectation {id!r} has no bound, so check needs two values to compare, "
+            f"not {len(values)}"
+        )
+    if pairwise:
+        holds = _compare(expectation, values[0], values[1])
+    else:
+        holds = all(_compare(expectation, item, expectation.bound) for item in values)
+    _outcomes[id] = _outcomes.get(id, True) and holds
+    if holds:
+        return Checked(True, f"✓ {expectation.says}")
+    measured = " and ".join(_shown(item) for item in values)
+    wanted = "" if pairwise else f": {_wanted(expectation)}"
+    text = f"measured {measured}; expected of the default parameters{wanted}"
+    return Checked(False, f"✗ {expectation.says} ({text})")
+
+
+def checked() -> dict[str, bool]:
+    """The checks made in this process, by name; one that failed once stays failed."""
+    return dict(sorted(_outcomes.items()))
+
+
+def _compare(expectation: Expectation, value: np.ndarray, other: Any) -> bool:
+    relation = expectation.relation
+    if value.size == 0:
+        return False  # nothing was measured
+    if relation == "holds":
+        return bool(np.all(value))
+    if relation == "between":
+        low, high = other
+        return bool(np.all((low <= value) & (value <= high)))
+    other = np.asarray(other)
+    if other.ndim and other.shape != value.shape:
+        return False
+    if relation == "equals":
+        if value.dtype.kind in "fciub" and other.dtype.kind in "fciub":
+            return bool(np.allclose(value, other, rtol=0, atol=expectation.tolerance))
+        return bool(np.all(value == other))
+    return bool(np.all(COMPARE[relation](value, other)))
+
+
+def _known(id: str) -> Expectation:
+    folder = paths.root() / "data" / "expectations"
+    # A notebook checks often; the files are read again only when one of them has changed.
+    stamps = tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder.glob("*.yaml")))
+    known = _by_id(folder, stamps)
+    if id not in known:
+        raise unknown("expectation", id, known)
+    return known[id]
+
+
+@lru_cache(maxsize=1)
+def _by_id(folder: Path, stamps: tuple) -> dict[str, Expectation]:
+    return {expectation.id: expectation for expectation in load_expectations(folder)}
+
+
+def _expectation(entry: Entry) -> Expectation:
+    entry.keys_within(("id", "says", "relation", "bound", "tolerance", "why"))
+    entry.required(("says", "relation"))
+    relation = entry.word("relation", RELATIONS)
+    if "bound" in entry.values or "tolerance" in entry.values:
+        entry.required(["why"], "; a bound or a tolerance needs its reason")
+    if "tolerance" in entry.values and relation != "equals":
+        raise entry.error("a tolerance belongs to the relation 'equals' only", "tolerance")
+    return Expectation(
+        id=entry.values["id"],
+        chapter=entry.chapter,
+        says=entry.text("says"),
+        relation=relation,
+        bound=_bound(entry, relation),
+        tolerance=entry.positive("tolerance") or 0.0,
+        why=entry.text("why"),
+    )
+
+
+def _bound(entry: Entry, relation: str) -> float | tuple[float, float] | None:
+    if relation == "holds" and "bound" in entry.values:
+        raise entry.error("the relation 'holds' has no bound", "bound")
+    if relation != "between":
+        return entry.number("bound")
+    bound = entry.values.get("bound")
+    is_pair = isinstance(bound, list) and len(bound) == 2 and all(map(is_number, bound))
+    if not is_pair or bound[0] > bound[1]:
+        raise entry.error(f"between needs the bound [low, high], not {bound!r}", "bound")
+    return bound[0], bound[1]
+
+
+def _wanted(expectation: Expectation) -> str:
+    if expectation.relation == "holds":
+        return "true"
+    if expectation.relation == "between":
+        low, high = expectation.bound
+        return f"between {low:g} and {high:g}"
+    about = f" within {expectation.tolerance:g}" if expectation.tolerance else ""
+    return f"{expectation.relation} {expectation.bound:g}{about}"
+
+
+def _shown(value: np.ndarray) -> str:
+    if value.ndim == 0:
+        return f"{value.item():.4g}" if value.dtype.kind == "f" else str(value.item())
+    if value.size <= 8:
+        return np.array2string(value, precision=4, separator=", ").replace("\n", "")
+    return f"an array of shape {value.shape}"
+
+
+def _on_cpu(value: Any) -> Any:
+    """A tensor as an array; anything else as it is."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value

@@ -1,0 +1,252 @@
+"""Writing a run's record: what a notebook's last cell calls.
+
+Nothing is written unless ``clusterbook run`` asked for it, so the same cell is silent everywhere
+else: in a reader's Jupyter, on Colab, under nbval, in the book's build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from numbers import Number
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from .. import paths
+from ..errors import InputError
+from . import provenance
+from .claims import load_claims
+from .expectations import checked
+from .fingerprint import fingerprint
+from .records import as_record, dumps, sha256
+
+
+@dataclass(frozen=True, repr=False)
+class Recorded:
+    """What `record` returns: displays whether the run was recorded, and in which file."""
+
+    file: str | None
+
+    def __repr__(self) -> str:
+        """The line that a cell displays; it names no folder of this machine."""
+        if self.file is None:
+            return "not recorded: nothing asked for a record of this run"
+        return f"recorded: {self.file}"
+
+
+def record(
+    metrics: Mapping[str, float],
+    *,
+    history: Mapping[str, Sequence[float]] | Iterable[Mapping[str, float]] | None = None,
+    arrays: Mapping[str, np.ndarray] | None = None,
+    seconds: float | None = None,
+    data: Any = None,
+    seed: int | None = None,
+) -> Recorded:
+    """Write down what this run measured, if ``clusterbook run --record`` asked for it.
+
+    Parameters
+    ----------
+    metrics : dict of str to number
+        What was measured at the end of the run.
+    history : list of dict, or dict of str to list, optional
+        What was measured in each epoch: a list of rows, or columns of equal length.
+    arrays : dict of str to ndarray, optional
+        Small arrays that figures need, written beside the record.
+    seconds : float, optional
+        The wall time; by default that since the run started.
+    data : Dataset or dict, optional
+        The data set that was used, or its ``name`` and ``sha256``.
+    seed : int, optional
+        The seed of these numbers; by default the run's.
+
+    Returns
+    -------
+    Recorded
+        Displays as one line.
+
+    Raises
+    ------
+    InputError
+        For a number that is not finite, or a field of the wrong type.
+    """
+    folder, run = paths.asked("records"), paths.run_context()
+    if folder is None or not run:
+        return Recorded(None)
+
+    chapter = run["chapter"]
+    profile = run.get("profile") or f"{chapter}-default"
+    now = datetime.now(UTC)
+    started = _utc(run["started"]) if run.get("started") else now
+    if seconds is None:
+        seconds = (now - started).total_seconds()
+    elif not run.get("started"):
+        started = now - timedelta(seconds=float(seconds))
+    packed = _packed(arrays)
+    git_state, code = code_in_use(chapter)
+    values = {
+        "chapter": chapter,
+        "profile": profile,
+        "parameters": _plain(run.get("parameters") or {}),
+        "assumed": sorted(run.get("assumed") or ()),
+        "seed": run.get("seed") if seed is None else int(seed),
+        "metrics": _plain(dict(metrics)),
+        "checks": checked(),
+        "history": [_seven_digits(row) for row in _rows(history)],
+        "git": git_state,
+        "code": code,
+        "tolerances": _tolerances(profile),
+        "versions": provenance.versions(),
+        "machine": provenance.machine(),
+        "data": _data(data),
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(float(seconds), 3),
+        "peak_memory_mb": provenance.peak_memory_mb(),
+        "arrays": sha256(packed) if packed else None,
+    }
+    written = as_record(values, f"the record of {profile}")
+    _write(Path(folder), written.name, dumps(values), packed)
+    return Recorded(f"{written.name}.json")
+
+
+@cache
+def code_in_use(chapter: str) -> tuple[dict[str, Any], str]:
+    """The git state and the fingerprint of the code, as they were when this was first asked.
+
+    A run asks when it imports this module: code that is edited while it trains is not what ran.
+    """
+    return provenance.git_state(), fingerprint(chapter)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, whatever interrupts.
+
+    Raises
+    ------
+    InputError
+        When the folder can't be written to.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(
+            f"the folder {path.parent} can't be written to ({error.strerror}); name another one"
+        ) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)  # mkstemp makes it private
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _write(folder: Path, name: str, text: str, packed: bytes | None) -> None:
+    """The arrays first: the record, which holds their checksum, is there only if they are."""
+    beside = folder / f"{name}.npz"
+    if packed:
+        write_atomically(beside, packed)
+    write_atomically(folder / f"{name}.json", text.encode())
+    if not packed:
+        beside.unlink(missing_ok=True)  # of an earlier run
+
+
+def _packed(arrays: Mapping[str, np.ndarray] | None) -> bytes | None:
+    if not arrays:
+        return None
+    found = {name: np.asarray(array) for name, array in arrays.items()}
+    for name, array in found.items():
+        if array.dtype.hasobject:
+            raise InputError(f"the array {name!r} holds objects; a record keeps numbers and text")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **found)
+    return buffer.getvalue()
+
+
+def _rows(history: Any) -> list[dict[str, Any]]:
+    """History as rows, from rows or from columns of equal length."""
+    if history is None:
+        return []
+    if not isinstance(history, Mapping):
+        return [_plain(dict(row)) for row in history]
+    columns = {name: list(column) for name, column in history.items()}
+    if len({len(column) for column in columns.values()}) > 1:
+        lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
+        raise InputError(f"the columns of a history must be equally long, not {lengths}")
+    rows = zip(*columns.values(), strict=True)
+    return [_plain(dict(zip(columns, row, strict=True))) for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it; of a path in somebody's file system only the last part."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, str):
+        for kind in (PurePosixPath, PureWindowsPath):
+            if kind(value).is_absolute() or value.startswith("~"):
+                return kind(value).name
+        return value
+    if hasattr(value, "item") and math.prod(value.shape) == 1:
+        return value.item()  # of numpy or torch
+    if value is None or isinstance(value, Number):
+        return value
+    raise InputError(f"a record can't hold {type(value).__name__}: {str(value)[:80]!r}")
+
+
+def _seven_digits(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of history to the precision of float32, which halves the file."""
+    return {
+        name: float(f"{value:.7g}") if isinstance(value, float) else value
+        for name, value in row.items()
+    }
+
+
+def _tolerances(profile: str) -> dict[str, float]:
+    try:
+        claims = load_claims()
+    except InputError as error:
+        # A run of hours is worth more than its tolerances; without them nothing is "reproduced".
+        warnings.warn(f"the record holds no tolerances: {error}", stacklevel=3)
+        return {}
+    ours = [claim for claim in claims if claim.profile == profile]
+    return {claim.id: claim.tolerance for claim in ours if claim.tolerance is not None}
+
+
+def _data(data: Any) -> dict[str, str] | None:
+    """Name and checksum of the data: as given, or of a data set's content."""
+    if data is None or isinstance(data, Mapping):
+        return dict(data) if data is not None else None
+    content = b"".join(
+        f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+        for array in (np.asarray(data.X), np.asarray(data.y))
+    )
+    return {"name": data.source.name, "sha256": sha256(content)}
+
+
+def _utc(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+if _run := paths.run_context():
+    with contextlib.suppress(InputError):
+        code_in_use(_run["chapter"])

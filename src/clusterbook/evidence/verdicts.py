@@ -1,0 +1,239 @@
+"""Claims against records: one verdict each, from a closed list of words.
+
+==================  ============================================================================
+verdict             when
+==================  ============================================================================
+reproduced          at least three seeds (for a best of N: at least N), within the tolerance
+confirmed           an exact statement that a check shows to hold
+indicative          within the tolerance, but with fewer seeds, assumed settings, code that is
+                    in no commit, or a tolerance that the profile's first record does not hold
+inconclusive        outside the tolerance, with fewer seeds, or for a mean with a 95 % interval
+                    whose half width exceeds the tolerance
+not reproduced      outside the tolerance with enough seeds, or a check that fails
+refuted             what the source states can't hold, as a check demonstrates
+cannot compare      the claim says why
+not attempted       no run measured it; the claim says why and what it would cost
+==================  ============================================================================
+
+A trend is within the tolerance when it holds in all, or most, of the seeds. A verdict whose
+records were made by other code than the present one keeps its word and is marked stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import fmean, stdev
+
+from ..errors import InputError, unknown
+from .claims import Claim
+from .findings import count, find, read_runs
+from .fingerprint import fingerprint
+from .measures import t_interval
+from .records import Record
+
+WORDS = (
+    "reproduced",
+    "confirmed",
+    "indicative",
+    "inconclusive",
+    "not reproduced",
+    "refuted",
+    "cannot compare",
+    "not attempted",
+)
+"""The vocabulary, in the order in which counts are given."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the records say about a claim.
+
+    Attributes
+    ----------
+    word : str
+        One of `WORDS`.
+    reason : str
+        A sentence.
+    ours : float or None
+        The source's statistic of our runs; for a trend the share of seeds in which it holds.
+    mean, sd : float or None
+        Of the compared quantity over seeds.
+    n : int
+        The number of seeds (of runs, for a check).
+    interval : (float, float) or None
+        The 95 % t-interval of the mean.
+    stale : bool
+        Whether a record was made by other code than the present one.
+    records : tuple of str
+        The names of the records that were compared.
+    """
+
+    word: str
+    reason: str
+    ours: float | None = None
+    mean: float | None = None
+    sd: float | None = None
+    n: int = 0
+    interval: tuple[float, float] | None = None
+    stale: bool = False
+    records: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a word outside the vocabulary."""
+        if self.word not in WORDS:
+            raise unknown("verdict", self.word, WORDS)
+
+    @property
+    def label(self) -> str:
+        """The word, with ``(stale)`` behind it where the code has changed since."""
+        return f"{self.word} (stale)" if self.stale else self.word
+
+
+def judge(
+    claim: Claim, records: Iterable[Record], *, fingerprints: Mapping[str, str] | None = None
+) -> Verdict:
+    """The verdict on a claim.
+
+    Parameters
+    ----------
+    claim : Claim
+        What the source states.
+    records : iterable of Record
+        Any records; those of the claim's chapter and profile are used.
+    fingerprints : dict of str to str, optional
+        The present code of each chapter, to tell which records are stale; by default computed.
+    """
+    if claim.cannot_compare is not None:
+        return Verdict("cannot compare", claim.cannot_compare)
+    ours = [record for record in records if record.chapter == claim.chapter]
+    ours.sort(key=lambda record: (record.profile, record.seed))
+    if fingerprints is None:
+        fingerprints = present_code([claim.chapter]) if ours else {}
+    if claim.check is not None:
+        return _demonstrated(claim, ours, fingerprints)
+    runs, lacking = read_runs(claim, ours)
+    if not runs:
+        return _nothing(claim, ours)
+
+    n = len({run.record.seed for run in runs})
+    numbers = [run.number if run.other is None else run.number - run.other for run in runs]
+    used = [run.record for run in runs] + [run.partner for run in runs if run.partner]
+    found = find(claim, runs, numbers)
+    caveats = _caveats(claim, ours, used)
+    if found.within:
+        word = "reproduced" if n >= found.needed and not caveats else "indicative"
+    else:
+        word = "not reproduced" if n >= found.needed and not found.wide else "inconclusive"
+    if n < found.needed:
+        caveats = [f"{count(n, 'seed')} instead of at least {found.needed}", *caveats]
+    elif found.wide and not found.within:
+        caveats = ["half the 95 % interval is more than the tolerance", *caveats]
+    if lacking:
+        caveats.append(f"{count(lacking, 'run')} of this profile did not measure it")
+    shown = numbers if claim.kind != "trend" else [run.number for run in runs]
+    return Verdict(
+        word,
+        _sentence(found.text, caveats),
+        ours=found.ours,
+        mean=fmean(shown),
+        sd=stdev(shown) if len(shown) > 1 else None,
+        n=n,
+        interval=t_interval(shown),
+        stale=any(_is_stale(record, fingerprints) for record in used),
+        records=tuple(dict.fromkeys(record.name for record in used)),
+    )
+
+
+def _demonstrated(
+    claim: Claim, records: Sequence[Record], fingerprints: Mapping[str, str]
+) -> Verdict:
+    """The verdict on what a check of the chapter settles."""
+    checked = [
+        record
+        for record in records
+        if claim.check in record.checks and claim.profile in (None, record.profile)
+    ]
+    if not checked:
+        return _nothing(claim, records)
+    fresh = [record for record in checked if not _is_stale(record, fingerprints)]
+    used = fresh or checked
+    failed = [record.name for record in used if not record.checks[claim.check]]
+    holds = not failed
+    runs = count(len(used), "run")
+    if holds:
+        word = "refuted" if claim.kind == "source-error" else "confirmed"
+        finding = f"the check {claim.check} holds in {runs}"
+    else:
+        word = "not reproduced"
+        finding = f"the check {claim.check} fails in {len(failed)} of {runs}, such as {failed[0]}"
+    return Verdict(
+        word,
+        _sentence(finding, _uncommitted(used)),
+        n=len(used),
+        stale=not fresh,
+        records=tuple(record.name for record in used),
+    )
+
+
+def _nothing(claim: Claim, records: Sequence[Record]) -> Verdict:
+    """The verdict where no run measured it."""
+    if claim.not_attempted is not None:
+        return Verdict("not attempted", claim.not_attempted)
+    profiles = [name for name in (claim.profile, claim.against) if name is not None]
+    wanting = [name for name in profiles if all(record.profile != name for record in records)]
+    what = claim.check or claim.metric
+    if wanting:
+        reason = f"no run is recorded at the profile {wanting[0]}"
+    elif claim.profile is None and not records:
+        reason = f"no run of the chapter {claim.chapter} is recorded"
+    else:
+        at = f"of the profile {claim.profile}" if claim.profile else f"of {claim.chapter}"
+        reason = f"no recorded run {at} has what the claim compares ({what})"
+    return Verdict("not attempted", _sentence(reason, []))
+
+
+def _caveats(claim: Claim, records: Sequence[Record], used: Sequence[Record]) -> list[str]:
+    """What keeps a result within tolerance from being called reproduced."""
+    found = []
+    if assumed := sorted({name for record in used for name in record.assumed}):
+        found.append(f"the source does not give {', '.join(assumed)}")
+    found += _uncommitted(used)
+    if claim.tolerance is not None:
+        profile = [record for record in records if record.profile == claim.profile]
+        first = min(profile, key=lambda record: datetime.fromisoformat(record.started))
+        held = first.tolerances.get(claim.id)
+        if held != claim.tolerance:
+            was = "none" if held is None else str(held)
+            found.append(f"the tolerance is younger than the first record, which holds {was}")
+    return found
+
+
+def _uncommitted(records: Sequence[Record]) -> list[str]:
+    if any(record.git["commit"] is None for record in records):
+        return ["the code of a run is in no commit"]
+    if not all(record.git["clean"] for record in records):
+        return ["the code of a run differs from its commit"]
+    return []
+
+
+def _is_stale(record: Record, fingerprints: Mapping[str, str]) -> bool:
+    return record.code != fingerprints.get(record.chapter)
+
+
+def present_code(chapters: Iterable[str], package: Path | None = None) -> dict[str, str]:
+    """The fingerprint of each chapter's present code; a chapter without a module is left out."""
+    found = {}
+    for chapter in sorted(set(chapters)):
+        try:
+            found[chapter] = fingerprint(chapter, package=package)
+        except InputError:
+            continue
+    return found
+
+
+def _sentence(finding: str, caveats: Sequence[str]) -> str:
+    text = "; ".join([finding, *caveats])
+    return f"{text[0].upper()}{text[1:]}."

@@ -1,0 +1,595 @@
+"""The one training loop: device, seeds, shuffling, progress, history, checkpoints and exact resume.
+
+A method brings a function that does everything for one batch and the objects that it changes
+(networks, optimizers); `train` brings the rest. What an epoch does must follow from its number,
+from those objects and from torch's random numbers alone: that is what makes a run that was killed
+end bit for bit where an uninterrupted one does (CPU, same machine, threads and versions; on CUDA
+as far as its kernels are deterministic).
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import math
+import os
+import secrets
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import takewhile
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from .errors import InputError, unknown
+
+
+class TrainingError(RuntimeError):
+    """A loss stopped being a finite number; the message names it and the epoch."""
+
+
+# ------------------------------------------------------------- where, and with which random numbers
+
+
+def resolve_device(device: str | torch.device = "auto") -> torch.device:
+    """The torch device of that name; ``"auto"`` is CUDA where there is one, else the CPU.
+
+    Raises InputError if torch can't put a tensor there.
+    """
+    cuda = torch.cuda.is_available()
+    if device == "auto":
+        return torch.device("cuda" if cuda else "cpu")
+    try:
+        found = torch.device(device)
+        if found.type == "cuda" and not cuda:
+            raise RuntimeError("it finds no CUDA GPU on this machine")
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        reason = str(error).split("\n")[0].rstrip(".")
+        raise InputError(
+            f"torch can't use the device {str(device)!r} ({reason}); use 'cpu' or 'auto'"
+        ) from error
+    return found
+
+
+def as_seed(random_state: object = None) -> int:
+    """The seed that *random_state* stands for: an int from 0 to 2**32 - 1, as scikit-learn has it.
+
+    An int is its own seed; None takes fresh entropy, not numpy's global generator; a numpy
+    ``RandomState`` or ``Generator`` is drawn from, so that its next seed is another. Raises
+    InputError for anything else.
+    """
+    if random_state is None:
+        return secrets.randbits(32)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**32, dtype=np.uint32))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if whole and 0 <= random_state < 2**32:
+        return int(random_state)
+    raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
+                     f"RandomState or Generator, but is {random_state!r}")
+
+
+@contextmanager
+def seeded(
+    random_state: object = None, device: str | torch.device = "cpu"
+) -> Iterator[torch.Generator]:
+    """Let *random_state* decide torch's random numbers inside the ``with`` block, and only there.
+
+    Torch's global generators (the CPU's, and the GPU's if *device* is one) are seeded on entry and
+    are on exit as they were; numpy's and Python's are not touched. Yields a CPU generator for
+    shuffling, a stream of its own from the same *random_state*.
+
+    Examples
+    --------
+    >>> with seeded(0):
+    ...     first = torch.rand(3)
+    >>> with seeded(0):
+    ...     torch.equal(first, torch.rand(3))
+    True
+    """
+    for_torch, for_shuffling = np.random.SeedSequence(as_seed(random_state)).generate_state(2)
+    gpus = _gpus(resolve_device(device))
+    with torch.random.fork_rng(gpus):
+        # torch.manual_seed would seed every GPU, also those that are not restored.
+        torch.default_generator.manual_seed(int(for_torch))
+        for gpu in gpus:
+            torch.cuda.default_generators[gpu].manual_seed(int(for_torch))
+        yield torch.Generator().manual_seed(int(for_shuffling))
+
+
+def _gpus(device: torch.device) -> list[int]:
+    """The CUDA devices that computing on *device* draws random numbers from."""
+    if device.type != "cuda":
+        return []
+    return [torch.cuda.current_device() if device.index is None else device.index]
+
+
+# ------------------------------------------------------------------------- what a run leaves behind
+
+
+@dataclass
+class History:
+    """What was measured in each epoch.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One per epoch, ready for JSON: ``epoch`` (from 1), ``stage`` if the stage has a name, the
+        mean of each quantity over the epoch's samples, and what ``on_epoch`` added.
+    seconds : float
+        Wall time in seconds, summed over the pieces of a run that was interrupted.
+
+    Examples
+    --------
+    >>> history = History([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25, "acc": 1.0}], 3.0)
+    >>> history.column("acc")
+    (array([2]), array([1.]))
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __len__(self) -> int:
+        """The number of epochs."""
+        return len(self.rows)
+
+    def __add__(self, later: History) -> History:
+        """The history of two stages, one after the other."""
+        return History(self.rows + later.rows, self.seconds + later.seconds)
+
+    def column(self, name: str, stage: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The epochs (of one stage, if named) that have *name*, and its values there.
+
+        Raises InputError if there are rows, but none with that name.
+        """
+        rows = [row for row in self.rows if stage in (None, row.get("stage"))]
+        found = [(row["epoch"], row[name]) for row in rows if name in row]
+        if self.rows and not found:
+            raise unknown("column of the history", name, {key for row in rows for key in row})
+        return np.array([e for e, _ in found], dtype=int), np.array([v for _, v in found])
+
+
+def fingerprint(*arrays: Any) -> str:
+    """SHA-256 (hexadecimal) of the content, type and shape of arrays or tensors.
+
+    Raises InputError for arrays of Python objects, whose bytes are mere addresses.
+
+    Examples
+    --------
+    >>> fingerprint(np.zeros(3)) == fingerprint(torch.zeros(3, dtype=torch.float64))
+    True
+    >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros((3, 1)))
+    False
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        if isinstance(array, Tensor):
+            kind = str(array.dtype).removeprefix("torch.")
+            content = array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        else:
+            array = np.asarray(array)
+            if array.dtype.hasobject:
+                raise InputError("a fingerprint needs numbers or text, but the array of shape "
+                                 f"{array.shape} holds Python objects; convert it first")
+            kind = array.dtype.name
+            content = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"{kind}{tuple(array.shape)}:".encode())
+        digest.update(content.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """The file from which a killed run goes on: one combination of parameters, data and code.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; its folder is made if it is missing.
+    parameters : dict
+        All that decides the result: numbers, strings, lists, arrays.
+    data, code : str
+        Their fingerprints.
+    every_seconds : float
+        How often `train` saves, in seconds; 0 saves after each epoch.
+
+    Raises
+    ------
+    InputError
+        If nothing can be written there, or a parameter can't be told from others by its text.
+    """
+
+    def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
+                 every_seconds: float = 30.0) -> None:
+        """Refuse a path that can't be written before any training starts."""
+        self.path = Path(path)
+        self.every_seconds = every_seconds
+        texts = {str(name): _text(name, value) for name, value in parameters.items()}
+        self._identity = {"parameters": texts, "data": data, "code": code}
+        self.key = hashlib.sha256(_json(self._identity).encode()).hexdigest()
+        self._temporary = self.path.with_name(self.path.name + ".tmp")
+        self._trained: set[str] = set()
+        self._saved_at = time.monotonic()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path.parent):
+                pass
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if self.path.is_dir():
+            raise InputError(f"the checkpoint {self.path} must be a file, but is a folder")
+
+    @property
+    def due(self) -> bool:
+        """Whether the last save, or the start, is at least ``every_seconds`` ago."""
+        return time.monotonic() - self._saved_at >= self.every_seconds
+
+    def save(self, payload: Mapping[str, Any]) -> None:
+        """Replace the file by one that holds *payload*; if that fails, leave it as it was.
+
+        Raises InputError if the file can't be written, and TypeError if *payload* holds more than
+        tensors, numbers, strings, lists and dictionaries.
+        """
+        buffer = io.BytesIO()
+        torch.save({"identity": self._identity, "key": self.key, "payload": payload}, buffer)
+        try:
+            buffer.seek(0)
+            torch.load(buffer, map_location="cpu", weights_only=True)
+        except Exception as error:  # now, not when a lost night is to be resumed
+            raise TypeError(f"a checkpoint of this could not be read back: {error}") from error
+        try:
+            with open(self._temporary, "wb") as file:
+                file.write(hashlib.sha256(buffer.getbuffer()).digest())
+                file.write(buffer.getbuffer())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(self._temporary, self.path)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            self._temporary.unlink(missing_ok=True)
+        self._saved_at = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved last, its tensors on the CPU; None if there is no file.
+
+        Raises InputError if the file can't be read, or belongs to another run: it says what
+        differs.
+        """
+        try:
+            content = self.path.read_bytes()
+            digest, content = content[:32], content[32:]
+            if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
+                raise ValueError("its bytes are not those that were written")
+            stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            key, identity, payload = stored["key"], stored["identity"], stored["payload"]
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # torch reports damage by half a dozen types
+            raise InputError(
+                f"the checkpoint {self.path} can't be read: it is damaged, or no checkpoint of "
+                "this library; delete it to start anew, or name another path"
+            ) from error
+        if key != self.key:
+            raise InputError(f"the checkpoint {self.path} belongs to another run: "
+                             f"{_differences(identity, self._identity)}; name another path, or "
+                             "delete the file to start anew")
+        return payload
+
+    def remove(self) -> None:
+        """Delete the file, if it is there."""
+        self.path.unlink(missing_ok=True)
+        self._temporary.unlink(missing_ok=True)
+
+    def _unwritable(self, error: OSError) -> InputError:
+        reason = error.strerror or error
+        return InputError(f"the checkpoint {self.path} can't be written ({reason}); name a path in "
+                          "a folder that you can write to, with space left")
+
+
+def _json(value: Any) -> str:
+    """*value* as JSON; arrays and tensors become lists."""
+    return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
+
+
+def _text(name: str, value: Any) -> str:
+    try:
+        return _json(value)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"a checkpoint can't tell runs apart by the parameter {name!r}, which is "
+                         f"{value!r}; give a number, a text or a list") from error
+
+
+def _differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    before, now = stored["parameters"], asked["parameters"]
+    return ", ".join([
+        *(f"the parameter {name!r} was {before.get(name, 'absent')} and is now "
+          f"{now.get(name, 'absent')}"
+          for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)),
+        *(f"the {part} differs" for part in ("data", "code") if stored[part] != asked[part]),
+    ])
+
+
+# ------------------------------------------------------------------------------- what a person sees
+
+
+def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
+        **options: Any) -> tqdm:
+    """A progress bar with the time left, on stderr, where a person watches.
+
+    *work* is a number of steps (call ``update``) or what to loop over. *progress* True or False
+    decides; None asks the variable ``CLUSTERBOOK_PROGRESS``: ``on``, ``off`` or ``auto``, the
+    default, which shows it in a terminal or a live notebook, never under pytest, in
+    ``clusterbook run`` or where a notebook is executed unattended. *options* go to tqdm.
+
+    Examples
+    --------
+    >>> sum(bar(range(4), "adding", progress=False))
+    6
+    """
+    shown = _watched() if progress is None else progress
+    steps = {"total": work} if isinstance(work, Integral) else {"iterable": work}
+    settings = {"desc": description, "leave": False, "dynamic_ncols": True, "file": sys.stderr}
+    return tqdm(**{**steps, **settings, **options, "disable": not shown})
+
+
+def _watched() -> bool:
+    choice = os.environ.get("CLUSTERBOOK_PROGRESS", "auto")
+    if choice not in ("on", "off", "auto"):
+        raise unknown("setting of CLUSTERBOOK_PROGRESS", choice, ["on", "off", "auto"])
+    if choice != "auto":
+        return choice == "on"
+    if "CLUSTERBOOK_RUN" in os.environ or "PYTEST_CURRENT_TEST" in os.environ:
+        return False
+    return sys.stderr.isatty() or _live_notebook()
+
+
+def _live_notebook() -> bool:
+    """Whether a frontend started this kernel; papermill, nbval and nbconvert leave no mark."""
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython import get_ipython
+
+    return (
+        "JPY_SESSION_NAME" in os.environ  # Jupyter Server: JupyterLab, Notebook, Binder
+        or "COLAB_RELEASE_TAG" in os.environ
+        or os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Interactive"
+        or "__vsc_ipynb_file__" in getattr(get_ipython(), "user_ns", {})  # VS Code
+    )
+
+
+# ----------------------------------------------------------------------------------------- the loop
+
+
+def train(
+    step: Callable[..., Mapping[str, Tensor]], tensors: tuple[Tensor, ...], *, epochs: int,
+    batch_size: int, generator: torch.Generator, state: dict[str, Any], drop_last: bool = False,
+    shuffle: bool = True, on_epoch_start: Callable[[int], None] | None = None,
+    on_epoch: Callable[[int, dict[str, Any]], Mapping[str, Any] | None] | None = None,
+    checkpoint: Checkpoint | None = None, stage: str | None = None, progress: bool | None = None,
+    description: str = "",
+) -> History:
+    """Train for a number of epochs on tensors in memory, or go on where a killed run stopped.
+
+    Modules in *state* are in training mode when an epoch begins, and in evaluation mode during
+    *on_epoch* and when training returns.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(epoch, *batch)`` does everything for one batch, the optimizer's step included, and
+        returns scalar tensors by name, the same names throughout an epoch; they are averaged over
+        its samples on the device and read once.
+    tensors : tuple of Tensor
+        Each (n_samples, ...), on the device; a batch holds the same rows of each.
+    epochs, batch_size : int
+        A batch larger than the data is clipped, with a warning.
+    generator : torch.Generator
+        On the CPU; decides the order of the samples. See `seeded`.
+    state : dict
+        Name to module, optimizer, scheduler: all with ``state_dict`` that *step* changes.
+    drop_last, shuffle : bool
+        Leave out a smaller last batch; draw a new order each epoch.
+    on_epoch_start : callable, optional
+        ``on_epoch_start(epoch)`` before the first batch. It may put other objects of the same
+        shapes into *state*; its random numbers belong to training.
+    on_epoch : callable, optional
+        ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
+        the history's row; training's random numbers are out of its reach.
+    checkpoint : Checkpoint, optional
+        Saved when due, at the end, and on Ctrl-C as of the last finished epoch.
+    stage : str, optional
+        This call's name where several share one checkpoint: a finished stage is restored and
+        skipped. It also stands in the history's rows.
+    progress, description
+        See `bar`.
+
+    Raises
+    ------
+    InputError
+        For no samples, tensors of unequal length, epochs or a batch size out of range, or a
+        checkpoint that does not fit.
+    TrainingError
+        If a mean of what *step* returned is NaN or infinite.
+
+    Examples
+    --------
+    >>> x = torch.linspace(-1, 1, 32).reshape(-1, 1)
+    >>> with seeded(0) as generator:
+    ...     model = nn.Linear(1, 1)
+    ...     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    ...     def step(epoch, x, y):
+    ...         loss = nn.functional.mse_loss(model(x), y)
+    ...         optimizer.zero_grad()
+    ...         loss.backward()
+    ...         optimizer.step()
+    ...         return {"loss": loss}
+    ...     history = train(step, (x, 3 * x), epochs=20, batch_size=8, generator=generator,
+    ...                     state={"model": model, "optimizer": optimizer})
+    >>> len(history), round(model.weight.item(), 3)
+    (20, 3.0)
+    """
+    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    batch_size = _checked(tensors, epochs, batch_size)
+    n, device, names = len(tensors[0]), tensors[0].device, set(state)
+    begun, name = time.perf_counter(), stage or "training"
+    earlier, stored = _stored(checkpoint, name)
+    history = _restored(stored, state, generator, device, epochs, name) if stored else History()
+    spent, unsaved = history.seconds, None
+    try:
+        done = len(history)
+        with bar(epochs, description, progress=progress, initial=done, unit="epoch") as shown:
+            for epoch in range(done + 1, epochs + 1):
+                _set_mode(state, training=True)
+                if on_epoch_start:
+                    on_epoch_start(epoch)
+                order = torch.randperm(n, generator=generator) if shuffle else torch.arange(n)
+                batches = order.to(device).split(batch_size)
+                if drop_last and n % batch_size:
+                    batches = batches[:-1]
+                means = _one_epoch(step, epoch, tensors, batches)
+                row = {"epoch": epoch, "stage": stage} if stage else {"epoch": epoch}
+                _extend(row, means)
+                if on_epoch:
+                    _set_mode(state, training=False)
+                    with _undisturbed(generator, device):
+                        _extend(row, json.loads(_json(on_epoch(epoch, dict(row)) or {})))
+                history.rows.append(row)
+                history.seconds = spent + time.perf_counter() - begun
+                if set(state) != names:
+                    raise ValueError(f"state must hold {sorted(names)} from start to end, but "
+                                     f"holds {sorted(state)} after epoch {epoch}")
+                if checkpoint:
+                    unsaved = _snapshot(state, generator, device, history)
+                    if checkpoint.due or epoch == epochs:
+                        checkpoint.save({"stages": {**earlier, name: unsaved}})
+                        unsaved = None
+                shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
+                shown.update()
+    except (KeyboardInterrupt, SystemExit):
+        if unsaved:
+            checkpoint.save({"stages": {**earlier, name: unsaved}})
+        raise
+    _set_mode(state, training=False)
+    if checkpoint:
+        checkpoint._trained.add(name)
+    return history
+
+
+def _checked(tensors: tuple[Tensor, ...], epochs: int, batch_size: int) -> int:
+    """The batch size to use; raises InputError for what can't be trained."""
+    for name, value, least in (("epochs", epochs, 0), ("batch_size", batch_size, 1)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            raise InputError(f"{name} must be a whole number of at least {least}, but is {value!r}")
+    lengths = [len(tensor) for tensor in tensors]
+    if len(set(lengths)) > 1:
+        raise InputError(f"the tensors must have one row per sample, but have {lengths} rows")
+    if not lengths or lengths[0] == 0:
+        raise InputError("there is nothing to train on: the data have no samples")
+    if batch_size > lengths[0]:
+        warnings.warn(f"batch_size {batch_size} is larger than the data; all {lengths[0]} samples "
+                      "make one batch", UserWarning, stacklevel=3)
+    return min(int(batch_size), lengths[0])
+
+
+def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int, tensors: tuple[Tensor, ...],
+               batches: Iterable[Tensor]) -> dict[str, float]:
+    """Do an epoch's steps; the mean over its samples of each quantity."""
+    names, total, samples = None, 0.0, 0
+    for rows in batches:
+        values = step(epoch, *(tensor.index_select(0, rows) for tensor in tensors))
+        names = list(values) if names is None else names
+        if values.keys() != set(names):
+            raise ValueError(f"a step of epoch {epoch} returned {list(values)}, an earlier {names}")
+        samples += len(rows)
+        if names:
+            scalars = torch.stack([values[name].detach().reshape(()) for name in names])
+            wide = torch.float32 if scalars.device.type == "mps" else torch.float64
+            total = total + scalars.to(wide) * len(rows)
+    means = dict(zip(names, (total / samples).tolist(), strict=True)) if names else {}
+    for name, mean in means.items():
+        if not math.isfinite(mean):
+            raise TrainingError(f"{name} became {mean} in epoch {epoch}: training diverged; lower "
+                                "the learning rate, or look for extreme values in the data")
+    return means
+
+
+def _extend(row: dict[str, Any], more: Mapping[str, Any]) -> None:
+    if taken := sorted(row.keys() & more.keys()):
+        raise ValueError(f"the history's row has {taken} already; give the new number another name")
+    row.update(more)
+
+
+def _set_mode(state: Mapping[str, Any], *, training: bool) -> None:
+    for part in state.values():
+        if isinstance(part, nn.Module):
+            part.train(training)
+
+
+@contextmanager
+def _undisturbed(generator: torch.Generator, device: torch.device) -> Iterator[None]:
+    """No gradients inside, and afterwards all random numbers as if nothing had happened."""
+    shuffling = generator.get_state()
+    with torch.no_grad(), torch.random.fork_rng(_gpus(device)):
+        yield
+    generator.set_state(shuffling)
+
+
+def _snapshot(state: Mapping[str, Any], generator: torch.Generator, device: torch.device,
+              history: History) -> dict[str, Any]:
+    """All that decides the epochs to come, copied out of training's reach."""
+    return {
+        "state": {name: copy.deepcopy(part.state_dict()) for name, part in state.items()},
+        "shuffling": generator.get_state(),
+        "cpu": torch.get_rng_state(),
+        "gpu": [torch.cuda.get_rng_state(gpu) for gpu in _gpus(device)],
+        "rows": list(history.rows),
+        "seconds": history.seconds,
+    }
+
+
+def _stored(checkpoint: Checkpoint | None, name: str) -> tuple[dict[str, Any], dict | None]:
+    """The snapshots of the stages before this one, and its own, as far as there are any."""
+    if checkpoint is None:
+        return {}, None
+    if name in checkpoint._trained:
+        raise ValueError(f"the stage {name!r} has run with this Checkpoint already; give each call "
+                         "of train its own stage, and each fit a new Checkpoint")
+    stages = (checkpoint.load() or {}).get("stages", {})
+    return {key: stages[key] for key in takewhile(name.__ne__, stages)}, stages.get(name)
+
+
+def _restored(stored: Mapping[str, Any], state: Mapping[str, Any], generator: torch.Generator,
+              device: torch.device, epochs: int, name: str) -> History:
+    """Put everything back as the snapshot has it; the history until then."""
+    done = len(stored["rows"])
+    if done > epochs:
+        raise InputError(f"the checkpoint is at epoch {done} of {name}, beyond the {epochs} asked "
+                         "for; ask for more, or name another path")
+    if stored["state"].keys() != state.keys():
+        raise InputError(f"the checkpoint holds {sorted(stored['state'])} for {name}, but this run "
+                         f"trains {sorted(state)}; name another path")
+    if len(stored["gpu"]) != len(_gpus(device)):
+        warnings.warn(f"the checkpoint was not made on {device.type}: the end will differ from an "
+                      "uninterrupted run's", UserWarning, stacklevel=3)
+    for part_name, part in state.items():
+        part.load_state_dict(stored["state"][part_name])
+    generator.set_state(stored["shuffling"])
+    torch.set_rng_state(stored["cpu"])
+    for gpu, random_numbers in zip(_gpus(device), stored["gpu"], strict=False):
+        torch.cuda.set_rng_state(random_numbers, gpu)
+    return History(list(stored["rows"]), stored["seconds"])

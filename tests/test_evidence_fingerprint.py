@@ -1,0 +1,202 @@
+"""The hash of the code: what changes it, what does not, and what it covers."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterbook.errors import InputError
+from clusterbook.evidence import fingerprint, hash_modules, modules_of
+from clusterbook.evidence.fingerprint import hash_source
+
+FILES = {
+    "__init__.py": '_PUBLIC = {"Demo": "demo", "Other": "other"}\n',
+    "demo.py": '"""Demo."""\nfrom . import figures\nfrom .helpers.deep import dig\n\n\n'
+    "def fit(X):\n    from clusterbook import late\n    return late.f(dig(X))\n",
+    "other.py": "import clusterbook.demo as d\n",
+    "late.py": "def f(x):\n    return x + 1\n",
+    "helpers/__init__.py": "from .side import y\n",
+    "helpers/deep.py": "from ..metrics import acc\ndef dig(x):\n    return x\n",
+    "helpers/side.py": "y = 1\n",
+    "metrics.py": "def acc():\n    return 1\n",
+    "training.py": "from . import paths\nrate = 0.1\n",
+    "datasets.py": "from .errors import E\nsize = 3\n",
+    "figures.py": "from . import palette\n",
+    "palette.py": "red = 1\n",
+    "paths.py": "from . import unused\n",
+    "errors.py": "class E(Exception): ...\n",
+    "unused.py": "z = 0\n",
+    "evidence/__init__.py": "from .claims import load\n",
+    "evidence/claims.py": "def load(): ...\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path):
+    root = tmp_path / "clusterbook"
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+# Everything whose representation differs between Python 3.11, 3.12 and 3.13 in some way of writing
+# it down: f-strings cut apart, characters that one Unicode version prints, empty type parameters.
+SOURCE = '''# a comment
+"""A docstring."""
+from __future__ import annotations
+import os as o, sys
+async def f(a, /, b: int = 1, *args, c="é\\u200b\\U0001FAE8", d, **kw) -> "str":
+    \'\'\'doc\'\'\'
+    async with a as b, c: pass
+    return f"{a!r:>{b}}" f"x{{y}}{c=}" "tail" f"{d:}"
+class A(B, metaclass=M):
+    "doc"
+    x: int = 3
+    """attribute doc"""
+    @property
+    def y(self): return {**self.z, 1: 2}, 1.5e-3, 2j, b"q", ..., None, True, u"k"
+match o:
+    case {"a": [1, *rest], **r} if r: pass
+    case A(x=1) | None: pass
+try: pass
+except* ValueError as e: raise KeyError from e
+print(lambda q=1: (yield), [i for i in x if i if not i], x[1:2, ::3], -1, 10**6, 1_000)
+'''
+
+
+def test_the_hash_is_the_same_in_every_python_version():
+    expected = "6f0b3068aea5f10837671b570cf79bda50532154e0d05de694077d4e060dac41"
+    assert hash_source(SOURCE) == expected
+
+
+SAME = [
+    ("x = 1", "x = 1  # one\n\n"),
+    ("x = 'a' + \"b\"", "x = \"a\" + 'b'"),
+    ("def f():\n    return 1", 'def f():\n    """One."""\n    return (1)'),
+    ('class A:\n    """A."""\n    x = 1', "class A:\n    x = 1\n    'about x'"),
+    ('"""Module."""\nx = 1', "x = 1"),
+    ("x = 1_000", "x = 1000"),
+    ("f(a, b)", "f(\n    a,\n    b,\n)"),
+]
+DIFFERENT = [
+    ("x = 1", "x = 2"),
+    ("x = 1", "x = 1.0"),
+    ("x = 1", "x = True"),
+    ("x = 'a'", "x = b'a'"),
+    ("x = a + b", "x = a - b"),
+    ("x = a + b", "x = b + a"),
+    ("f(a, b)", "f(a, b=b)"),
+    ("x = f'{a}b'", "x = f'{a}c'"),
+    ("x = f'{a!r}'", "x = f'{a!s}'"),
+    ("x = [a]", "x = [[a]]"),
+    ("x = [a], b", "x = [a, b],"),
+    ("if a:\n    b\nc", "if a:\n    b\n    c"),
+    ("def f(a=1, *, b): ...", "def f(a, *, b=1): ..."),
+    ("def f(*, a=1, b): ...", "def f(*, a, b=1): ..."),
+    ("x = {**a}", "x = {a: a}"),
+    ("x: int = 1", "x: float = 1"),
+    ("import a as b", "import b as a"),
+    ("x = 'a: b'", "x = 'a; b'"),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), SAME)
+def test_layout_comments_and_docstrings_do_not_count(left, right):
+    assert hash_source(left) == hash_source(right)
+
+
+@pytest.mark.parametrize(("left", "right"), DIFFERENT)
+def test_whatever_runs_counts(left, right):
+    assert hash_source(left) != hash_source(right)
+
+
+def edit(package, name, old, new):
+    path = package / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "changes"),
+    [
+        ("demo.py", "return", "return not", True),
+        ("demo.py", '"""Demo."""', '"""Demonstration."""', False),
+        ("demo.py", "return", "# here\n    return", False),
+        ("late.py", "x + 1", "x + 2", True),  # imported inside a function
+        ("helpers/deep.py", "return x", "return -x", True),
+        ("helpers/side.py", "1", "2", True),  # the parent package runs too
+        ("metrics.py", "return 1", "return 2", True),
+        ("training.py", "0.1", "0.2", True),
+        ("datasets.py", "3", "4", True),
+        ("figures.py", "palette", "unused", False),
+        ("palette.py", "1", "2", False),
+        ("unused.py", "0", "1", False),
+        ("errors.py", "Exception", "ValueError", False),
+        ("evidence/claims.py", "...", "pass", False),
+        ("other.py", "as d", "as e", False),
+        ("__init__.py", "Other", "Another", False),
+    ],
+)
+def test_a_chapters_hash_covers_what_can_change_its_numbers(package, name, old, new, changes):
+    before = fingerprint("demo", package=package)
+    edit(package, name, old, new)
+    assert (fingerprint("demo", package=package) != before) == changes
+
+
+def test_a_chapter_may_be_a_package(package):
+    (package / "big").mkdir()
+    (package / "big" / "__init__.py").write_text("from .part import f\n")
+    (package / "big" / "part.py").write_text("f = 1\n")
+    before = fingerprint("big", package=package)
+    edit(package, "big/part.py", "1", "2")
+    assert fingerprint("big", package=package) != before
+
+
+def test_a_module_that_moves_code_into_another_changes_the_hash(package):
+    assert hash_modules(["late"], package=package) != hash_modules(["other"], package=package)
+    assert hash_modules(["late", "other"], package=package) == hash_modules(
+        ["other", "late", "late"], package=package
+    )
+
+
+def test_an_unknown_module_is_named(package):
+    with pytest.raises(InputError, match="no method module 'dmo'; did you mean 'demo'"):
+        fingerprint("dmo", package=package)
+    with pytest.raises(InputError, match="no module 'lat'; did you mean 'late'"):
+        hash_modules(["lat"], package=package)
+
+
+DEMO = {"demo", "figures", "palette", "helpers", "helpers.deep", "helpers.side", "late", "metrics"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["import numpy as np"], set()),
+        (["from clusterbook import late"], {"late"}),
+        (["from clusterbook import Demo"], DEMO),
+        (["from clusterbook.demo import fit"], DEMO),
+        (["import clusterbook.late"], {"late"}),
+        (["import clusterbook as cb\ncb.late.f(1)"], {"late"}),
+        (["import clusterbook\nclusterbook.Demo()"], DEMO),
+        (["from clusterbook import __version__"], set()),
+        (["from clusterbook.evidence import load"], {"evidence", "evidence.claims"}),
+        (["from clusterbook.evidence import claims"], {"evidence", "evidence.claims"}),
+        (["from clusterbook import *"], DEMO | {"other"}),
+        (["def g():\n    from clusterbook import late"], {"late"}),
+        (["%matplotlib inline\nfrom clusterbook import late"], {"late"}),
+        (["if a:\n    !pip install x\nfrom clusterbook import late"], {"late"}),
+        (["%%html\nfrom clusterbook import late"], set()),
+        (["%%time\nfrom clusterbook import late"], {"late"}),
+        (["this is no Python", "from clusterbook import late"], {"late"}),
+        (["from clusterbook import paths"], {"paths", "unused"}),
+    ],
+)
+def test_modules_of_a_notebooks_cells(package, cells, expected):
+    assert modules_of(cells, package=package) == expected
+
+
+def test_the_real_package_is_followed():
+    found = modules_of(["from clusterbook.evidence import check"])
+    assert {"evidence", "evidence.expectations", "evidence.entries", "errors", "paths"} <= found
+    assert "" not in found

@@ -1,0 +1,312 @@
+"""Writing and reading records, and the checks that go into them."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from clusterbook import paths
+from clusterbook.errors import InputError
+from clusterbook.evidence import arrays, check, expectations, load_records, record, recording
+
+CONTEXT = {
+    "chapter": "weights",
+    "profile": "weights-demo",
+    "parameters": {"epochs": 3, "seeds": [0], "image": "/home/somebody/cat.png", "rate": 0.001},
+    "assumed": ["rate"],
+    "seed": 4,
+    "started": "2025-01-02T03:04:05+00:00",
+}
+CLAIMS = """\
+- {id: weights-acc, says: s, source: t, seen: paper, kind: value, profile: weights-demo, metric: a,
+   statistic: mean, value: 1, tolerance: 0.5, why: w}
+- {id: weights-b, says: s, source: t, seen: paper, kind: value, profile: weights-b, metric: a,
+   statistic: mean, value: 1, tolerance: 0.25, why: w}
+"""
+EXPECTED = """\
+- {id: weights-acc-high, says: the accuracy is high, relation: ">=", bound: 0.9, why: w}
+- {id: weights-low, says: the loss is low, relation: "<", bound: 0.5, why: w}
+- {id: weights-share, says: a share, relation: between, bound: [0, 1], why: w}
+- {id: weights-same, says: both agree, relation: equals}
+- {id: weights-close, says: both are close, relation: equals, tolerance: 1.0e-3, why: w}
+- {id: weights-three, says: there are three, relation: equals, bound: 3, why: w}
+- {id: weights-below, says: it lies below its null, relation: "<"}
+- {id: weights-paired, says: labels are paired, relation: holds}
+"""
+
+
+@pytest.fixture(autouse=True)
+def book(tmp_path, monkeypatch):
+    """A book of its own, in which nothing has been checked and nothing asked for."""
+    for kind, text in (("claims", CLAIMS), ("expectations", EXPECTED)):
+        (tmp_path / "data" / kind).mkdir(parents=True)
+        (tmp_path / "data" / kind / "weights.yaml").write_text(text)
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    monkeypatch.setattr(recording, "fingerprint", lambda chapter: f"code of {chapter}")
+    recording.code_in_use.cache_clear()
+    expectations._outcomes.clear()
+    monkeypatch.delenv("CLUSTERBOOK_RECORDS", raising=False)
+    monkeypatch.delenv("CLUSTERBOOK_RUN", raising=False)
+    yield tmp_path
+    recording.code_in_use.cache_clear()
+    expectations._outcomes.clear()
+
+
+@pytest.fixture
+def asked(book, monkeypatch):
+    """The folder in which a run in progress was asked to leave its record."""
+    folder = book / "data" / "records"
+    monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(folder))
+    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps(CONTEXT))
+    return folder
+
+
+def test_nothing_is_written_unless_asked(book, monkeypatch):
+    before = sorted(book.rglob("*"))
+    silent = "not recorded: nothing asked for a record of this run"
+    assert repr(record({"a": 1.0})) == silent
+    monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(book / "records"))
+    assert repr(record({"a": 1.0})) == silent
+    monkeypatch.delenv("CLUSTERBOOK_RECORDS")
+    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps(CONTEXT))
+    assert repr(record({"a": float("nan")})) == silent
+    assert sorted(book.rglob("*")) == before
+
+
+def test_a_record_holds_what_was_run_and_what_came_out(asked):
+    check("weights-acc-high", 0.95)
+    check("weights-low", 0.6)
+    done = record(
+        {"acc": np.float32(0.5), "n": np.int64(3), "empty": np.bool_(True)},
+        history={"epoch": [1, 2], "loss": [1 / 3, 0.25]},
+        arrays={"centers": np.arange(6.0).reshape(2, 3)},
+        seconds=12.34567,
+        data={"name": "digits", "sha256": "abc"},
+    )
+    assert repr(done) == "recorded: weights-demo-seed4.json"
+    assert sorted(path.name for path in asked.iterdir()) == [
+        "weights-demo-seed4.json", "weights-demo-seed4.npz",
+    ]  # fmt: skip
+    (found,) = load_records(asked)
+    assert (found.chapter, found.profile, found.seed) == ("weights", "weights-demo", 4)
+    assert found.parameters == {"epochs": 3, "seeds": [0], "image": "cat.png", "rate": 0.001}
+    assert found.assumed == ("rate",)
+    assert found.metrics == {"acc": 0.5, "n": 3, "empty": True}
+    assert found.checks == {"weights-acc-high": True, "weights-low": False}
+    assert found.history == ({"epoch": 1, "loss": 0.3333333}, {"epoch": 2, "loss": 0.25})
+    assert found.tolerances == {"weights-acc": 0.5}
+    assert found.code == "code of weights"
+    assert found.started == "2025-01-02T03:04:05+00:00"
+    assert found.seconds == 12.346
+    assert found.data == {"name": "digits", "sha256": "abc"}
+    assert {"python", "numpy", "scikit-learn", "clusterbook"} <= found.versions.keys()
+    assert found.machine["cores"] == os.cpu_count()
+    np.testing.assert_array_equal(arrays(found)["centers"], [[0, 1, 2], [3, 4, 5]])
+
+
+def test_a_record_says_nothing_of_who_ran_it_or_where(asked):
+    record({"a": 1.0})
+    text = (asked / "weights-demo-seed4.json").read_text()
+    for private in (socket.gethostname(), str(Path.home()), str(asked.parent), "/home/"):
+        assert private not in text
+    assert getpass.getuser() not in json.loads(text).values()
+
+
+def test_the_same_run_gives_the_same_text_one_row_of_history_a_line(asked):
+    record({"b": 1.0, "a": 2.0}, history=[{"loss": 1.0}, {"loss": 0.5}], seconds=1)
+    text = (asked / "weights-demo-seed4.json").read_text()
+    assert ' "history": [\n  {"loss": 1.0},\n  {"loss": 0.5}\n ],\n' in text
+    assert ' "metrics": {"a": 2.0, "b": 1.0},\n' in text
+    keys = [line.split(":")[0] for line in text.splitlines() if line.startswith(' "')]
+    assert keys == sorted(keys)
+    assert len(keys) == 18
+
+
+def test_another_seed_is_another_file_and_the_same_seed_replaces(asked):
+    record({"a": 1.0}, arrays={"x": np.ones(2)}, seed=0)
+    record({"a": 2.0}, seed=1)
+    record({"a": 3.0}, seed=0)
+    assert [(found.seed, found.metrics["a"]) for found in load_records(asked)] == [(0, 3), (1, 2)]
+    assert not list(asked.glob("*.npz"))  # the later run had no arrays
+
+
+def test_a_data_set_is_named_with_the_checksum_of_its_content(asked):
+    data = SimpleNamespace(X=np.ones((2, 2)), y=np.zeros(2), source=SimpleNamespace(name="ones"))
+    record({"a": 1.0}, data=data, seed=0)
+    data.X = data.X + 1e-12
+    record({"a": 1.0}, data=data, seed=1)
+    first, second = (found.data for found in load_records(asked))
+    assert first["name"] == second["name"] == "ones"
+    assert first["sha256"] != second["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "more", "words"),
+    [
+        ({"acc": float("nan")}, {}, "metrics must be a mapping of names to finite numbers"),
+        ({"acc": float("inf")}, {}, "metrics must be"),
+        ({"acc": "0.9"}, {}, "metrics must be"),
+        ({"acc": np.ones(3)}, {}, "can't hold ndarray"),
+        ({"acc": 1.0}, {"history": [{"loss": float("nan")}]}, "history must be"),
+        ({"acc": 1.0}, {"history": {"a": [1], "b": [1, 2]}}, "equally long, not a 1, b 2"),
+        ({"acc": 1.0}, {"arrays": {"x": np.array([object()])}}, "holds objects"),
+        ({"acc": 1.0}, {"data": {"name": "digits"}}, "data must be name and sha256"),
+        ({"acc": 1.0}, {"seed": -1}, "seed must be a whole number"),
+    ],
+)
+def test_what_is_no_number_is_refused_and_nothing_written(asked, metrics, more, words):
+    with pytest.raises(InputError, match=words):
+        record(metrics, **more)
+    assert not asked.exists()
+
+
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_an_interrupted_write_leaves_the_old_record_and_nothing_else(asked, monkeypatch, moment):
+    record({"a": 1.0})
+    before = {path.name: path.read_bytes() for path in asked.iterdir()}
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(recording.os, moment, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        record({"a": 2.0})
+    assert {path.name: path.read_bytes() for path in asked.iterdir()} == before
+
+
+def test_a_folder_that_cant_be_made_is_named(asked, monkeypatch):
+    asked.parent.joinpath("file").write_text("")
+    monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(asked.parent / "file" / "records"))
+    with pytest.raises(InputError, match="can't be written to"):
+        record({"a": 1.0})
+
+
+def test_a_fault_in_the_claims_does_not_lose_the_run(asked, book):
+    (book / "data" / "claims" / "weights.yaml").write_text("- {id: weights-a, kind: wrong}\n")
+    with pytest.warns(UserWarning, match="holds no tolerances: data/claims/weights.yaml:1"):
+        record({"a": 1.0})
+    assert load_records(asked)[0].tolerances == {}
+
+
+def edited(asked, old, new):
+    record({"a": 1.0}, arrays={"x": np.ones(2)}, seconds=1, history=[{"loss": 1.0}])
+    path = asked / "weights-demo-seed4.json"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"metrics"', '"metric"', "no record field 'metric'; did you mean 'metrics'"),
+        (' "seconds": 1.0,\n', "", "'seconds' is missing"),
+        ('"a": 1.0', '"a": "1.0"', "metrics must be"),
+        ('"a": 1.0', '"a": NaN', "NaN is not a number"),
+        ('"a": 1.0', '"a": 1e999', "metrics must be"),
+        ('"a": 1.0', '"a": 1.0.0', "not a record: .* line"),
+        ('"seed": 4', '"seed": true', "seed must be a whole number"),
+        ('"seed": 4', '"seed": 5', "must be called weights-demo-seed5.json"),
+        ('"commit"', '"comit"', "git must be commit and clean"),
+        ('"started": "2025-01-02T03:04:05+00:00"', '"started": "yesterday"', "UTC time"),
+        ("+00:00", "+02:00", "UTC time"),
+        ('"profile": "weights', '"profile": "tell', "begin with 'weights-'"),
+        ("}\n", "", "not a record"),
+    ],
+)
+def test_a_damaged_record_is_named(asked, old, new, words):
+    with pytest.raises(InputError, match=words) as caught:
+        load_records(edited(asked, old, new))
+    assert str(caught.value).startswith("data/records/weights-demo-seed4.json: ")
+
+
+def test_arrays_that_are_missing_or_not_the_runs_own_are_refused(asked):
+    (found,) = load_records(edited(asked, "1.0", "1.0"))
+    file = asked / "weights-demo-seed4.npz"
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(InputError, match="is not the file that"):
+        arrays(found)
+    file.unlink()
+    with pytest.raises(InputError, match="is missing beside"):
+        arrays(found)
+
+
+HOLD = [
+    ("weights-acc-high", (0.9,)),
+    ("weights-acc-high", (0.91, 0.95, 1)),
+    ("weights-acc-high", (np.array([0.9, 0.99]),)),
+    ("weights-share", (0.0, 1.0)),
+    ("weights-same", (np.arange(3), [0, 1, 2])),
+    ("weights-same", ("abc", "abc")),
+    ("weights-close", (1.0, 1.0009)),
+    ("weights-three", (3,)),
+    ("weights-below", (0.1, 0.2)),
+    ("weights-paired", (True, np.array([True, True]))),
+]
+FAIL = [
+    ("weights-acc-high", (0.8999999,), "measured 0.9; expected of the default parameters: >= 0.9"),
+    ("weights-acc-high", (0.95, 0.1), "measured 0.95 and 0.1;"),
+    ("weights-acc-high", (np.array([0.95, 0.1]),), "measured [0.95, 0.1 ];"),
+    ("weights-acc-high", (float("nan"),), "measured nan;"),
+    ("weights-acc-high", (np.array([]),), "measured [];"),
+    ("weights-low", (0.5,), "default parameters: < 0.5)"),
+    ("weights-share", (1.01,), "between 0 and 1)"),
+    ("weights-same", (1.0, 1.0009), "measured 1 and 1.001;"),
+    ("weights-same", (np.ones(3), np.ones((3, 3))), "and an array of shape (3, 3);"),
+    ("weights-close", (1.0, 1.0011), "measured 1 and 1.001;"),
+    ("weights-three", (4,), "equals 3)"),
+    ("weights-below", (0.2, 0.2), "expected of the default parameters)"),
+    ("weights-paired", (False,), "measured False; expected of the default parameters: true)"),
+]
+
+
+@pytest.mark.parametrize(("name", "values"), HOLD)
+def test_a_check_that_holds_displays_the_same_text_whatever_was_measured(name, values):
+    outcome = check(name, *values)
+    says = next(found.says for found in expectations.load_expectations() if found.id == name)
+    assert outcome
+    assert repr(outcome) == f"✓ {says}"
+    assert expectations.checked() == {name: True}
+
+
+@pytest.mark.parametrize(("name", "values", "words"), FAIL)
+def test_a_check_that_fails_shows_what_was_measured_and_does_not_stop_the_page(name, values, words):
+    outcome = check(name, *values)
+    assert not outcome
+    assert repr(outcome).startswith("✗ ")
+    assert words in repr(outcome)
+    assert expectations.checked() == {name: False}
+
+
+def test_a_check_that_failed_once_stays_failed_in_the_record():
+    check("weights-acc-high", 0.1)
+    assert check("weights-acc-high", 0.99)
+    assert expectations.checked() == {"weights-acc-high": False}
+
+
+def test_a_check_reads_torch_tensors():
+    import torch
+
+    assert check("weights-acc-high", torch.tensor([0.95, 0.99], requires_grad=True))
+
+
+def test_an_unknown_expectation_or_a_missing_second_value_is_an_error():
+    with pytest.raises(InputError, match="did you mean 'weights-acc-high'"):
+        check("weights-acc-hihg", 1)
+    with pytest.raises(InputError, match="needs two values to compare, not 1"):
+        check("weights-below", 1)
+
+
+def test_an_edited_expectation_is_read_again(book):
+    assert check("weights-acc-high", 0.95)
+    path = book / "data" / "expectations" / "weights.yaml"
+    path.write_text(EXPECTED.replace("0.9,", "0.99,"))
+    os.utime(path, ns=(1, 1))
+    assert not check("weights-acc-high", 0.95)

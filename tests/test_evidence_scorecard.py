@@ -1,0 +1,273 @@
+"""The scorecard and what a chapter says, from files to text and HTML."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from clusterbook import paths
+from clusterbook.errors import InputError
+from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard
+from clusterbook.evidence import verdicts as verdicts_module
+from clusterbook.evidence.records import dumps
+from clusterbook.evidence.tables import WIDTH, runs
+
+CLAIMS = """\
+- id: demo-acc
+  says: It reaches <95 %> & more
+  source: Somebody "et al.", Table 1
+  seen: second-hand
+  where: a report
+  section: results
+  kind: value
+  profile: demo-paper
+  metric: acc
+  statistic: mean
+  value: 0.95
+  tolerance: 0.02
+  why: seeds < 2 %
+- {id: demo-better-than-the-rivals-on-everything, says: better, source: s, seen: paper, kind: trend,
+   profile: demo-paper, metric: acc, relation: ">", than: kmeans_acc_on_the_raw_pixels, in: all}
+- {id: demo-best, says: b, source: s, seen: paper, kind: value, profile: demo-paper, metric: acc,
+   statistic: best of 3 by loss, value: 0.5, tolerance: 0.1, why: w}
+- {id: demo-identity, says: a = b, source: s, seen: paper, kind: exact, check: demo-a-b}
+- {id: demo-big, says: ImageNet, source: s, seen: paper, kind: value, not_attempted: "12 GPU days"}
+"""
+OTHER = "- {id: other-x, says: x, source: s, seen: paper, kind: exact, check: other-y}\n"
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A checkout with two chapters, of which one has a method, claims and three records."""
+    for name, text in {
+        "data/claims/demo.yaml": CLAIMS,
+        "data/claims/other.yaml": OTHER,
+        "src/clusterbook/__init__.py": "_PUBLIC = {}\n",
+        "src/clusterbook/demo.py": '"""Demo."""\nrate = 0.1\n',
+        "notebooks/demo.ipynb": "{}",
+        "notebooks/empty.ipynb": "{}",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    package = tmp_path / "src" / "clusterbook"
+    monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    monkeypatch.setattr(paths, "checkout", lambda: tmp_path)
+    real = fingerprint
+
+    def of_this_book(chapter, package=tmp_path / "src" / "clusterbook"):
+        return real(chapter, package=package or tmp_path / "src" / "clusterbook")
+
+    monkeypatch.setattr(verdicts_module, "fingerprint", of_this_book)
+    (tmp_path / "data" / "records").mkdir()
+    for seed, acc in enumerate([0.94, 0.95, 0.96]):
+        write(tmp_path, seed, acc, real("demo", package=package))
+    return tmp_path
+
+
+def write(book, seed, acc, code):
+    values = {
+        "chapter": "demo", "profile": "demo-paper", "parameters": {}, "assumed": [], "seed": seed,
+        "metrics": {"acc": acc, "kmeans_acc_on_the_raw_pixels": 0.5, "loss": float(seed)},
+        "checks": {"demo-a-b": True}, "history": [], "git": {"commit": "a", "clean": True},
+        "code": code, "tolerances": {"demo-acc": 0.02, "demo-best": 0.1}, "versions": {},
+        "machine": {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, "data": None,
+        "started": "2025-01-01T00:00:00+00:00", "seconds": 1, "peak_memory_mb": None,
+        "arrays": None,
+    }  # fmt: skip
+    (book / "data" / "records" / f"demo-paper-seed{seed}.json").write_text(dumps(values))
+
+
+def record_file(book, seed):
+    return book / "data" / "records" / f"demo-paper-seed{seed}.json"
+
+
+WORDS = {
+    "demo-acc": "reproduced",
+    "demo-better-than-the-rivals-on-everything": "reproduced",
+    "demo-best": "not reproduced",
+    "demo-identity": "confirmed",
+    "demo-big": "not attempted",
+    "other-x": "not attempted",
+}
+
+
+def test_every_claim_is_listed_once_in_its_order(book):
+    card = scorecard()
+    assert [claim.id for claim, _ in card.rows] == [claim.id for claim in load_claims()]
+    assert card.words() == WORDS
+    assert card.counts() == {
+        "demo": {"reproduced": 2, "confirmed": 1, "not reproduced": 1, "not attempted": 1},
+        "other": {"not attempted": 1},
+    }
+    text = str(card)
+    assert all(text.count(f"\n{name[:20]}") == 1 for name in WORDS)
+    assert text.endswith("6 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 2 not attempted")
+
+
+def test_the_text_fits_a_terminal_and_its_columns_are_aligned(book):
+    lines = str(scorecard()).splitlines()
+    assert max(map(len, lines)) <= WIDTH == 100
+    start = lines[2].index("verdict")
+    assert lines[3][start:] == "reproduced"
+    assert lines[3].startswith("demo-acc ")
+    assert "0.950 ± 0.010 (3 seeds)" in lines[3]
+
+
+def test_one_digit_of_a_record_changes_the_scorecard(book):
+    before = scorecard()
+    path = record_file(book, 1)
+    assert '"acc": 0.95,' in path.read_text()
+    path.write_text(path.read_text().replace('"acc": 0.95,', '"acc": 0.05,'))
+    after = scorecard()
+    assert after.words()["demo-acc"] == "inconclusive"
+    assert str(after) != str(before)
+    assert after._repr_html_() != before._repr_html_()
+
+
+def test_without_records_nothing_was_attempted(book):
+    record_file(book, 0).unlink()
+    assert scorecard().words()["demo-acc"] == "indicative"
+    for seed in (1, 2):
+        record_file(book, seed).unlink()
+    assert set(scorecard().words().values()) == {"not attempted"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stale"),
+    [("0.1", "0.2", True), ("rate", "# a comment\nrate", False), ('"""Demo."""', "", False)],
+)
+def test_edited_code_makes_its_records_stale_and_prose_does_not(book, old, new, stale):
+    path = book / "src" / "clusterbook" / "demo.py"
+    path.write_text(path.read_text().replace(old, new))
+    card = scorecard()
+    assert card.words() == WORDS
+    assert (card.counts()["demo"].get("reproduced", 0) == 0) == stale
+    assert ("2 reproduced (stale)" in str(card)) == stale
+    assert ("cb-stale" in card._repr_html_()) == stale
+    assert ("code has changed since" in say("demo")._repr_html_()) == stale
+
+
+def parsed(html):
+    """The HTML as a tree; it is written so that XML's rules hold too."""
+    return ET.fromstring(html.replace("&nbsp;", " "))
+
+
+def test_the_html_is_well_formed_and_escaped(book):
+    tree = parsed(scorecard()._repr_html_())
+    assert tree.get("style") == "overflow-x: auto"
+    table = tree.find("table")
+    assert table.get("class") == "cb-scorecard"
+    assert [head.get("scope") for head in table.find("thead").iter("th")] == ["col"] * 5
+    scopes = [head.get("scope") for head in table.iter("th")]
+    assert scopes.count("row") == 6
+    assert scopes.count("rowgroup") == 2
+    row = next(row for row in table.iter("tr") if row.get("id") == "demo-acc")
+    text = "".join(row.itertext())
+    assert "It reaches <95 %> & more" in text
+    assert 'Somebody "et al.", Table 1 (second-hand: a report)' in text
+    assert "Tolerance: seeds < 2 %" in text
+    assert "demo-paper, seeds 0–2" in text
+    assert row.find(".//a").get("href") == "../notebooks/demo.html#results"
+    word = row.find(".//span")
+    assert word.get("class") == "cb-verdict cb-verdict-reproduced"
+    assert word.text == "reproduced"  # in words, not in color alone
+
+
+def test_a_chapter_says_its_own_claims(book):
+    shown = say("demo")
+    assert repr(shown).startswith(
+        "5 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 1 not attempted\n"
+    )
+    assert "12 GPU days" in repr(shown)
+    tree = parsed(shown._repr_html_())
+    assert len(list(tree.iter("tbody"))[0].findall("tr")) == 5
+    assert tree.find(".//a").get("href") == "#results"
+    assert not [row for row in tree.iter("tr") if row.get("id")]  # shown twice, ids would clash
+    assert repr(say("demo")) == repr(shown)
+
+
+def test_claims_are_said_by_id_in_the_order_given(book):
+    assert [claim.id for claim, _ in say(["demo-big", "demo-acc"]).rows] == ["demo-big", "demo-acc"]
+    assert repr(say("demo-acc")).startswith("1 claim: 1 reproduced")
+    assert repr(say("empty")) == "0 claims"  # a chapter that claims nothing
+    assert parsed(say("empty")._repr_html_()).text == "0 claims"
+    with pytest.raises(InputError, match="no chapter or claim 'dmo'; did you mean 'demo'"):
+        say("dmo")
+    with pytest.raises(InputError, match="no claim 'demo-ac'; did you mean 'demo-acc'"):
+        say(["demo-ac"])
+
+
+def test_regressions_are_steps_down_and_lost_claims(book):
+    card = scorecard()
+    assert card.regressions(WORDS) == []
+    before = {
+        "demo-acc": "indicative",  # now reproduced: better
+        "demo-best": "inconclusive",  # now not reproduced: no step down, a finding
+        "demo-big": "not reproduced",  # now not attempted: the run is lost
+        "demo-identity": "refuted",  # now confirmed
+        "demo-gone": "not attempted",
+    }
+    assert [str(found) for found in card.regressions(before)] == [
+        "demo-big: not reproduced → not attempted",
+        "demo-gone: not attempted → no longer a claim",
+    ]
+    assert [found.id for found in card.regressions({**WORDS, "demo-best": "reproduced"})] == [
+        "demo-best"
+    ]
+    with pytest.raises(InputError, match="no verdict 'reproducd'"):
+        card.regressions({"demo-acc": "reproducd"})
+
+
+def git(book, *arguments):
+    command = ["git", "-C", book, "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def test_the_last_tag_is_judged_as_it_stood(book):
+    assert at_last_tag() is None  # no repository
+    git(book, "init", "-q")
+    git(book, "add", ".")
+    git(book, "commit", "-qm", "first")
+    assert at_last_tag() is None  # no tag
+    git(book, "tag", "v1")
+    for seed in range(3):
+        record_file(book, seed).unlink()
+    (book / "src" / "clusterbook" / "demo.py").write_text("rate = 3\n")
+    git(book, "add", ".")
+    git(book, "commit", "-qm", "second")
+    assert at_last_tag() == WORDS
+    lost = scorecard().regressions(at_last_tag())
+    assert [found.id for found in lost] == list(WORDS)[:4]
+    git(book, "tag", "v2")
+    assert set(at_last_tag().values()) == {"not attempted"}
+    git(book, "rm", "-qr", "data")
+    git(book, "commit", "-qm", "third")
+    git(book, "tag", "v3")
+    assert at_last_tag() == {}
+
+
+def test_a_tag_that_todays_rules_refuse_is_named(book):
+    (book / "data" / "claims" / "demo.yaml").write_text("- {id: demo-x}\n")
+    git(book, "init", "-q")
+    git(book, "add", ".")
+    git(book, "commit", "-qm", "first")
+    git(book, "tag", "v1")
+    with pytest.raises(InputError, match="the tag v1 can't be compared with: data/claims/demo"):
+        at_last_tag()
+
+
+def test_runs_are_listed_by_profile_and_seed():
+    names = [f"demo-a-seed{seed}" for seed in (0, 1, 2, 4)] + ["demo-b-seed7"]
+    assert runs(names) == "demo-a, seeds 0–2, 4; demo-b, seed 7"
+
+
+def test_a_record_that_is_not_clean_never_shows_as_reproduced(book):
+    for seed in range(3):
+        path = record_file(book, seed)
+        values = json.loads(path.read_text())
+        values["git"]["clean"] = False
+        path.write_text(dumps(values))
+    assert "reproduced" not in scorecard().words().values()

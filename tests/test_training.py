@@ -1,0 +1,705 @@
+"""The training loop on a small network with dropout, batch norm, SGD momentum and Adadelta."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from clusterbook import training
+from clusterbook.errors import InputError
+from clusterbook.training import Checkpoint, History, TrainingError, seeded, train
+
+# Torch warns of a scheduler that steps first in a process, as it does in a resumed run.
+pytestmark = pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
+EPOCHS = 6
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="no CUDA GPU"))]
+
+
+def checkpoint_at(path, *, lr=0.1, data="d", code="c", every_seconds=0.0, **more):
+    return Checkpoint(path, parameters={"lr": lr, **more}, data=data, code=code,
+                      every_seconds=every_seconds)
+
+
+def fit(seed=0, *, epochs=EPOCHS, device="cpu", before_step=None, **options):
+    """Train the small network; its history and everything that decides what comes next."""
+    x = torch.randn(37, 5, generator=torch.Generator().manual_seed(99)).to(device)
+    y = (x.sum(1) > 0).long()
+    with seeded(seed, device) as generator:
+        body = nn.Sequential(nn.Linear(5, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.4))
+        state = {"body": body.to(device), "head": nn.Linear(8, 2).to(device)}
+        state["sgd"] = torch.optim.SGD(state["body"].parameters(), lr=0.1, momentum=0.9)
+        state["adadelta"] = torch.optim.Adadelta(state["head"].parameters())
+        state["schedule"] = torch.optim.lr_scheduler.ExponentialLR(state["sgd"], 0.8)
+
+        def step(epoch, x, y):
+            if before_step:
+                before_step(epoch)
+            loss = nn.functional.cross_entropy(state["head"](state["body"](x)), y)
+            for name in ("sgd", "adadelta"):
+                state[name].zero_grad()
+            loss.backward()
+            for name in ("sgd", "adadelta"):
+                state[name].step()
+            return {"loss": loss}
+
+        def on_epoch_start(epoch):
+            if epoch > 1:
+                state["schedule"].step()
+
+        options = {"batch_size": 8, "on_epoch_start": on_epoch_start, **options}
+        history = train(step, (x, y), epochs=epochs, generator=generator, state=state, **options)
+        return history, everything(state, generator)
+
+
+def everything(state, generator):
+    """Weights, buffers, optimizers and generators as one flat list of named bytes."""
+    held = {name: part.state_dict() for name, part in state.items()}
+    held |= {"shuffling": generator.get_state(), "torch": torch.get_rng_state()}
+    if torch.cuda.is_initialized():
+        held["cuda"] = torch.cuda.get_rng_state()
+    flat = []
+
+    def walk(name, value):
+        if isinstance(value, dict):
+            for key in value:
+                walk(f"{name}.{key}", value[key])
+        elif isinstance(value, list):
+            for number, item in enumerate(value):
+                walk(f"{name}[{number}]", item)
+        elif isinstance(value, torch.Tensor):
+            flat.append((name, value.cpu().numpy().tobytes().hex()))
+        else:
+            flat.append((name, repr(value)))
+
+    walk("", held)
+    return flat
+
+
+class Stop(Exception):
+    """What ends a run in the middle, without the loop's doing."""
+
+
+def stopping(at, error=Stop, skip=2):
+    """Raise in the third step of an epoch, not at its border."""
+    left = [skip]
+
+    def before_step(epoch):
+        if epoch == at:
+            left[0] -= 1
+            if left[0] < 0:
+                raise error
+
+    return before_step
+
+
+# ------------------------------------------------------------------------------------------- seeds
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_seed_decides_everything(device):
+    first, again, other = fit(3, device=device), fit(3, device=device), fit(4, device=device)
+    assert first[1] == again[1] and first[0].rows == again[0].rows
+    assert first[1] != other[1] and first[0].rows != other[0].rows
+
+
+def test_the_callers_generators_are_left_as_they_were():
+    def states():
+        return (torch.get_rng_state().tolist(), random.getstate(),
+                [str(part) for part in np.random.get_state(legacy=True)])  # noqa: NPY002
+
+    before = states()
+    fit(0)
+    with pytest.raises(Stop):
+        fit(None, before_step=stopping(2))
+    assert states() == before
+
+
+def test_shuffling_and_torch_have_different_streams_of_one_seed():
+    with seeded(5) as generator:
+        shuffling, own = torch.rand(4, generator=generator), torch.rand(4)
+    with seeded(5) as generator:
+        torch.rand(100)  # must not move the shuffling
+        assert torch.equal(torch.rand(4, generator=generator), shuffling)
+    assert not torch.equal(shuffling, own)
+
+
+def test_as_seed():
+    assert training.as_seed(7) == training.as_seed(np.int64(7)) == 7
+    assert training.as_seed(None) != training.as_seed(None)
+    for make in (np.random.RandomState, np.random.default_rng):
+        source = make(0)
+        first, second = training.as_seed(source), training.as_seed(source)
+        assert first != second and first == training.as_seed(make(0))
+    for wrong in (-1, 2**32, 1.5, True, "0", np.random):
+        with pytest.raises(InputError, match="random_state must be"):
+            training.as_seed(wrong)
+
+
+def test_devices():
+    cuda = torch.cuda.is_available()
+    assert training.resolve_device("auto").type == ("cuda" if cuda else "cpu")
+    assert training.resolve_device(torch.device("cpu")) == torch.device("cpu")
+    for wrong in ("gpu", "cpu:x", "cuda:99"):
+        with pytest.raises(InputError, match=f"can't use the device '{wrong}'.*'auto'"):
+            training.resolve_device(wrong)
+    if not cuda:
+        with pytest.raises(InputError, match="finds no CUDA GPU"):
+            training.resolve_device("cuda")
+
+
+# ------------------------------------------------------------------------------------ the history
+
+
+def test_history_means_equal_a_hand_loop():
+    x = torch.arange(7.0, dtype=torch.float64)
+    for drop_last, expected in ((False, [0, 1, 2, 3, 4, 5, 6]), (True, [0, 1, 2, 3, 4, 5])):
+        seen = []
+
+        def step(epoch, batch, seen=seen):
+            seen.append(batch.tolist())
+            return {"mean": batch.mean(), "largest": batch.max()}
+
+        history = train(step, (x,), epochs=1, batch_size=3, generator=torch.Generator(), state={},
+                        shuffle=False, drop_last=drop_last)
+        assert sum(seen, []) == expected
+        largest = sum(max(batch) * len(batch) for batch in seen) / len(expected)
+        assert history.rows == [{"epoch": 1, "mean": float(np.mean(expected)), "largest": largest}]
+
+
+def test_each_epoch_has_every_sample_once_in_a_new_order():
+    orders = {1: [], 2: []}
+
+    def step(epoch, a, b):
+        assert torch.equal(a * 2, b)  # rows stay together
+        orders[epoch] += a.tolist()
+        return {"a": a.float().mean()}
+
+    x = torch.arange(20)
+    history = train(step, (x, x * 2), epochs=2, batch_size=4,
+                    generator=torch.Generator().manual_seed(0), state={})
+    assert sorted(orders[1]) == sorted(orders[2]) == list(range(20))
+    assert orders[1] != orders[2] != list(range(20))
+    assert [row["a"] for row in history.rows] == [9.5, 9.5] and history.seconds > 0
+    same = torch.Generator().manual_seed(0)
+    assert orders[1] == torch.randperm(20, generator=same).tolist()
+
+
+def test_columns_skip_rows_without_them():
+    history, _ = fit(on_epoch=lambda epoch, row: {"acc": np.float64(epoch)} if epoch % 2 else None)
+    epochs, values = history.column("acc")
+    assert epochs.tolist() == [1, 3, 5] and values.tolist() == [1.0, 3.0, 5.0]
+    assert json.loads(json.dumps(history.rows)) == history.rows and len(history) == EPOCHS
+    assert all(type(row["loss"]) is float for row in history.rows)
+    with pytest.raises(InputError, match="did you mean 'loss'"):
+        history.column("los")
+    assert History().column("loss")[0].tolist() == []
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_on_epoch_cannot_disturb_training(device):
+    def meddling(epoch, row):
+        assert not torch.is_grad_enabled()
+        row["loss"] = -1.0
+        torch.rand(epoch, device=device)
+        return {"noise": torch.rand(3, device=device), "drawn": np.arange(2)}
+
+    plain, meddled = fit(device=device), fit(device=device, on_epoch=meddling)
+    assert plain[1] == meddled[1]
+    assert plain[0].column("loss")[1].tolist() == meddled[0].column("loss")[1].tolist()
+    assert meddled[0].rows[0]["drawn"] == [0, 1]
+
+
+def test_on_epoch_cannot_disturb_the_shuffling():
+    def orders(draws):
+        seen, generator = [], torch.Generator().manual_seed(0)
+        train(lambda epoch, x: seen.append(x.tolist()) or {}, (torch.arange(9),), epochs=3,
+              batch_size=9, generator=generator, state={},
+              on_epoch=lambda epoch, row: {"drawn": torch.rand(draws, generator=generator)})
+        return seen
+
+    assert orders(0) == orders(5)
+
+
+def test_modules_train_in_steps_and_rest_in_on_epoch():
+    net, modes = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout()), []
+
+    def step(epoch, x):
+        modes.append(("step", net[1].training))
+        return {"loss": net(x).mean()}
+
+    def on_epoch(epoch, row):
+        modes.append(("on_epoch", net[1].training))
+        net.train()
+        return {"shift": net[0].running_mean[0]}
+
+    train(step, (torch.randn(4, 2),), epochs=2, batch_size=4, generator=torch.Generator(),
+          state={"net": net.eval()}, on_epoch=on_epoch)
+    assert modes == [("step", True), ("on_epoch", False)] * 2
+    assert not net.training
+
+
+# ----------------------------------------------------------------------------------------- resume
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("at", [1, 2, 4, EPOCHS])
+def test_a_resumed_run_ends_where_the_uninterrupted_one_does(tmp_path, at, device):
+    whole, path = fit(device=device), tmp_path / "new" / "run.pt"
+    with pytest.raises(Stop):
+        fit(device=device, checkpoint=checkpoint_at(path), before_step=stopping(at))
+    started = []
+    resumed = fit(device=device, checkpoint=checkpoint_at(path), before_step=started.append)
+    assert started[0] == at and resumed[1] == whole[1] and resumed[0].rows == whole[0].rows
+    assert os.listdir(path.parent) == ["run.pt"]
+
+
+def test_a_finished_run_returns_at_once(tmp_path):
+    first = fit(checkpoint=checkpoint_at(tmp_path / "run.pt", every_seconds=1e9))
+    second = fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=stopping(1, skip=0))
+    assert second[1] == first[1] and second[0] == first[0]  # seconds too
+
+
+def test_seconds_add_up_over_pieces(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(training.time, "perf_counter", lambda: clock[0])
+
+    def tick(epoch):  # five steps an epoch
+        clock[0] += 1.0
+        if epoch == 3 and fail:
+            raise Stop
+
+    fail = True
+    with pytest.raises(Stop):
+        fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=tick)
+    fail, clock[0] = False, 1000.0
+    history, _ = fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=tick)
+    assert history.seconds == 5.0 * EPOCHS
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_ctrl_c_keeps_the_last_finished_epoch(tmp_path, error):
+    rarely = {"every_seconds": 1e9}
+    with pytest.raises(error):
+        fit(checkpoint=checkpoint_at(tmp_path / "run.pt", **rarely),
+            before_step=stopping(4, error))
+    started = []
+    resumed = fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=started.append)
+    assert started[0] == 4 and resumed[1] == fit()[1]
+
+
+def test_without_a_due_save_nothing_is_written_until_the_end(tmp_path):
+    path, there = tmp_path / "run.pt", []
+    fit(checkpoint=checkpoint_at(path, every_seconds=1e9),
+        before_step=lambda epoch: there.append(path.exists()))
+    assert not any(there) and path.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_kill_9_anywhere_loses_nothing(tmp_path):
+    """Children are killed in a step, while writing, and before the rename; then one finishes."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, __file__, str(tmp_path)], env=environment, check=True,
+                          capture_output=True, text=True, timeout=120)
+    report = json.loads(done.stdout)
+    assert report["signals"] == [signal.SIGKILL] * len(KILLS) + [0]
+    # Each piece went on right after the epoch whose save was the last to be complete.
+    assert report["pieces"] == [[1, 2], [2, 3], [3, 4, 5], [5], [5, 6]]
+    # What a kill leaves half written goes with the next complete save.
+    assert report["temporaries"] == [False, True, True, True, False]
+    whole = fit()
+    assert report["rows"] == whole[0].rows
+    assert [tuple(pair) for pair in report["state"]] == whole[1]
+
+
+KILLS = [("step", 2), ("write", 3), ("rename", 5), ("step", 5)]
+
+
+def doomed(folder, kill, at):
+    """Train in this process until the given place of the given epoch, where SIGKILL strikes."""
+    now, log = [0], folder / "epochs"
+
+    def strike(*_):
+        if now[0] == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def before_step(epoch):
+        if epoch != now[0]:
+            now[0] = epoch
+            with log.open("a") as file:
+                file.write(f"{epoch}\n")
+        elif kill == "step":
+            strike()
+
+    if kill == "write":
+        training.os.fsync = strike
+    if kill == "rename":
+        training.os.replace = replacing(os.replace, strike)
+    history, state = fit(checkpoint=checkpoint_at(folder / "run.pt"), before_step=before_step)
+    (folder / "end.json").write_text(json.dumps({"rows": history.rows, "state": state}))
+
+
+def replacing(replace, strike):
+    def struck(source, target):
+        strike()
+        replace(source, target)
+
+    return struck
+
+
+def nursery(folder):
+    """Import torch once, fork one child after the other, and report how each of them ended."""
+    torch.set_num_threads(1)
+    fit(epochs=1)  # torch imports half of itself at a first step
+    report = {"signals": [], "pieces": [], "temporaries": []}
+    for kill, at in [*KILLS, ("", 0)]:
+        (folder / "epochs").write_text("")
+        child = os.fork()
+        if child == 0:
+            doomed(folder, kill, at)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        report["signals"].append(os.WTERMSIG(status) if os.WIFSIGNALED(status) else status)
+        report["pieces"].append([int(line) for line in (folder / "epochs").read_text().split()])
+        report["temporaries"].append((folder / "run.pt.tmp").exists())
+    print(json.dumps({**report, **json.loads((folder / "end.json").read_text())}))
+
+
+# ----------------------------------------------------------------------------------------- stages
+
+
+def two_stages(path=None, *, first=3, second=3, shared_names=False, before_step=None):
+    checkpoint = checkpoint_at(path) if path else None
+    x = torch.randn(20, 4, generator=torch.Generator().manual_seed(1))
+    history = History()
+    with seeded(0) as generator:
+        net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.3))
+        state = {"net": net, "optimizer": torch.optim.Adadelta(net.parameters())}
+        for stage, epochs in (("pretraining", first), ("clustering", second)):
+            def step(epoch, x, stage=stage):
+                if before_step:
+                    before_step((stage, epoch))
+                loss = (net(x) - x).square().mean()
+                state["optimizer"].zero_grad()
+                loss.backward()
+                state["optimizer"].step()
+                return {"loss": loss}
+
+            history += train(step, (x,), epochs=epochs, batch_size=6, generator=generator,
+                             state=state, checkpoint=checkpoint,
+                             stage=None if shared_names else stage)
+            with torch.no_grad():  # what happens between stages draws random numbers too
+                net[0].weight += 0.01 * torch.randn(4, 4)
+        return history, everything(state, generator)
+
+
+@pytest.mark.parametrize("at", [("pretraining", 2), ("clustering", 1), ("clustering", 3)])
+def test_stages_share_a_checkpoint(tmp_path, at):
+    whole, path = two_stages(), tmp_path / "run.pt"
+    with pytest.raises(Stop):
+        two_stages(path, before_step=stopping(at))
+    started = []
+    resumed = two_stages(path, before_step=started.append)
+    assert started[0] == at and resumed[1] == whole[1] and resumed[0].rows == whole[0].rows
+    again = two_stages(path, before_step=stopping(("pretraining", 1), skip=0))
+    assert again[1] == whole[1]  # both stages finished, nothing was run
+    assert [(row["stage"], row["epoch"]) for row in again[0].rows] == [
+        (stage, epoch) for stage in ("pretraining", "clustering") for epoch in (1, 2, 3)]
+    assert again[0].column("loss", stage="clustering")[0].tolist() == [1, 2, 3]
+
+
+def test_a_longer_first_stage_voids_the_second(tmp_path):
+    two_stages(tmp_path / "run.pt", first=2)
+    started = []
+    longer = two_stages(tmp_path / "run.pt", first=3, before_step=started.append)
+    assert started[0] == ("pretraining", 3) and ("clustering", 1) in started
+    assert longer[1] == two_stages(first=3)[1]
+    with pytest.raises(InputError, match="at epoch 3 of pretraining, beyond the 1 asked for"):
+        two_stages(tmp_path / "run.pt", first=1)
+
+
+def test_stages_need_names(tmp_path):
+    with pytest.raises(ValueError, match="its own stage"):
+        two_stages(tmp_path / "run.pt", shared_names=True)
+
+
+def test_parts_may_be_replaced_in_on_epoch_start(tmp_path):
+    """As DeepCluster does: a new classifier, and its optimizer, every epoch."""
+    def run(path=None, **options):
+        x = torch.randn(16, 3, generator=torch.Generator().manual_seed(2))
+        with seeded(0) as generator:
+            state = {}
+
+            def renew(epoch):
+                state["head"] = nn.Linear(3, 2)
+                state["sgd"] = torch.optim.SGD(state["head"].parameters(), lr=0.1, momentum=0.9)
+
+            def step(epoch, x):
+                if options.get("before_step"):
+                    options["before_step"](epoch)
+                loss = state["head"](x).square().mean()
+                state["sgd"].zero_grad()
+                loss.backward()
+                state["sgd"].step()
+                return {"loss": loss}
+
+            renew(0)
+            train(step, (x,), epochs=4, batch_size=4, generator=generator, state=state,
+                  on_epoch_start=renew, checkpoint=path and checkpoint_at(path))
+            return everything(state, generator)
+
+    with pytest.raises(Stop):
+        run(tmp_path / "run.pt", before_step=stopping(3))
+    assert run(tmp_path / "run.pt") == run()
+
+
+# -------------------------------------------------------------------------------- the checkpoint
+
+
+@pytest.mark.parametrize(("changed", "message"), [
+    ({"lr": 0.2}, r"the parameter 'lr' was 0.1 and is now 0.2; name another path, or delete"),
+    ({"k": 5}, r"the parameter 'k' was absent and is now 5;"),
+    ({"data": "e"}, "run: the data differs;"),
+    ({"code": "e"}, "run: the code differs;"),
+    ({"lr": 1, "data": "e"}, "'lr' was 0.1 and is now 1, the data differs;"),
+])
+def test_another_runs_checkpoint_is_refused_by_name(tmp_path, changed, message):
+    path = tmp_path / "run.pt"
+    checkpoint_at(path).save({"a": 1})
+    other = checkpoint_at(path, **changed)
+    with pytest.raises(InputError, match=message):
+        other.load()
+    assert other.key != checkpoint_at(path).key
+    assert checkpoint_at(path).load() == {"a": 1}
+
+
+def test_parameters_are_compared_by_value(tmp_path):
+    path = tmp_path / "run.pt"
+    checkpoint_at(path, sizes=(2, 3), start=np.eye(2), none=None).save({})
+    assert checkpoint_at(path, none=None, start=torch.eye(2), sizes=[2, 3]).load() == {}
+    with pytest.raises(InputError, match="the parameter 'random_state'"):
+        checkpoint_at(path, random_state=np.random.RandomState(0))
+
+
+@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.99])
+def test_a_truncated_checkpoint_is_named(tmp_path, keep):
+    path = tmp_path / "run.pt"
+    fit(checkpoint=checkpoint_at(path))
+    whole = path.read_bytes()
+    path.write_bytes(whole[: keep if keep == 10 else int(keep * len(whole))])
+    with pytest.raises(InputError, match=r"run\.pt can't be read.*delete it"):
+        fit(checkpoint=checkpoint_at(path))
+
+
+@pytest.mark.parametrize("place", [0, 40, 0.3, 0.5, 0.7, 0.9])
+def test_a_changed_byte_is_noticed(tmp_path, place):
+    path = tmp_path / "run.pt"
+    fit(checkpoint=checkpoint_at(path))
+    content = bytearray(path.read_bytes())
+    content[place if place in (0, 40) else int(place * len(content))] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"run\.pt can't be read"):
+        checkpoint_at(path).load()
+
+
+@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
+def test_a_pickled_object_is_never_run(tmp_path):
+    struck = tmp_path / "struck"
+
+    class Trap:
+        def __reduce__(self):
+            return os.mkdir, (str(struck),)
+
+    path, buffer = tmp_path / "run.pt", io.BytesIO()
+    trap = {"key": checkpoint_at(path).key, "identity": {}, "payload": Trap()}
+    torch.save(trap, buffer)
+    for content in (buffer.getvalue(), pickle.dumps(trap)):
+        for digest in (b"", hashlib.sha256(content).digest()):
+            path.write_bytes(digest + content)
+            with pytest.raises(InputError, match="can't be read"):
+                checkpoint_at(path).load()
+    assert not struck.exists()
+
+
+def test_what_could_not_be_read_back_is_not_saved(tmp_path):
+    checkpoint = checkpoint_at(tmp_path / "run.pt")
+    checkpoint.save({"good": 1})
+    with pytest.raises(TypeError, match="could not be read back"):
+        checkpoint.save({"bad": Path("x")})
+    assert checkpoint.load() == {"good": 1}
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+@pytest.mark.parametrize("place", ["fsync", "replace"])
+def test_a_failed_save_leaves_the_good_file_and_no_other(tmp_path, monkeypatch, error, place):
+    checkpoint = checkpoint_at(tmp_path / "run.pt")
+    checkpoint.save({"good": 1})
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(training.os, place, fail)
+    with pytest.raises(InputError if isinstance(error, OSError) else KeyboardInterrupt) as caught:
+        checkpoint.save({"good": 2})
+    assert "No space left" in str(caught.value) or isinstance(error, KeyboardInterrupt)
+    assert os.listdir(tmp_path) == ["run.pt"] and checkpoint.load() == {"good": 1}
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "run.pt", tmp_path / "file" / "deeper" / "run.pt"):
+        with pytest.raises(InputError, match="can't be written"):
+            checkpoint_at(path)
+    with pytest.raises(InputError, match="must be a file"):
+        checkpoint_at(tmp_path)
+
+
+def test_remove(tmp_path):
+    checkpoint = checkpoint_at(tmp_path / "run.pt")
+    checkpoint.save({})
+    (tmp_path / "run.pt.tmp").write_text("left by a kill")
+    checkpoint.remove()
+    checkpoint.remove()
+    assert os.listdir(tmp_path) == [] and checkpoint.load() is None
+
+
+def test_fingerprints():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    same = [x, torch.from_numpy(x), np.asfortranarray(x), x.astype(">f4"), torch.tensor(x.T).T]
+    assert len({training.fingerprint(array) for array in same}) == 1
+    changed = x.copy()
+    changed[1, 2] += 1e-6
+    different = [x, changed, x.T, x.ravel(), x.astype(np.float64), x.astype(np.int32), x[:0],
+                 np.float32(0), torch.tensor(x, dtype=torch.bfloat16)]
+    assert len({training.fingerprint(array) for array in different}) == len(different)
+    assert training.fingerprint(x, x[:0]) != training.fingerprint(x)
+    assert training.fingerprint([1, 2], [3]) != training.fingerprint([1], [2, 3])
+    with pytest.raises(InputError, match="Python objects"):
+        training.fingerprint(None)
+
+
+# -------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"epochs": -1}, "epochs must be a whole number of at least 0, but is -1"),
+    ({"epochs": 2.0}, "epochs must be"),
+    ({"batch_size": 0}, "batch_size must be a whole number of at least 1"),
+    ({"tensors": (torch.zeros(3), torch.zeros(4))}, r"have \[3, 4\] rows"),
+    ({"tensors": (torch.zeros(0, 2),)}, "no samples"),
+    ({"tensors": ()}, "no samples"),
+])
+def test_bad_input_is_refused(wrong, message):
+    call = {"tensors": (torch.zeros(3),), "epochs": 1, "batch_size": 1, **wrong}
+    with pytest.raises(InputError, match=message):
+        train(lambda epoch, *batch: {}, call.pop("tensors"), generator=torch.Generator(), state={},
+              **call)
+
+
+def test_a_large_batch_is_clipped_with_a_warning():
+    with pytest.warns(UserWarning, match="batch_size 100 is larger than the data; all 37"):
+        large = fit(batch_size=100, drop_last=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fit(batch_size=37)[1] == large[1]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_stops_training(value):
+    epochs = []
+
+    def step(epoch, x):
+        epochs.append(epoch)
+        return {"fine": x.mean(), "cost": torch.tensor(value if epoch == 2 else 0.0)}
+
+    with pytest.raises(TrainingError, match=f"cost became {value} in epoch 2"):
+        train(step, (torch.zeros(4),), epochs=5, batch_size=2, generator=torch.Generator(),
+              state={})
+    assert epochs == [1, 1, 2, 2]
+
+
+def test_mistakes_of_a_method_are_named(tmp_path):
+    def run(step, state=None, **options):
+        train(step, (torch.zeros(4),), epochs=2, batch_size=2, generator=torch.Generator(),
+              state={} if state is None else state, **options)
+
+    names = iter("abcd")
+    with pytest.raises(ValueError, match="returned"):
+        run(lambda epoch, x: {next(names): x.mean()})
+    with pytest.raises(ValueError, match=r"\['loss'\] already"):
+        run(lambda epoch, x: {"loss": x.mean()}, on_epoch=lambda epoch, row: {"loss": 1})
+    state = {}
+    with pytest.raises(ValueError, match="must hold"):
+        run(lambda epoch, x: {}, state, on_epoch_start=lambda _: state.update(net=nn.Identity()))
+    run(lambda epoch, x: {}, checkpoint=checkpoint_at(tmp_path / "run.pt"))
+    with pytest.raises(InputError, match=r"holds \[\].*trains \['net'\]"):
+        run(lambda epoch, x: {}, {"net": nn.Identity()},
+            checkpoint=checkpoint_at(tmp_path / "run.pt"))
+
+
+# ----------------------------------------------------------------------------------------- progress
+
+
+def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypatch):
+    fit()
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setattr(training, "tqdm", partial(training.tqdm, mininterval=0, miniters=1))
+    history, _ = fit(progress=True, description="small net")
+    out, err = capfd.readouterr()
+    assert out == "" and "small net" in err and f"{EPOCHS}/{EPOCHS}" in err
+    assert f"loss={history.rows[-1]['loss']:.4g}" in err
+    monkeypatch.setenv("CLUSTERBOOK_PROGRESS", "on")
+    assert list(training.bar("ab", "letters")) == ["a", "b"]
+    assert "letters" in capfd.readouterr().err
+    fit(progress=False)
+    assert capfd.readouterr() == ("", "")
+    monkeypatch.setenv("CLUSTERBOOK_PROGRESS", "yes")
+    with pytest.raises(InputError, match="CLUSTERBOOK_PROGRESS 'yes'"):
+        training.bar(3)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("environment", "stderr", "shown"), [
+    ({}, Terminal, True),
+    ({}, io.StringIO, False),
+    ({"CLUSTERBOOK_RUN": "{}"}, Terminal, False),
+    ({"CLUSTERBOOK_RUN": "{}", "JPY_SESSION_NAME": "a.ipynb"}, io.StringIO, False),
+    ({"PYTEST_CURRENT_TEST": "x"}, Terminal, False),
+    ({"CLUSTERBOOK_PROGRESS": "off"}, Terminal, False),
+    ({"JPY_SESSION_NAME": "a.ipynb"}, io.StringIO, True),
+    ({"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}, io.StringIO, True),
+    ({"KAGGLE_KERNEL_RUN_TYPE": "Batch"}, io.StringIO, False),
+])
+def test_where_a_person_watches(monkeypatch, environment, stderr, shown):
+    for name in ("CLUSTERBOOK_RUN", "CLUSTERBOOK_PROGRESS", "PYTEST_CURRENT_TEST",
+                 "JPY_SESSION_NAME", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stderr", stderr())
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)  # as in any kernel
+    assert training.bar(1).disable is not shown
+
+
+if __name__ == "__main__":
+    nursery(Path(sys.argv[1]))
