@@ -261,6 +261,8 @@ FAIL = [
     ("weights-same", (1.0, 1.0009), "measured 1 and 1.001;"),
     ("weights-same", (np.ones(3), np.ones((3, 3))), "and an array of shape (3, 3);"),
     ("weights-close", (1.0, 1.0011), "measured 1 and 1.001;"),
+    ("weights-close", (1000.0, 1000.005), "measured 1000 and 1000;"),  # nothing relative
+    ("weights-same", (1.0, 1.0 + 1e-9), "measured 1 and 1;"),
     ("weights-three", (4,), "equals 3)"),
     ("weights-below", (0.2, 0.2), "expected of the default parameters)"),
     ("weights-paired", (False,), "measured False; expected of the default parameters: true)"),

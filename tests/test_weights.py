@@ -13,7 +13,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from clusterbook import weights
 from clusterbook.errors import InputError
-from clusterbook.weights import NullTest, WeightCoclustering, normalized_cut, share_inside
+from clusterbook.weights import (
+    NullTest,
+    WeightCoclustering,
+    coclustering,
+    normalized_cut,
+    share_inside,
+)
 
 # Checks of scikit-learn that the estimator fails, each with its reason.
 EXPECTED_FAILURES: dict[str, str] = {}
@@ -254,12 +260,12 @@ def test_the_transpose_of_a_layer_that_is_not_square_swaps_rows_and_columns(meth
 @pytest.mark.parametrize("shape", [(50, 50), (64, 40), (40, 64)])
 def test_the_truncated_decomposition_is_the_full_one(shape, monkeypatch):
     A = weights.degree_scale(np.abs(planted(*shape, 4, 0)[0]))
-    full = weights._singular_vectors(A, 4, np.random.RandomState(0))
-    monkeypatch.setattr(weights, "_FULL_SVD", 8)
+    full = coclustering.singular_vectors(A, 4, np.random.RandomState(0))
+    monkeypatch.setattr(coclustering, "FULL_SVD", 8)
     asked = []
-    svds = weights.svds
-    monkeypatch.setattr(weights, "svds", lambda *a, **o: asked.append(o["k"]) or svds(*a, **o))
-    truncated = weights._singular_vectors(A, 4, np.random.RandomState(1))
+    svds = coclustering.svds
+    monkeypatch.setattr(coclustering, "svds", lambda *a, **o: asked.append(o["k"]) or svds(*a, **o))
+    truncated = coclustering.singular_vectors(A, 4, np.random.RandomState(1))
     assert asked == [4]
     for a, b in zip(full, truncated, strict=True):
         assert a.shape == b.shape and a.shape[1] == 4
@@ -268,7 +274,7 @@ def test_the_truncated_decomposition_is_the_full_one(shape, monkeypatch):
 
 def test_the_singular_vectors_are_pairs_in_descending_order():
     A = weights.degree_scale(np.abs(planted(30, 20, 3, 0)[0]))
-    left, right = weights._singular_vectors(A, 3, np.random.RandomState(0))
+    left, right = coclustering.singular_vectors(A, 3, np.random.RandomState(0))
     values = np.linalg.svd(A, compute_uv=False)[:3]
     np.testing.assert_allclose(A @ right, left * values, atol=1e-12)
     np.testing.assert_allclose(left.T @ left, np.eye(3), atol=1e-12)
@@ -277,7 +283,7 @@ def test_the_singular_vectors_are_pairs_in_descending_order():
 def test_a_layer_above_the_limit_gives_the_same_clusters(monkeypatch):
     W, rows, columns = planted(70, 60, 3, 0)
     full = WeightCoclustering(3, random_state=0).fit(W)
-    monkeypatch.setattr(weights, "_FULL_SVD", 10)
+    monkeypatch.setattr(coclustering, "FULL_SVD", 10)
     truncated = WeightCoclustering(3, random_state=0).fit(W)
     assert same_partition(as_one(full.row_labels_, full.column_labels_),
                           as_one(truncated.row_labels_, truncated.column_labels_))

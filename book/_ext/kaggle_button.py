@@ -13,6 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 _KAGGLE = "https://kaggle.com/kernels/welcome?src="
+_NOT_OURS = "https://github.com/executablebooks/jupyter-book"  # what Jupyter Book takes by default
 _NEED_ADDRESS = ("use_repository_button", "use_issues_button", "use_edit_page_button")
 
 
@@ -30,7 +31,7 @@ def kaggle_url(repository: str, branch: str, page: str) -> str:
 def follow_the_address(app: Sphinx, config: Config) -> None:
     """Switch every button that leads to the repository on or off with its address."""
     options = config.html_theme_options
-    known = bool(options.get("repository_url"))
+    known = options.get("repository_url") not in (None, "", _NOT_OURS)
     options.update(dict.fromkeys(_NEED_ADDRESS, known))
     if not known:
         options["launch_buttons"] = {}

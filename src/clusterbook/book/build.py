@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -23,11 +24,15 @@ import yaml
 
 from .. import paths
 from ..errors import InputError
-from ..evidence.fingerprint import hash_modules, modules_of
-from .runs import ChapterError, execute, failed_checks
+from ..fingerprint import hash_modules, modules_of
+from .runs import ChapterError, execute, failed_checks, writable
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
+
+
+# Executed at the paper's scale, once: rendered as they are.
+_RUNS = ("book", "runs")
 
 
 class BuildError(RuntimeError):
@@ -66,17 +71,16 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
     """
     source = paths.root()
     output = output or (paths.checkout() or Path.cwd()) / "_build"
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        (output / "executed").mkdir(exist_ok=True)
-        _recover(output)
-    except OSError as error:
-        raise InputError(f"the book can't be built in {output}: {error.strerror}") from None
+    if find_spec("jupyter_book") is None:
+        raise ModuleNotFoundError("No module named 'jupyter_book'", name="jupyter_book")
+    writable(output)
+    writable(output / "executed")
+    _recover(output)
 
     notebooks = [path for path in pages(source) if path.suffix == ".ipynb"]
     executed = {
         path: _executed(source / path, output, f"{i}/{len(notebooks)}", progress, say)
-        if run else source / path
+        if run and path.parts[:2] != _RUNS else source / path
         for i, path in enumerate(notebooks, start=1)
     }
     key = _site_key(source, executed.values())
@@ -122,18 +126,18 @@ def _executed(path: Path, output: Path, count: str, progress: bool, say) -> Path
     cached = output / "executed" / f"{path.stem}-{notebook_key(path)[:16]}.ipynb"
     if cached.is_file():
         say(f"{count} {path.stem}: unchanged")
-        return cached
-    say(f"{count} {path.stem}: executing")
-    try:
-        execute(path, cached, progress=path.stem if progress else None)
-    except InputError as error:
-        raise ChapterError(f"{path.stem} failed with its default parameters: {error}") from None
+    else:
+        say(f"{count} {path.stem}: executing")
+        try:
+            execute(path, cached, progress=path.stem if progress else None)
+        except InputError as error:
+            raise ChapterError(f"{path.stem} failed with its default parameters: {error}") from None
     failed = failed_checks(nbformat.read(cached, as_version=4))
     if failed:
         cached.unlink()
         raise ChapterError(f"{path.stem}: a check does not hold with the default parameters:\n"
                            + "\n".join(f"    {line}" for line in failed))
-    for old in (output / "executed").glob(f"{path.stem}-*.ipynb"):
+    for old in (output / "executed").glob(f"{path.stem}-{'?' * 16}.ipynb"):
         if old != cached:
             old.unlink()
     return cached
@@ -233,7 +237,9 @@ def _jupyter_book(source: Path, target: Path, log: Path) -> None:
         lines = log.read_text(encoding="utf-8").splitlines()
         wrong = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-15:]
         raise BuildError("Jupyter Book reported, and a warning counts as an error:\n"
-                         + "\n".join(f"    {line}" for line in wrong[:20])
+                         # As the person knows the page: book/intro.md, not its staged copy.
+                         + "\n".join(f"    {line.replace(f'{source}{os.sep}', '')}"
+                                     for line in wrong[:20])
                          + f"\nThe whole log: {log}")
 
 

@@ -299,6 +299,8 @@ def _profile(path: Path) -> Profile:
                                 ("assumed", dict, "a mapping")):
             if not isinstance(content.get(key) or kind(), kind):
                 raise InputError(f"{key!r} must be {name}")
+        if not content["says"]:
+            raise InputError("'says' is empty; say in one sentence what the profile reruns")
         profile = Profile(path.stem, content["chapter"], content["says"],
                           content["parameters"] or {}, content.get("assumed") or {})
         if both := set(profile.parameters) & set(profile.assumed):

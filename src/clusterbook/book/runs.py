@@ -9,9 +9,11 @@ checkpoints from the environment (see `clusterbook.paths`).
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +26,7 @@ import nbformat
 
 from .. import evidence, paths
 from ..errors import InputError
-from ..evidence.fingerprint import fingerprint
+from ..fingerprint import fingerprint
 from . import parameters
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
@@ -55,11 +57,15 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     InputError
         If a cell raised one: the same sentence.
     ChapterError
-        If a cell failed otherwise: chapter, cell, error.
+        If a cell failed otherwise: chapter, cell, error. Also if the kernel died.
     """
     import papermill
+    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
+
+    # It warns of a parameter that its regular expression can't find; here all are checked already.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
 
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         draft = Path(folder) / source.name
@@ -69,7 +75,7 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             with _environment({"CLUSTERBOOK_PROGRESS": "off", **(environment or {})}):
                 papermill.execute_notebook(
                     _braces(source), _braces(draft), dict(values or {}), cwd=_braces(work),
-                    kernel_name="python3",
+                    kernel_name="python3", kernel_manager_class=_quiet_kernel(),
                     progress_bar={"desc": progress, "leave": False} if progress else False,
                     # An unencrypted kernel warns on the terminal, once a run.
                     config=Config({"KernelManager": {"transport_encryption": "auto"}}),
@@ -80,9 +86,23 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
                 raise InputError(message) from None
             raise ChapterError(f"{source.stem}, cell {error.exec_count} failed: {error.ename}: "
                                f"{message}\n{_excerpt(error.source or '')}") from None
+        except DeadKernelError:
+            raise ChapterError(f"{source.stem} failed: its kernel died in the middle of a cell; "
+                               "most often the memory did not suffice") from None
         executed = nbformat.read(draft, as_version=4)
         clean(executed)
         replace(output, nbformat.writes(executed) + "\n")
+
+
+def _quiet_kernel() -> type:
+    """A kernel whose own complaints, such as a traceback when it is stopped, reach no terminal."""
+    from jupyter_client.manager import AsyncKernelManager
+
+    class QuietKernel(AsyncKernelManager):
+        async def start_kernel(self, **options: Any) -> None:
+            await super().start_kernel(**options, stderr=subprocess.DEVNULL)
+
+    return QuietKernel
 
 
 def _braces(path: Path) -> str:
@@ -191,8 +211,11 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
                          "with --record, or write a profile of your own in notebooks/profiles")
     if seeds is not None and "seed" not in values:
         raise InputError(f"{chapter} has no parameter 'seed'; --seeds can't repeat it")
+    if output is not None and output.is_dir():
+        raise InputError(f"--output names the notebook's file, but {output} is a folder")
     for folder in (figures, records, output.parent if output else None):
-        _writable(folder)
+        if folder is not None:
+            writable(folder)
     said: list[str] = []
     several = seeds is not None and len(seeds) > 1
     bar = _bar(seeds, progress and several)
@@ -251,10 +274,8 @@ def _checkpoints() -> Path:
     return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
 
 
-def _writable(folder: Path | None) -> None:
-    """Refuse before the run what could not be written after it."""
-    if folder is None:
-        return
+def writable(folder: Path) -> None:
+    """Make a folder, and refuse before a run what could not be written after it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

@@ -7,9 +7,9 @@ shows its own with `say`, and checks its default run with `check`.
 
 from __future__ import annotations
 
+from ..fingerprint import fingerprint
 from .claims import Claim, load_claims
 from .expectations import Expectation, check, load_expectations
-from .fingerprint import fingerprint, hash_modules, modules_of
 from .recording import record
 from .records import Record, arrays, load_records
 from .scorecard import Scorecard, at_last_tag, say, scorecard
@@ -26,12 +26,10 @@ __all__ = [
     "at_last_tag",
     "check",
     "fingerprint",
-    "hash_modules",
     "judge",
     "load_claims",
     "load_expectations",
     "load_records",
-    "modules_of",
     "record",
     "say",
     "scorecard",

@@ -24,10 +24,10 @@ import numpy as np
 
 from .. import paths
 from ..errors import InputError
+from ..fingerprint import fingerprint
 from . import provenance
 from .claims import load_claims
 from .expectations import checked
-from .fingerprint import fingerprint
 from .records import as_record, dumps, sha256
 
 

@@ -28,9 +28,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from ..errors import InputError, unknown
+from ..fingerprint import fingerprint
 from .claims import Claim
 from .findings import count, find, read_runs
-from .fingerprint import fingerprint
 from .measures import t_interval
 from .records import Record
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from clusterbook.errors import InputError
-from clusterbook.evidence import fingerprint, hash_modules, modules_of
-from clusterbook.evidence.fingerprint import hash_source
+from clusterbook.fingerprint import _tokens, fingerprint, hash_modules, hash_source, modules_of
 
 FILES = {
     "__init__.py": '_PUBLIC = {"Demo": "demo", "Other": "other"}\n',
@@ -98,6 +99,14 @@ DIFFERENT = [
     ("import a as b", "import b as a"),
     ("x = 'a: b'", "x = 'a; b'"),
 ]
+
+
+def test_an_f_string_counts_the_same_however_its_text_is_cut():
+    name = ast.FormattedValue(ast.Name("a"), -1)
+    whole = ast.JoinedStr([ast.Constant("ab"), name])
+    cut = ast.JoinedStr([ast.Constant("a"), ast.Constant("b"), name, ast.Constant("")])
+    assert list(_tokens(whole)) == list(_tokens(cut))
+    assert list(_tokens(whole)) != list(_tokens(ast.JoinedStr([name, ast.Constant("ab")])))
 
 
 @pytest.mark.parametrize(("left", "right"), SAME)

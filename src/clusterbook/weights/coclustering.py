@@ -4,18 +4,15 @@ A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, co
 torch stores it) is read as a bipartite graph: neurons are vertices and :math:`A = |W|` holds the
 weights of the edges. Spectral co-clustering [1]_ gives rows and columns one common set of labels;
 the normalized cut says how much weight runs between clusters [2]_; and a null model of shuffled
-weights says whether that is less than the same weights would show in any order.
-
-The chapter *Weight co-clustering* is this file read in order: the graph, the clustering, the null
-model. The network whose weights they are is trained by `clusterbook.classifier`.
+weights (`clusterbook.weights.nulls`) says whether that is less than they would show in any order.
 
 Differences from the authors' code
 ----------------------------------
 The notebook that this chapter repeats clusters left and right singular vectors by two separate
 k-means runs, so that its label *i* of the rows has nothing to do with its label *i* of the columns;
 here one k-means sees both. It inverts the degrees, which fails on a neuron without weights; here
-such a neuron belongs to no cluster (label -1). It keeps the singular vectors as they are; here each
-neuron's row of them is scaled to unit length, so that a neuron's degree does not decide its cluster.
+such a neuron belongs to no cluster (label -1). It keeps the singular vectors as they are; here
+each neuron's row of them is scaled to unit length, so that its degree does not decide its cluster.
 
 References
 ----------
@@ -27,9 +24,6 @@ References
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,8 +33,7 @@ from sklearn.cluster import KMeans, SpectralCoclustering
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from . import training
-from .errors import InputError, unknown
+from ..errors import InputError, unknown
 
 # --------------------------------------------------------------------------------- the graph
 
@@ -127,7 +120,7 @@ def share_inside(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike,
 
 
 def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
-    A = np.abs(_matrix(W))
+    A = np.abs(as_weights(W))
     rows, columns = np.asarray(row_labels), np.asarray(column_labels)
     if rows.shape != A.shape[:1] or columns.shape != A.shape[1:]:
         raise InputError(f"a matrix of shape {A.shape} needs {A.shape[0]} row labels and "
@@ -135,7 +128,8 @@ def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
     return A, rows, columns
 
 
-def _matrix(W: ArrayLike) -> np.ndarray:
+def as_weights(W: ArrayLike) -> np.ndarray:
+    """The weights as a float64 matrix, or an `InputError` that says why they are none."""
     W = np.asarray(W, dtype=np.float64)
     if W.ndim != 2:
         raise InputError(f"a layer's weights must be a matrix (outputs × inputs); this array has "
@@ -151,7 +145,7 @@ def _matrix(W: ArrayLike) -> np.ndarray:
 # ---------------------------------------------------------------------------- the clustering
 
 # A full SVD is as fast as a truncated one up to about this many neurons, and has no random start.
-_FULL_SVD = 256
+FULL_SVD = 256
 
 
 class WeightCoclustering(BiclusterMixin, BaseEstimator):
@@ -226,9 +220,9 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
         except ValueError as error:
             reason = str(error).splitlines()[0].rstrip(":")
             raise InputError(f"these weights can't be clustered: {reason}") from None
-        A = np.abs(_matrix(X))
+        A = np.abs(as_weights(X))
         live_rows, live_columns = A.any(1), A.any(0)
-        _check_clusters(self.n_clusters, int(live_rows.sum()), int(live_columns.sum()))
+        check_clusters(self.n_clusters, int(live_rows.sum()), int(live_columns.sum()))
         found = methods[self.method](A[np.ix_(live_rows, live_columns)], self.n_clusters,
                                      self.n_init, self.random_state)
         self.row_labels_ = np.full(A.shape[0], -1)
@@ -241,7 +235,8 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
         return self
 
 
-def _check_clusters(n_clusters: int, n_rows: int, n_columns: int) -> None:
+def check_clusters(n_clusters: int, n_rows: int, n_columns: int) -> None:
+    """Refuse more clusters than rows or columns with weights."""
     if not isinstance(n_clusters, (int, np.integer)) or n_clusters < 1:
         raise InputError(f"n_clusters must be a whole number of at least 1, not {n_clusters!r}")
     if n_clusters > min(n_rows, n_columns):
@@ -254,7 +249,7 @@ def _check_clusters(n_clusters: int, n_rows: int, n_columns: int) -> None:
 
 def _joint(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarray, np.ndarray]:
     rng = check_random_state(random_state)
-    left, right = _singular_vectors(degree_scale(A), k, rng)
+    left, right = singular_vectors(degree_scale(A), k, rng)
     neurons = np.vstack([left, right])                                # (n_rows + n_columns, k)
     length = np.linalg.norm(neurons, axis=1, keepdims=True)
     neurons = np.divide(neurons, length, out=np.zeros_like(neurons), where=length > 0)
@@ -277,9 +272,9 @@ def _dhillon(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarr
     return model.row_labels_, model.column_labels_
 
 
-def _singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
+def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
     """The first k left and right singular vectors as columns, largest singular value first."""
-    if min(A.shape) <= _FULL_SVD or k >= min(A.shape) - 1:
+    if min(A.shape) <= FULL_SVD or k >= min(A.shape) - 1:
         left, _, right = np.linalg.svd(A, full_matrices=False)
         left, right = left[:, :k], right[:k].T
     else:
@@ -309,9 +304,9 @@ def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
     row_labels : ndarray of shape (n_rows,)
     column_labels : ndarray of shape (n_columns,)
     """
-    A = np.abs(_matrix(W))
-    _check_clusters(n_clusters, *A.shape)
-    left, right = _singular_vectors(degree_scale(A), n_clusters, check_random_state(0))
+    A = np.abs(as_weights(W))
+    check_clusters(n_clusters, *A.shape)
+    left, right = singular_vectors(degree_scale(A), n_clusters, check_random_state(0))
     # The original's svds returns the vectors in ascending order of their singular values.
     return tuple(KMeans(n_clusters, random_state=random_state).fit(vectors[:, ::-1]).labels_
                  for vectors in (left, right))
@@ -341,122 +336,3 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
     columns = rng.permutation(np.arange(n_columns) % n_clusters)
     scale = np.where(rows[:, None] == columns, 1.0, off_block)
     return np.abs(rng.standard_normal((n_rows, n_columns))) * scale, rows, columns
-
-
-# ----------------------------------------------------------------------------- the null model
-
-
-def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.ndarray:
-    """Permute a layer's weights: the same values, no structure.
-
-    Parameters
-    ----------
-    W : array-like of shape (n_rows, n_columns)
-    random_state : int, RandomState instance or None
-    keep_zeros : bool
-        Permute the non-zero weights among their own places only, so that a pruned layer keeps its
-        pattern of connections (the "layer_nonzero" null of Filan et al.).
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns)
-
-    Examples
-    --------
-    >>> np.sort(shuffle([[1, 2], [3, 4]], 0), axis=None)
-    array([1., 2., 3., 4.])
-    """
-    W = _matrix(W).copy()
-    rng = check_random_state(random_state)
-    places = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
-    W[places] = rng.permutation(W[places])
-    return W
-
-
-@dataclass(frozen=True)
-class NullTest:
-    """One value against its distribution under a null model; small values are the remarkable ones.
-
-    Attributes
-    ----------
-    value : float
-        Of the network.
-    null : ndarray of shape (n_shuffles,)
-        Of the shuffled networks.
-    """
-
-    value: float
-    null: np.ndarray
-
-    @cached_property
-    def z(self) -> float:
-        """Effect size: distance from the null's mean in its standard deviations, negative below.
-
-        NaN where all shuffles have one value: there is no spread to measure in.
-        """
-        if np.ptp(self.null) == 0:
-            return float("nan")
-        return float((self.value - self.null.mean()) / self.null.std(ddof=1))
-
-    @cached_property
-    def p(self) -> float:
-        """Share of values at most as large, the network's own counted: (r + 1) / (n + 1)."""
-        return float((1 + (self.null <= self.value).sum()) / (1 + len(self.null)))
-
-    @property
-    def smallest_p(self) -> float:
-        """The smallest p that this many shuffles can give, however strong the effect."""
-        return 1 / (1 + len(self.null))
-
-
-def null_test(
-    W: ArrayLike,
-    n_clusters: int = 2,
-    *,
-    n_shuffles: int = 50,
-    keep_zeros: bool = False,
-    method: str = "joint",
-    statistic: Callable[[np.ndarray, np.ndarray, np.ndarray], float] = normalized_cut,
-    random_state: int | None = None,
-    progress: bool | None = None,
-) -> NullTest:
-    """Is a layer's best cut smaller than the best cuts of its own weights in random order?
-
-    The network and every shuffle are clustered anew by the same estimator, so that both sides have
-    had the same chance to find blocks.
-
-    Parameters
-    ----------
-    W : array-like of shape (n_rows, n_columns)
-    n_clusters, method
-        See `WeightCoclustering`.
-    n_shuffles : int
-        At least 2; p can't be smaller than 1 / (n_shuffles + 1).
-    keep_zeros : bool
-        See `shuffle`.
-    statistic : callable (W, row_labels, column_labels) -> float
-        Small for good clusters.
-    random_state : int or None
-        Decides the shuffles and the starts of the clustering.
-    progress : bool, optional
-        Show a bar; by default only where a person watches.
-
-    Raises
-    ------
-    InputError
-        For fewer than 2 shuffles, and for what `WeightCoclustering` refuses.
-    """
-    if n_shuffles < 2:
-        raise InputError(f"n_shuffles must be at least 2, not {n_shuffles}: a spread needs two values")
-    seed = training.as_seed(random_state)
-    rng = check_random_state(seed)
-
-    def best(weights: np.ndarray) -> float:
-        found = WeightCoclustering(n_clusters, method, random_state=seed).fit(weights)
-        return float(statistic(weights, found.row_labels_, found.column_labels_))
-
-    W = _matrix(W)
-    value = best(W)
-    shuffles = training.bar(range(n_shuffles), description="shuffles", progress=progress)
-    null = np.array([best(shuffle(W, rng, keep_zeros=keep_zeros)) for _ in shuffles])
-    return NullTest(value, null)

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import paths
-from ..errors import unknown
+from . import paths
+from .errors import unknown
 
 ALWAYS = ("datasets", "metrics", "training")
 """Modules that count for every chapter: the data, the scores and the training loop."""
 
-EXCLUDED = ("book", "cli", "errors", "evidence", "figures", "paths")
+EXCLUDED = ("book", "cli", "errors", "evidence", "figures", "fingerprint", "paths")
 """Modules that can't change a number; they are neither hashed nor followed."""
 
 _PACKAGE = Path(paths.__file__).resolve().parent
@@ -34,27 +35,31 @@ _SKIPPED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 def fingerprint(chapter: str, *, package: Path | None = None) -> str:
     """The SHA-256 (hexadecimal) of the code that can change a chapter's numbers.
 
-    It covers the chapter's module, whatever of clusterbook that module imports (also inside its
-    functions), and always the data sets, the metrics and the training loop; never figures,
-    evidence or the book.
+    It covers the chapter's module and what its notebook imports, whatever of clusterbook these
+    import in turn (also inside functions), and always the data sets, the metrics and the training
+    loop; never figures, evidence or the book.
 
     Parameters
     ----------
     chapter : str
-        The chapter's name, which is its module's name.
+        The chapter's name: of its notebook, of its module, or of both.
     package : Path, optional
         The folder of the ``clusterbook`` package to read; the imported one by default.
 
     Raises
     ------
     InputError
-        When clusterbook has no such module.
+        When there is neither such a module nor such a notebook.
     """
     modules = _modules(package or _PACKAGE)
-    if chapter not in modules:
+    notebook = paths.root() / "notebooks" / f"{chapter}.ipynb"
+    start = {name for name in (chapter, *ALWAYS) if name in modules}
+    if package is None and notebook.is_file():
+        for source in code_cells(notebook):
+            start |= _imports_of(source, modules)
+    elif chapter not in modules:
         named = [name for name in modules if name and "." not in name]
         raise unknown("method module", chapter, named)
-    start = {chapter, *(name for name in ALWAYS if name in modules)}
     return hash_modules(_closure(start, modules, EXCLUDED), package=package)
 
 
@@ -66,18 +71,27 @@ def modules_of(sources: Iterable[str], *, package: Path | None = None) -> set[st
 
     Examples
     --------
-    >>> "figures" in modules_of(["from clusterbook import figures"])  # doctest: +SKIP
+    >>> "figures" in modules_of(["from clusterbook import figures"])
     True
     """
     modules = _modules(package or _PACKAGE)
     start: set[str] = set()
     for source in sources:
-        try:
-            tree = ast.parse(_without_magics(source))
-        except SyntaxError:
-            continue
-        start |= _imports(tree, "", modules)
+        start |= _imports_of(source, modules)
     return _closure(start, modules, ())
+
+
+def code_cells(notebook: Path) -> list[str]:
+    """The source of every code cell of a notebook file."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+
+
+def _imports_of(source: str, modules: dict[str, Path]) -> set[str]:
+    try:
+        return _imports(ast.parse(_without_magics(source)), "", modules)
+    except SyntaxError:
+        return set()
 
 
 def hash_modules(names: Iterable[str], *, package: Path | None = None) -> str:

@@ -1,0 +1,183 @@
+"""What a killed run goes on from: its state in one file, keyed by what the run is.
+
+A checkpoint belongs to one set of parameters, one data set and one state of the code. Another run's
+is refused by name; a damaged one is never read as a good one; and a file is replaced whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .errors import InputError
+
+
+def fingerprint(*arrays: Any) -> str:
+    """SHA-256 (hexadecimal) of the content, type and shape of arrays or tensors.
+
+    Raises InputError for arrays of Python objects, whose bytes are mere addresses.
+
+    Examples
+    --------
+    >>> fingerprint(np.zeros(3)) == fingerprint(torch.zeros(3, dtype=torch.float64))
+    True
+    >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros((3, 1)))
+    False
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        if isinstance(array, Tensor):
+            kind = str(array.dtype).removeprefix("torch.")
+            content = array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        else:
+            array = np.asarray(array)
+            if array.dtype.hasobject:
+                raise InputError("a fingerprint needs numbers or text, but the array of shape "
+                                 f"{array.shape} holds Python objects; convert it first")
+            kind = array.dtype.name
+            content = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"{kind}{tuple(array.shape)}:".encode())
+        digest.update(content.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+class Checkpoint:
+    """The file from which a killed run goes on: one combination of parameters, data and code.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; its folder is made if it is missing.
+    parameters : dict
+        All that decides the result: numbers, strings, lists, arrays.
+    data, code : str
+        Their fingerprints.
+    every_seconds : float
+        How often `train` saves, in seconds; 0 saves after each epoch.
+
+    Raises
+    ------
+    InputError
+        If nothing can be written there, or a parameter can't be told from others by its text.
+    """
+
+    def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
+                 every_seconds: float = 30.0) -> None:
+        """Refuse a path that can't be written before any training starts."""
+        self.path = Path(path)
+        self.every_seconds = every_seconds
+        texts = {str(name): _text(name, value) for name, value in parameters.items()}
+        self._identity = {"parameters": texts, "data": data, "code": code}
+        self.key = hashlib.sha256(as_json(self._identity).encode()).hexdigest()
+        self._temporary = self.path.with_name(self.path.name + ".tmp")
+        self._trained: set[str] = set()
+        self._saved_at = time.monotonic()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path.parent):
+                pass
+        except OSError as error:
+            raise self._unwritable(error) from error
+        if self.path.is_dir():
+            raise InputError(f"the checkpoint {self.path} must be a file, but is a folder")
+
+    @property
+    def due(self) -> bool:
+        """Whether the last save, or the start, is at least ``every_seconds`` ago."""
+        return time.monotonic() - self._saved_at >= self.every_seconds
+
+    def save(self, payload: Mapping[str, Any]) -> None:
+        """Replace the file by one that holds *payload*; if that fails, leave it as it was.
+
+        Raises InputError if the file can't be written, and TypeError if *payload* holds more than
+        tensors, numbers, strings, lists and dictionaries.
+        """
+        buffer = io.BytesIO()
+        torch.save({"identity": self._identity, "key": self.key, "payload": payload}, buffer)
+        try:
+            buffer.seek(0)
+            torch.load(buffer, map_location="cpu", weights_only=True)
+        except Exception as error:  # now, not when a lost night is to be resumed
+            raise TypeError(f"a checkpoint of this could not be read back: {error}") from error
+        try:
+            with open(self._temporary, "wb") as file:
+                file.write(hashlib.sha256(buffer.getbuffer()).digest())
+                file.write(buffer.getbuffer())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(self._temporary, self.path)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        finally:
+            self._temporary.unlink(missing_ok=True)
+        self._saved_at = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """What was saved last, its tensors on the CPU; None if there is no file.
+
+        Raises InputError if the file can't be read, or belongs to another run: it says what
+        differs.
+        """
+        try:
+            content = self.path.read_bytes()
+            digest, content = content[:32], content[32:]
+            if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
+                raise ValueError("its bytes are not those that were written")
+            stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            key, identity, payload = stored["key"], stored["identity"], stored["payload"]
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # torch reports damage by half a dozen types
+            raise InputError(
+                f"the checkpoint {self.path} can't be read: it is damaged, or no checkpoint of "
+                "this library; delete it to start anew, or name another path"
+            ) from error
+        if key != self.key:
+            raise InputError(f"the checkpoint {self.path} belongs to another run: "
+                             f"{_differences(identity, self._identity)}; name another path, or "
+                             "delete the file to start anew")
+        return payload
+
+    def remove(self) -> None:
+        """Delete the file, if it is there."""
+        self.path.unlink(missing_ok=True)
+        self._temporary.unlink(missing_ok=True)
+
+    def _unwritable(self, error: OSError) -> InputError:
+        reason = error.strerror or error
+        return InputError(f"the checkpoint {self.path} can't be written ({reason}); name a path in "
+                          "a folder that you can write to, with space left")
+
+
+def as_json(value: Any) -> str:
+    """*value* as JSON; arrays and tensors become lists."""
+    return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
+
+
+def _text(name: str, value: Any) -> str:
+    try:
+        return as_json(value)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InputError(f"a checkpoint can't tell runs apart by the parameter {name!r}, which is "
+                         f"{value!r}; give a number, a text or a list") from error
+
+
+def _differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
+    before, now = stored["parameters"], asked["parameters"]
+    return ", ".join([
+        *(f"the parameter {name!r} was {before.get(name, 'absent')} and is now "
+          f"{now.get(name, 'absent')}"
+          for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)),
+        *(f"the {part} differs" for part in ("data", "code") if stored[part] != asked[part]),
+    ])

@@ -1,0 +1,160 @@
+"""Every injected fault of ``faults.yaml`` must change a line of a chapter's checks.
+
+A fault is applied to a copy of the checkout, and nbval compares the chapter there with its stored
+outputs. Caught means that the line of a check differs. A figure or a number that differs is nothing
+that a reader would notice, and an exception is an accident: it says nothing about the checks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+KEYS = {"id", "chapter", "file", "old", "new", "breaks"}
+CHECK = re.compile(r"""evidence\.check\(\s*["']([\w-]+)["']""")
+FAULTS = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
+CHAPTERS = sorted({fault["chapter"] for fault in FAULTS})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What nbval found in a chapter: names of checks, and numbers of code cells from 0."""
+
+    checks: tuple[str, ...]     # checks whose line differs
+    others: tuple[int, ...]     # cells without a check whose output differs
+    crashed: tuple[int, ...]    # cells that raised, hung or were not run
+
+    @property
+    def verdict(self) -> str:
+        if self.crashed:
+            return "crashed"
+        return "caught" if self.checks else "missed"
+
+    @property
+    def details(self) -> str:
+        return f"in cell {self.crashed[0]}" if self.crashed else ", ".join(self.checks)
+
+
+def copy_checkout(folder: Path) -> Path:
+    """What a chapter reads, and nothing that the installed package could be mistaken for."""
+    for part in ("src", "notebooks", "data/claims", "data/expectations", "data/records"):
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part,
+                            ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    shutil.copy(ROOT / "_config.yml", folder)
+    return folder
+
+
+def apply(fault: Mapping[str, str], copy: Path) -> None:
+    file = copy / fault["file"]
+    text = file.read_text(encoding="utf-8")
+    assert text.count(fault["old"]) == 1, (
+        f"fault {fault['id']}: its old text must occur exactly once in {fault['file']}, "
+        f"but occurs {text.count(fault['old'])} times")
+    file.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
+
+
+def rerun(chapter: str, copy: Path) -> Outcome:
+    """Compare a copy's chapter with its stored outputs, by the copy's own library."""
+    report = copy / "report.xml"
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-o", "addopts=",
+         "--rootdir", ".", "-p", "no:cacheprovider", "--color=no", "--nbval-cell-timeout=300",
+         f"--junitxml={report.name}", f"notebooks/{chapter}.ipynb"],
+        cwd=copy, env=environment(copy), capture_output=True, text=True, timeout=1200)
+    assert process.returncode in (0, 1), process.stdout + process.stderr
+    # Only an import from the copy leaves compiled files in it.
+    compiled = {path.name.partition(".")[0] for path in copy.rglob("src/**/__pycache__/*.pyc")}
+    assert "errors" in compiled, "the chapter did not import the copy of the library"
+    return read(report, nbformat.read(copy / "notebooks" / f"{chapter}.ipynb", as_version=4))
+
+
+def environment(copy: Path) -> dict[str, str]:
+    ours = ("CLUSTERBOOK_", "PYTEST_", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    return {"OMP_NUM_THREADS": "1", **inherited, "PYTHONPATH": str(copy / "src")}
+
+
+def read(report: Path, notebook: nbformat.NotebookNode) -> Outcome:
+    """Sort the cells that did not pass into checks, others and crashes."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    cases = {int(case.get("name").removeprefix("Cell ")): case
+             for case in ElementTree.parse(report).iter("testcase")}
+    assert sorted(cases) == list(range(len(cells))), "nbval did not run every cell"
+    checks, others, crashed = [], [], []
+    for number, case in sorted(cases.items()):
+        trouble = [child for child in case if child.tag in ("failure", "error", "skipped")]
+        if not trouble:
+            continue
+        if not all(re.search(rf"^Cell {number}: Cell outputs differ$", child.text or "", re.M)
+                   for child in trouble):
+            crashed.append(number)
+        elif names := checks_of(cells[number]):
+            checks += names
+        else:
+            others.append(number)
+    return Outcome(tuple(checks), tuple(others), tuple(crashed))
+
+
+def checks_of(cell: nbformat.NotebookNode) -> list[str]:
+    """The names of a cell's checks, if its stored output is the line of a check that holds."""
+    stored = "".join(output.get("data", {}).get("text/plain", "") or output.get("text", "")
+                     for output in cell.outputs)
+    return CHECK.findall(cell.source) if stored.startswith("✓ ") else []
+
+
+@cache
+def unmodified(chapter: str, folder: Path) -> Outcome:
+    return rerun(chapter, copy_checkout(folder))
+
+
+@pytest.fixture(scope="session")
+def passes_unmodified(tmp_path_factory):
+    """Skip no fault: a chapter that fails by itself catches everything and shows nothing."""
+    folders = {chapter: tmp_path_factory.mktemp(chapter) for chapter in CHAPTERS}
+
+    def assert_passes(chapter: str) -> None:
+        found = unmodified(chapter, folders[chapter])
+        assert found == Outcome((), (), ()), f"{chapter} fails without any fault: {found}"
+
+    return assert_passes
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_the_unmodified_chapter_passes(chapter, passes_unmodified):
+    passes_unmodified(chapter)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_an_exception_in_the_copy_is_seen_and_is_no_catch(chapter, tmp_path):
+    copy = copy_checkout(tmp_path)
+    with open(copy / "src/clusterbook/__init__.py", "a", encoding="utf-8") as package:
+        package.write('\nfrom . import errors\nraise RuntimeError("the copy was imported")\n')
+    assert rerun(chapter, copy).verdict == "crashed"
+    assert "the copy was imported" in (copy / "report.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault['chapter']}-{fault['id']}")
+def test_a_check_notices(fault, passes_unmodified, tmp_path, record_property):
+    assert set(fault) - {"reaches"} == KEYS, f"a fault has the keys {sorted(KEYS)} and reaches"
+    copy = copy_checkout(tmp_path)
+    apply(fault, copy)
+    passes_unmodified(fault["chapter"])
+    found = rerun(fault["chapter"], copy)
+    record_property("fault", [fault["id"], found.verdict, found.details])
+    assert found.verdict == "caught", f"{found.verdict}: {fault['breaks']}; nbval found {found}"
+    unnoticed = set(fault.get("reaches", ())) - set(found.checks)
+    assert not unnoticed, f"these checks should have noticed it: {sorted(unnoticed)}"

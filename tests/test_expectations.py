@@ -1,0 +1,33 @@
+"""A chapter's checks hold at other seeds too: what they expect is a property, not one run's luck.
+
+One run a chapter: its main seed and its list of further seeds are both replaced.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from clusterbook.book import parameters, runs
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.ipynb"))
+OTHER_SEEDS = list(range(101, 111))
+
+
+def check_lines(notebook: nbformat.NotebookNode) -> list[str]:
+    return [line for text in runs.outputs(notebook) for line in text.splitlines()
+            if line.startswith(("✓ ", runs.FAILED_CHECK))]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_checks_hold_at_ten_other_seeds(path, tmp_path):
+    notebook = nbformat.read(path, as_version=4)
+    known = parameters.parse(parameters.parameters_cell(notebook))
+    assert not {known["seed"].default, *known["seeds"].default} & set(OTHER_SEEDS)
+    main, *further = OTHER_SEEDS
+    runs.execute(path, tmp_path / path.name, values={"seed": main, "seeds": further})
+    executed = nbformat.read(tmp_path / path.name, as_version=4)
+    assert runs.failed_checks(executed) == []
+    assert check_lines(executed) == check_lines(notebook)

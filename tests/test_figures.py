@@ -1,0 +1,278 @@
+"""Figures: labeled axes, the text for those who can't see, files when asked, nothing touched."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import io
+import os
+import re
+import warnings
+import xml.etree.ElementTree as ET
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from matplotlib import colors as mpl_colors
+from matplotlib.figure import Figure
+from PIL import Image
+
+from clusterbook import figures
+from clusterbook.errors import InputError
+
+RNG = np.random.default_rng(0)
+EPOCHS = np.arange(1, 6)
+MATRIX = RNG.random((6, 4))
+ROWS, COLUMNS = np.array([1, 0, 1, -1, 0, 1]), np.array([1, 0, 0, 1])
+
+
+def draw(name: str) -> Figure:
+    return getattr(figures, name)(*copy.deepcopy(ARGUMENTS[name][0]),
+                                  **copy.deepcopy(ARGUMENTS[name][1]))
+
+
+ARGUMENTS = {
+    "training_curves": (
+        [[{"label": "loss (nats)", "runs": {"seed 0": (EPOCHS, EPOCHS / 2),
+                                            "seed 1": (EPOCHS, EPOCHS / 3)}},
+          {"label": "accuracy", "runs": {"seed 0": (EPOCHS, EPOCHS / 9)}}]], {}),
+    "matrix_blocks": (
+        [{"trained": (MATRIX, ROWS, COLUMNS), "shuffled": (MATRIX[::-1], ROWS, COLUMNS)}],
+        {"rows": "output neuron", "columns": "input neuron", "values": "absolute weight"}),
+    "null_distribution": (
+        [RNG.normal(1, 0.1, 50), 0.5], {"quantity": "normalized cut", "meaningless": 1.0}),
+    "seed_strip": (
+        [{"joint": [0.5, 0.6, 0.7], "dhillon": np.array([0.4])}],
+        {"quantity": "accuracy", "references": {"paper": 0.9, "chance": 0.1}}),
+}
+every = pytest.mark.parametrize("name", ARGUMENTS)
+
+
+@pytest.fixture
+def shell():
+    made = InteractiveShell.instance()
+    yield made
+    InteractiveShell.clear_instance()
+
+
+def shown(figure: Figure, **about):
+    """What a notebook gets from `show`: the outputs, each with data and metadata."""
+    about = {"name": "a-figure", "alt": "Two lines fall.", "caption": "What to *see*.", **about}
+    with capture_output() as captured:
+        assert figures.show(figure, **about) is None
+    assert not captured.stdout
+    return captured.outputs
+
+
+# --- each figure ------------------------------------------------------------------------------
+
+
+def test_every_public_figure_is_tested():
+    made = {name for name, value in vars(figures).items() if callable(value)
+            and getattr(value, "__module__", None) == figures.__name__ and not name.startswith("_")}
+    assert made - {"show", "Shown"} == set(ARGUMENTS)
+
+
+@every
+def test_every_axis_says_what_it_shows(name):
+    figure = draw(name)
+    assert isinstance(figure, Figure) and figure.axes
+    for axis in figure.axes:
+        if axis.get_label() == "<colorbar>":
+            assert axis.get_ylabel() == "absolute weight"
+            continue
+        assert axis.get_xlabel()
+        named_ticks = [t.get_text() for t in axis.get_yticklabels()
+                       if re.search("[a-z]", t.get_text())]
+        assert axis.get_ylabel() or named_ticks
+
+
+@every
+def test_arrays_are_left_as_they_were(name):
+    arguments, options = ARGUMENTS[name]
+    before = copy.deepcopy((arguments, options))
+    getattr(figures, name)(*arguments, **options)
+    assert repr((arguments, options)) == repr(before)
+    np.testing.assert_equal((arguments, options), before)
+
+
+@every
+def test_the_callers_style_is_left_alone_and_decides_nothing(name):
+    plain = shown_bytes(draw(name))
+    with mpl.rc_context({"font.size": 23, "axes.facecolor": "red", "lines.linewidth": 9}):
+        before = dict(mpl.rcParams)
+        assert shown_bytes(draw(name)) == plain
+        assert dict(mpl.rcParams) == before
+
+
+def shown_bytes(figure: Figure) -> bytes:
+    with capture_output() as captured:
+        figures.show(figure, "a-figure", "alt", "caption")
+    return base64.b64decode(captured.outputs[0].data["image/png"])
+
+
+@pytest.fixture(autouse=True)
+def in_a_notebook(shell, monkeypatch):
+    monkeypatch.delenv("CLUSTERBOOK_FIGURES", raising=False)
+
+
+@every
+def test_nothing_is_cut_off_or_warned_about(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = draw(name)
+        shown(figure)
+    box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert box.x0 > -0.01 and box.y0 > -0.01 and box.x1 < width + 0.01 and box.y1 < height + 0.01
+
+
+def test_no_figure_is_left_in_pyplot():
+    import matplotlib.pyplot as plt
+
+    before = plt.get_fignums()
+    for name in ARGUMENTS:
+        shown(draw(name))
+    assert plt.get_fignums() == before
+
+
+def test_training_curves_draw_the_values():
+    figure = draw("training_curves")
+    left, right = figure.axes
+    assert [line.get_label() for line in left.lines] == ["seed 0", "seed 1"]
+    np.testing.assert_array_equal(left.lines[1].get_xydata(), np.c_[EPOCHS, EPOCHS / 3])
+    assert (left.get_ylabel(), left.get_xlabel()) == ("loss (nats)", "epoch")
+    assert left.get_legend() and not right.get_legend()
+    assert left.lines[0].get_color() != left.lines[1].get_color()
+    assert all(float(tick).is_integer() for tick in left.get_xticks())
+
+
+def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
+    figure = draw("matrix_blocks")
+    trained, shuffled = figure.axes[:2]
+    assert (trained.get_title("left"), shuffled.get_title("left")) == ("trained", "shuffled")
+    assert (trained.get_ylabel(), trained.get_xlabel()) == ("output neuron", "input neuron")
+    rows, columns = [3, 1, 4, 0, 2, 5], [1, 2, 0, 3]         # by label, then as they stood
+    np.testing.assert_array_equal(trained.images[0].get_array(), MATRIX[np.ix_(rows, columns)])
+    outlines = [(*p.get_xy(), p.get_width(), p.get_height()) for p in trained.patches]
+    # Row 0 is the dead neuron: no block holds it.
+    assert outlines == [(-0.5, 0.5, 2, 2), (1.5, 2.5, 2, 3)]
+    assert trained.images[0].get_clim() == shuffled.images[0].get_clim()
+
+
+def test_the_null_distribution_holds_all_shuffles_and_the_networks_value():
+    (null, value), options = ARGUMENTS["null_distribution"]
+    axis = draw("null_distribution").axes[0]
+    assert sum(bar.get_height() for bar in axis.patches) == len(null) == 50
+    assert [line.get_xdata()[0] for line in axis.lines] == [value, options["meaningless"]]
+    assert axis.get_xlabel() == "normalized cut"
+    low, high = axis.get_xlim()
+    assert low < value and max(null) < high
+    assert len(figures.null_distribution(null, value, quantity="cut").axes[0].lines) == 1
+
+
+def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
+    axis = draw("seed_strip").axes[0]
+    assert [t.get_text() for t in axis.get_yticklabels()] == ["joint", "dhillon"]
+    first, second = (np.asarray(c.get_offsets()) for c in axis.collections)
+    np.testing.assert_allclose(first[:, 0], [0.5, 0.6, 0.7])
+    np.testing.assert_allclose(second, [[0.4, 1]])
+    assert (np.abs(first[:, 1]) < 0.5).all() and len(set(first[:, 1])) == 3
+    assert axis.yaxis_inverted()                             # the first group on top
+    assert [line.get_label() for line in axis.lines] == ["paper", "chance"]
+    assert not figures.seed_strip({"a": [1.0]}, quantity="x").axes[0].get_legend()
+    assert figures.seed_strip({"a": [1.0], "none yet": []}, quantity="x").axes
+
+
+def test_colors_stay_apart_for_the_color_blind():
+    # Okabe and Ito's eight, and no two alike in the lightness that everybody sees.
+    assert set(figures.COLORS) == {"#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7",
+                                   "#F0E442", "#000000"}
+    assert all(mpl_colors.is_color_like(color) for color in (*figures.COLORS, figures.NEUTRAL))
+
+
+# --- show -------------------------------------------------------------------------------------
+
+
+def test_a_figure_is_shown_with_its_text_and_its_caption():
+    image, caption = shown(draw("seed_strip"), name="strip-2", alt="Dots – in rows.",
+                           caption="Look *left*.")
+    png = base64.b64decode(image.data["image/png"])
+    picture = Image.open(io.BytesIO(png))
+    assert picture.format == "PNG"
+    assert image.data["text/plain"] == "Figure strip-2: Dots – in rows."
+    about = image.metadata["image/png"]
+    assert about["alt"] == "Dots – in rows."
+    assert picture.size[0] == pytest.approx(2 * about["width"], abs=1)       # sharp on a phone
+    assert image.metadata["clusterbook"] == {"name": "strip-2", "alt": "Dots – in rows.",
+                                             "caption": "Look *left*."}
+    assert caption.data["text/markdown"] == "*Look *left*.*"
+    assert caption.metadata["clusterbook"] == {"caption_of": "strip-2"}
+
+
+def test_without_being_asked_no_file_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown(draw("seed_strip"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
+    folder = tmp_path / "new" / "figures"
+    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(folder))
+    assert len(shown(draw("seed_strip"), name="strip", alt="Dots & <lines> – one")) == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["strip.png", "strip.svg"]
+    picture = Image.open(folder / "strip.png")
+    assert picture.info["Description"] == "Dots & <lines> – one"
+    assert picture.size[0] == round(7.2 * 200)
+    root = ET.parse(folder / "strip.svg").getroot()
+    assert root.tag.endswith("svg")
+    text = (folder / "strip.svg").read_text(encoding="utf-8")
+    assert "Dots &amp; &lt;lines&gt; – one" in text
+    assert "<dc:date>" not in text
+
+
+@every
+def test_the_same_figure_twice_is_the_same_file(name, tmp_path, monkeypatch):
+    for run in ("one", "two"):
+        monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / run))
+        shown(draw(name), name="same")
+    for kind in ("png", "svg"):
+        assert ((tmp_path / "one" / f"same.{kind}").read_bytes()
+                == (tmp_path / "two" / f"same.{kind}").read_bytes())
+
+
+@pytest.mark.parametrize(("about", "says"), [
+    ({"name": ""}, "lower-case words joined by hyphens, not ''"),
+    ({"name": "Strip"}, "not 'Strip'"),
+    ({"name": "a strip"}, "not 'a strip'"),
+    ({"name": "a_strip"}, "not 'a_strip'"),
+    ({"name": "../strip"}, "not '../strip'"),
+    ({"name": "-"}, "not '-'"),
+    ({"name": "strip-"}, "not 'strip-'"),
+    ({"name": "é"}, "not 'é'"),
+    ({"alt": ""}, "figure 'a-figure' has no alt text"),
+    ({"alt": "  "}, "has no alt text"),
+    ({"alt": None}, "has no alt text"),
+    ({"caption": ""}, "figure 'a-figure' has no caption text"),
+])
+def test_a_figure_without_its_name_or_texts_is_refused(about, says, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / "figures"))
+    with pytest.raises(InputError, match=re.escape(says)):
+        shown(draw("seed_strip"), **about)
+    assert not (tmp_path / "figures").exists()
+
+
+def test_a_folder_that_can_not_be_made_is_said(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / "file"))
+    with pytest.raises(InputError, match="figures can't be written to .*file"):
+        shown(draw("seed_strip"))
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root writes everywhere")
+def test_a_read_only_folder_is_said(tmp_path, monkeypatch):
+    tmp_path.chmod(0o500)
+    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path))
+    with pytest.raises(InputError, match="figures can't be written to .*Permission denied"):
+        shown(draw("seed_strip"))
