@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__, paths
-from .errors import InputError
+from .errors import InputError, unknown
 
 _EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 130 interrupted"
 
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (error.name or "").split(".")[0] not in _EXTRAS:
             raise
         print(f"clusterbook: this command needs {_EXTRAS[error.name.split('.')[0]]}; install it "
-              "with: pip install 'clusterbook[book]'", file=sys.stderr)
+              "with: pip install papermill 'jupyter-book<2'", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("clusterbook: interrupted; nothing half-written was left", file=sys.stderr)
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Four works on neural clustering, rerun: build the book, rerun a chapter with "
                     "other parameters, hold the claims against the records.")
     parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
     def command(name: str, do, says: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=says, description=says, epilog=_EXIT)
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--seeds", metavar="0-4", help="repeat the run with each of these seeds")
     run.add_argument("--output", type=Path, metavar="FILE", help="write the executed notebook here")
     run.add_argument("--figures", type=Path, metavar="DIR", help="write each figure as PNG and SVG")
-    run.add_argument("--record", type=Path, metavar="DIR", nargs="?", const=Path(),
+    run.add_argument("--record", type=Path, metavar="DIR", nargs="?", const=True,
                      help="write the run's record (default DIR: the checkout's data/records)")
 
     parameters = command("parameters", _parameters, "a chapter's parameters and profiles")
@@ -111,7 +111,7 @@ def _run(options) -> int:
                              f"not {options.seeds!r}")
         seeds = [int(word) for word in words]
     records = options.record
-    if records == Path():
+    if records is True:
         here = paths.checkout()
         records = here / "data" / "records" if here else Path("records")
     said = runs.run(options.chapter, profile=options.profile, overrides=overrides, seeds=seeds,
@@ -149,12 +149,14 @@ def _parameters(options) -> int:
 def _data(options) -> int:
     from . import datasets
 
+    known = {source.name: source for source in datasets.catalog()}
+    for name in options.names:
+        if name not in known:
+            raise unknown("data set", name, known)
     for name in options.names:
         datasets.fetch(name, progress=sys.stderr.isatty())
-    known = [source for source in datasets.catalog() if not options.names or
-             source.name in options.names]
     print(f"data files: {paths.data_home()}\n")
-    for source in known:
+    for source in (known[name] for name in options.names or known):
         print(f"{source.name:<16}{datasets.status(source.name).state:<10}{source.title}")
         size = f"{source.size / 1e6:.1f} MB" if source.files else f"in {source.embedded_in}"
         print(f"{'':16}{source.n_samples:,} × {source.n_features:,}, {source.n_classes} classes · "

@@ -237,7 +237,8 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
 def check_clusters(n_clusters: int, n_rows: int, n_columns: int) -> None:
     """Refuse more clusters than rows or columns with weights."""
-    if not isinstance(n_clusters, (int, np.integer)) or n_clusters < 1:
+    whole = isinstance(n_clusters, (int, np.integer)) and not isinstance(n_clusters, bool)
+    if not whole or n_clusters < 1:
         raise InputError(f"n_clusters must be a whole number of at least 1, not {n_clusters!r}")
     if n_clusters > min(n_rows, n_columns):
         raise InputError(

@@ -70,11 +70,11 @@ class NullTest:
 
         Negative below the mean; 0 where the value and the whole null are one number.
         """
-        spread = self.null.std(ddof=1)
-        distance = self.value - self.null.mean()
-        if spread == 0:
+        # Of equal numbers, mean and deviation are off by a rounding error: look at the range.
+        if np.ptp(self.null) == 0:
+            distance = self.value - self.null[0]
             return 0.0 if distance == 0 else float(np.copysign(np.inf, distance))
-        return float(distance / spread)
+        return float((self.value - self.null.mean()) / self.null.std(ddof=1))
 
     @cached_property
     def p(self) -> float:

@@ -1,0 +1,159 @@
+"""Speed and memory, measured in one run on one machine: ``python tests/benchmarks [NAME]...``.
+
+A benchmark is a function below that prepares its data and returns its cases, ours first. Each case
+runs in a process of its own, so that its peak memory is nobody else's; it counts everything, the
+libraries and the data too. Compare ratios, not seconds: the machine and its load decide those.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from sklearn.cluster import SpectralCoclustering
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from clusterbook import training
+from clusterbook.weights import WeightCoclustering
+
+Cases = dict[str, Callable[[], object]]
+
+
+def coclustering_512() -> Cases:
+    """Co-clustering of 512 x 512 weights, k = 8 (to take under 0.5 s)."""
+    return _coclustering(512)
+
+
+def coclustering_4096() -> Cases:
+    """Co-clustering of 4096 x 4096 weights, k = 8 (to take under 20 s and 2 GB)."""
+    return _coclustering(4096)
+
+
+def _coclustering(size: int) -> Cases:
+    W = np.random.default_rng(0).standard_normal((size, size))
+    theirs = SpectralCoclustering(8, svd_method="randomized", random_state=0)
+    return {
+        "clusterbook, joint": lambda: WeightCoclustering(8, random_state=0).fit(W),
+        "clusterbook, dhillon": lambda: WeightCoclustering(8, "dhillon", random_state=0).fit(W),
+        "scikit-learn, randomized": lambda: theirs.fit(np.abs(W)),
+    }
+
+
+def training_loop() -> Cases:
+    """Two epochs of a 64-128-128-10 network on 20,000 generated samples, batches of 64."""
+    generator = torch.Generator().manual_seed(0)
+    X, y = torch.rand(20_000, 64, generator=generator), torch.arange(20_000) % 10
+    return {
+        "clusterbook, data in memory": lambda: _in_memory(X, y),
+        "DataLoader": lambda: _by_loader(X, y),
+    }
+
+
+def _classifier() -> tuple[dict[str, object], Callable[..., dict[str, Tensor]]]:
+    network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
+                            nn.Linear(128, 10))
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+
+    def step(_epoch: int, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
+        loss = nn.functional.cross_entropy(network(batch), classes)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss.detach()}
+
+    return {"network": network, "optimizer": optimizer}, step
+
+
+def _in_memory(X: Tensor, y: Tensor) -> None:
+    with training.seeded(0) as generator:
+        state, step = _classifier()
+        training.train(step, (X, y), epochs=2, batch_size=64, generator=generator, state=state,
+                       progress=False)
+
+
+def _by_loader(X: Tensor, y: Tensor) -> None:
+    _, step = _classifier()
+    loader = DataLoader(TensorDataset(X, y), batch_size=64, shuffle=True)
+    for epoch in range(2):
+        for batch, classes in loader:
+            step(epoch, batch, classes)
+
+
+BENCHMARKS = {function.__name__: function
+              for function in (coclustering_512, coclustering_4096, training_loop)}
+
+
+# ------------------------------------------------------------------------------------ measuring
+
+
+def fastest(case: Callable[[], object], enough: float = 3.0, at_most: int = 5) -> float:
+    """Seconds of the fastest of a few runs; the first one also warms up."""
+    seconds: list[float] = []
+    while len(seconds) < at_most and sum(seconds) < enough:
+        begun = time.perf_counter()
+        case()
+        seconds.append(time.perf_counter() - begun)
+    return min(seconds)
+
+
+def peak_mib() -> float | None:
+    """The most memory that this process has held, in MiB; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:         # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def measure_here(name: str, number: int) -> None:
+    """Measure one case in this process and print it as JSON."""
+    cases = BENCHMARKS[name]()
+    label, case = list(cases.items())[number]
+    seconds = fastest(case)
+    print(json.dumps({"label": label, "of": len(cases), "seconds": seconds, "mib": peak_mib()}))
+
+
+def measure(name: str) -> list[dict]:
+    """Every case of a benchmark, each in a fresh process."""
+    measured: list[dict] = []
+    while not measured or len(measured) < measured[0]["of"]:
+        process = subprocess.run([sys.executable, __file__, "--case", name, str(len(measured))],
+                                 stdout=subprocess.PIPE, text=True, check=True)
+        measured.append(json.loads(process.stdout))
+    return measured
+
+
+def main(names: list[str]) -> int:
+    """Print a table a benchmark; the status for the shell."""
+    if unknown := [name for name in names if name not in BENCHMARKS]:
+        print(f"there is no benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}",
+              file=sys.stderr)
+        return 2
+    print(f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
+          f"Python {platform.python_version()}, torch {torch.__version__}")
+    for name in names or BENCHMARKS:
+        print(f"\n{name}: {BENCHMARKS[name].__doc__}")
+        print(f"  {'':28}{'seconds':>10}{'ratio':>8}{'peak MiB':>10}")
+        rows = measure(name)
+        for row in rows:
+            memory = "not measured" if row["mib"] is None else f"{row['mib']:.0f}"
+            ratio = row["seconds"] / rows[0]["seconds"]
+            print(f"  {row['label']:28}{row['seconds']:10.3f}{ratio:8.2f}{memory:>10}")
+    return 0
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--case", name, number]:
+            measure_here(name, int(number))
+        case names:
+            sys.exit(main(names))
