@@ -26,7 +26,8 @@ def digits():
 @pytest.fixture(scope="module")
 def small():
     rng = np.random.default_rng(0)
-    return rng.standard_normal((24, 5)), np.arange(24) % 3, rng.standard_normal((9, 5)), [0, 1, 2] * 3
+    return (rng.standard_normal((24, 5)), np.arange(24) % 3,
+            rng.standard_normal((9, 5)), np.arange(9) % 3)
 
 
 def fit(data, **options):
@@ -34,7 +35,7 @@ def fit(data, **options):
 
 
 def all_weights(network: MLP) -> list[np.ndarray]:
-    return [network.weights(i) for i in range((len(network) + 1) // 2)]
+    return [network.weights(i) for i in range(len(network.linear))]
 
 
 # --- the network ------------------------------------------------------------------------------

@@ -46,6 +46,13 @@ ARGUMENTS = {
     "seed_strip": (
         [{"joint": [0.5, 0.6, 0.7], "dhillon": np.array([0.4])}],
         {"quantity": "accuracy", "references": {"paper": 0.9, "chance": 0.1}}),
+    "heatmap": (
+        [{"loss of accuracy": np.array([[0.5, -0.25], [0.0, 0.1], [1.0, 0.2]])}],
+        {"rows": ["a", "b", "c"], "columns": ["0", "1"], "row_label": "cluster",
+         "column_label": "digit", "values": "absolute weight", "diverging": True}),
+    "scatter": (
+        [{"plain": ([0.9, 0.8], [1.0, 2.0]), "pruned": (np.array([0.7]), np.array([3.0]))}],
+        {"x": "accuracy", "y": "effect size z"}),
 }
 every = pytest.mark.parametrize("name", ARGUMENTS)
 
@@ -181,12 +188,47 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     assert (np.abs(first[:, 1]) < 0.5).all() and len(set(first[:, 1])) == 3
     assert axis.yaxis_inverted()                             # the first group on top
     assert [line.get_label() for line in axis.lines] == ["paper", "chance"]
-    assert not figures.seed_strip({"a": [1.0]}, quantity="x").axes[0].get_legend()
+    assert [t.get_text() for t in axis.figure.legends[0].get_texts()] == ["paper", "chance"]
+    assert not figures.seed_strip({"a": [1.0]}, quantity="x").legends
     assert figures.seed_strip({"a": [1.0], "none yet": []}, quantity="x").axes
 
 
+def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
+    (tables,), options = ARGUMENTS["heatmap"]
+    table = tables["loss of accuracy"]
+    axis = draw("heatmap").axes[0]
+    np.testing.assert_array_equal(axis.images[0].get_array(), table)
+    assert axis.images[0].get_clim() == (-1, 1)
+    found = {text.get_position(): text.get_text() for text in axis.texts}
+    assert found == {(0, 0): "0.50", (1, 0): "−0.25", (0, 1): "0.00", (1, 1): "0.10",
+                     (0, 2): "1.00", (1, 2): "0.20"}
+    assert [t.get_text() for t in axis.get_yticklabels()] == ["a", "b", "c"]
+    two = figures.heatmap({"one": table, "two": 3 * table}, **options | {"diverging": False})
+    first, second = two.axes[:2]
+    assert first.images[0].get_clim() == second.images[0].get_clim() == (-0.75, 3)
+    assert (first.get_title("left"), second.get_title("left")) == ("one", "two")
+    assert second.get_xlabel() == "digit" and first.get_ylabel() == second.get_ylabel() == "cluster"
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("diverging", [False, True])
+def test_a_heatmap_of_zeros_is_drawn(diverging):
+    options = ARGUMENTS["heatmap"][1] | {"diverging": diverging}
+    shown(figures.heatmap({"nothing": np.zeros((3, 2))}, **options))
+
+
+def test_a_scatter_has_one_color_and_one_marker_a_group():
+    figure = draw("scatter")
+    first, second = figure.axes[0].collections
+    np.testing.assert_allclose(first.get_offsets(), [[0.9, 1], [0.8, 2]])
+    np.testing.assert_allclose(second.get_offsets(), [[0.7, 3]])
+    assert not np.array_equal(first.get_facecolor(), second.get_facecolor())
+    assert first.get_paths()[0].vertices.shape != second.get_paths()[0].vertices.shape
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["plain", "pruned"]
+
+
 def test_colors_stay_apart_for_the_color_blind():
-    # Okabe and Ito's eight, and no two alike in the lightness that everybody sees.
+    # Okabe and Ito's eight.
     assert set(figures.COLORS) == {"#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7",
                                    "#F0E442", "#000000"}
     assert all(mpl_colors.is_color_like(color) for color in (*figures.COLORS, figures.NEUTRAL))

@@ -1,4 +1,4 @@
-"""A chapter's parameters: what is written is read, what is wrong is refused before anything runs."""
+"""A chapter's parameters: what is written is read, what is wrong is refused before a run."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from clusterbook.weights import (
     WeightCoclustering,
     coclustering,
     normalized_cut,
+    nulls,
     share_inside,
 )
 
@@ -131,10 +132,18 @@ def test_unassigned_neurons_are_in_no_cluster():
 # --- the clustering ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [2, 4, 8])
-@pytest.mark.parametrize("seed", range(5))
+# Of 40 such matrices with 8 blocks, five have a neuron that k-means puts into a wrong block; even
+# a judge who knows the scales and all labels of the other side errs in three. One is seed 4.
+HARD = pytest.mark.xfail(strict=True, reason="one of 128 rows lies nearer to a wrong block")
+
+
+@pytest.mark.parametrize(("k", "seed"), [
+    pytest.param(k, seed, marks=HARD if (k, seed) == (8, 4) else ())
+    for k in (2, 4, 8) for seed in range(5)
+])
 def test_planted_blocks_are_found(k, seed):
-    W, rows, columns = planted(128, 96, k, seed)
+    W, rows, columns = weights.planted_blocks(128, 96, k, random_state=seed)
+    W *= np.random.default_rng(seed).choice([-1.0, 1.0], W.shape)
     found = WeightCoclustering(k, random_state=seed).fit(W)
     assert ari(rows, found.row_labels_) >= 0.99
     assert ari(columns, found.column_labels_) >= 0.99
@@ -142,8 +151,17 @@ def test_planted_blocks_are_found(k, seed):
     assert ari(as_one(rows, columns), as_one(found.row_labels_, found.column_labels_)) >= 0.99
     truth = share_inside(W, rows, columns)
     assert truth == pytest.approx(1 / (1 + 0.3 * (k - 1)), rel=0.05)
-    assert share_inside(W, found.row_labels_, found.column_labels_) == pytest.approx(truth, rel=0.01)
+    share = share_inside(W, found.row_labels_, found.column_labels_)
+    assert share == pytest.approx(truth, rel=0.01)
     assert found.normalized_cut_ == pytest.approx(normalized_cut(W, rows, columns), rel=0.01)
+
+
+def test_how_much_weight_a_neuron_has_does_not_decide_its_cluster():
+    W, rows, columns = planted(64, 48, 3, 0, off_block=0.1)
+    rng = np.random.default_rng(1)
+    W *= 10 ** rng.uniform(-1.5, 1.5, (64, 1)) * 10 ** rng.uniform(-1.5, 1.5, 48)
+    found = WeightCoclustering(3, random_state=0).fit(W)
+    assert ari(as_one(rows, columns), as_one(found.row_labels_, found.column_labels_)) == 1
 
 
 def test_the_generator_of_planted_blocks_plants_what_it_says():
@@ -367,25 +385,30 @@ def test_z_and_p_by_hand():
     assert test.smallest_p == 1 / 6
     assert NullTest(0.0, test.null).p == test.smallest_p
     assert NullTest(9.0, test.null).p == 1
+    assert NullTest(2.0, test.null, larger=True).p == 5 / 6
+    assert NullTest(9.0, test.null, larger=True).p == test.smallest_p
     assert NullTest(0.5, np.zeros(50)).smallest_p == pytest.approx(0.0196, abs=1e-4)
 
 
 @pytest.mark.filterwarnings("error")
 def test_without_a_spread_there_is_no_effect_size():
     test = weights.null_test(np.ones((6, 6)), n_shuffles=5, random_state=0)
-    assert np.isnan(test.z) and test.p == 1
+    assert test.z == 0 and test.p == 1
+    assert NullTest(1.0, np.full(7, 1.1)).z == -np.inf
+    assert NullTest(1.2, np.full(7, 1.1)).z == np.inf
+    assert NullTest(1.1, np.full(7, 1.1)).z == 0
 
 
 def test_p_is_uniform_on_noise():
-    # p takes 1/20 … 20/20 with equal chance. Less a uniform number of [0, 1/20) it is uniform on
+    # p takes 1/10 … 10/10 with equal chance. Less a uniform number of [0, 1/10) it is uniform on
     # (0, 1], and Kolmogorov and Smirnov's distribution, which is for continuous values, holds.
     rng = np.random.default_rng(0)
     values = []
-    for seed in range(120):
+    for seed in range(100):
         W = rng.standard_normal((9, 8))
-        values.append(weights.null_test(W, n_shuffles=19, random_state=seed).p - rng.random() / 20)
+        values.append(weights.null_test(W, n_shuffles=9, random_state=seed).p - rng.random() / 10)
     assert kstest(values, "uniform").pvalue > 0.01
-    assert np.mean(values) == pytest.approx(0.5, abs=4 * np.sqrt(1 / 12 / 120))
+    assert np.mean(values) == pytest.approx(0.5, abs=4 * np.sqrt(1 / 12 / 100))
 
 
 def test_planted_blocks_stand_out_of_the_null():
@@ -402,12 +425,12 @@ def test_planted_blocks_stand_out_of_the_null():
 
 def test_a_null_that_does_not_shuffle_finds_nothing(monkeypatch):
     W, _, _ = planted(32, 24, 2, 0)
-    monkeypatch.setattr(weights, "shuffle", lambda W, *_args, **_options: W)
+    monkeypatch.setattr(nulls, "shuffle", lambda W, *_args, **_options: W)
     test = weights.null_test(W, n_shuffles=9, random_state=0)
-    assert test.p == 1 and np.isnan(test.z)
+    assert test.p == 1 and test.z == 0
 
 
-def test_the_network_and_its_shuffles_are_clustered_alike():
+def test_the_network_and_its_shuffles_are_clustered_alike(monkeypatch):
     seen = []
 
     def statistic(W, row_labels, column_labels):
@@ -416,8 +439,9 @@ def test_the_network_and_its_shuffles_are_clustered_alike():
 
     W, _, _ = planted(20, 16, 2, 0)
     W[np.abs(W) < 0.2] = 0
+    monkeypatch.setitem(nulls.STATISTICS, "cut", (statistic, False))
     test = weights.null_test(W, 3, n_shuffles=4, method="dhillon", keep_zeros=True,
-                             statistic=statistic, random_state=0)
+                             random_state=0)
     assert len(seen) == 5 and np.array_equal(seen[0][0], W)
     for matrix, rows, columns in seen:
         assert np.array_equal(matrix != 0, W != 0)
@@ -426,6 +450,20 @@ def test_the_network_and_its_shuffles_are_clustered_alike():
         assert np.array_equal(columns, expected.column_labels_)
     assert test.value == -share_inside(*seen[0])
     assert test.null.tolist() == [-share_inside(*one) for one in seen[1:]]
+
+
+def test_what_is_measured_of_the_null_and_which_way_is_remarkable():
+    W, _, _ = planted(32, 24, 2, 0)
+    tests = weights.null_tests(W, 2, n_shuffles=9, random_state=0)
+    model = WeightCoclustering(2, random_state=0).fit(W)
+    labels = model.row_labels_, model.column_labels_
+    assert {name: (test.value, test.larger) for name, test in tests.items()} == {
+        "cut": (normalized_cut(W, *labels), False), "share": (share_inside(W, *labels), True),
+        "share_of_squares": (share_inside(W, *labels, power=2), True)}
+    assert all(test.p == test.smallest_p == 0.1 for test in tests.values())
+    assert tests["cut"].z < -5 and tests["share"].z > 5 and tests["share_of_squares"].z > 5
+    again = weights.null_test(W, 2, n_shuffles=9, random_state=0)
+    assert again.value == tests["cut"].value and np.array_equal(again.null, tests["cut"].null)
 
 
 # --- bad input --------------------------------------------------------------------------------
@@ -462,7 +500,7 @@ def test_what_is_no_matrix_of_weights_is_refused(use, bad, says):
     (WeightCoclustering(True), W_GOOD, "not True"),
     (WeightCoclustering(method="jont"), W_GOOD, "no method 'jont'; did you mean 'joint'"),
     (WeightCoclustering(), [["a", "b"], ["c", "d"]], "these weights can't be clustered"),
-    (WeightCoclustering(random_state=-1), W_GOOD, "seed"),
+    (WeightCoclustering(random_state=-1), W_GOOD, "Seed must be"),
 ])
 def test_what_can_not_be_clustered_is_refused(model, W, says):
     with pytest.raises(ValueError, match=says):
@@ -483,5 +521,5 @@ def test_labels_that_do_not_fit_the_matrix_are_refused(rows, columns):
 
 @pytest.mark.parametrize("n_shuffles", [1, 0, -3])
 def test_a_null_needs_a_spread(n_shuffles):
-    with pytest.raises(InputError, match=f"at least 2, not {n_shuffles}"):
+    with pytest.raises(InputError, match=rf"at least 2 .*not {n_shuffles}"):
         weights.null_test(W_GOOD, n_shuffles=n_shuffles)

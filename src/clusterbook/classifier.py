@@ -16,6 +16,7 @@ here. There a pruned weight may come back if one step makes it large again; here
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -192,12 +193,23 @@ def train_classifier(
     if X.shape[1] != X_test.shape[1]:
         raise InputError(f"training samples have {X.shape[1]} features, test samples "
                          f"{X_test.shape[1]}")
+    if not isinstance(batch_size, Integral) or batch_size < 1:
+        raise InputError(f"batch_size must be a whole number of at least 1, but is {batch_size!r}")
+    for name, value in (("blocks", blocks), ("pruning_epochs", pruning_epochs)):
+        if not isinstance(value, Integral) or value < 0:
+            raise InputError(f"{name} must be a whole number of at least 0, but is {value!r}")
+    if not 0 <= l1 < float("inf"):
+        raise InputError(f"l1 must be a number of at least 0, but is {l1!r}")
+    if blocks and block_weight and len(hidden) < 2:
+        raise InputError("blocks are asked of the layers between hidden layers, so there must be "
+                         f"at least two hidden layers, not {len(hidden)}")
     makers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     if optimizer not in makers:
         raise unknown("optimizer", optimizer, makers)
     random_state = training.as_seed(random_state)
     kept = None if checkpoint is None else training.Checkpoint(
-        checkpoint, data=training.fingerprint(X, y), code=hash_modules(["classifier", "training"]),
+        checkpoint, data=training.fingerprint(X, y, X_test, y_test),
+        code=hash_modules(["classifier", "training"]),
         parameters={"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
                     "optimizer": optimizer, "learning_rate": learning_rate,
                     "batch_size": batch_size, "dropout": dropout, "l1": l1, "blocks": blocks,
@@ -312,8 +324,9 @@ class _Pruner(nn.Module):
     def update(self) -> None:
         if self._steps is None:
             self._steps = int(self.done)            # read from the device once, not every step
-        if self._steps % PRUNING_INTERVAL == 0 or self._steps == self._total - 1:
-            share = sparsity((self._steps + 1) / self._total if self._steps else 0.0)
+        last = self._steps == self._total - 1
+        if self._steps % PRUNING_INTERVAL == 0 or last:
+            share = sparsity(1.0 if last else self._steps / self._total)
             for i, layer in enumerate(self._layers):
                 size = layer.weight.abs()
                 cut = round(share * size.numel())
@@ -321,6 +334,7 @@ class _Pruner(nn.Module):
                     # Weights pruned before are 0 and stay below any threshold.
                     self.get_buffer(f"mask{i}").logical_and_(
                         size > size.flatten().kthvalue(cut).values)
+            self.apply()                            # before the step: it sees the pruned network
         self._steps += 1
         self.done += 1
 
@@ -331,8 +345,11 @@ class _Pruner(nn.Module):
 
 
 def _samples(X: ArrayLike, y: ArrayLike, which: str, device: torch.device) -> tuple[Tensor, Tensor]:
+    y = np.asarray(y)
+    if y.dtype.kind not in "buif" or not (np.isfinite(y) & (y >= 0) & (y == np.floor(y))).all():
+        raise InputError(f"the classes of the {which} samples must be whole numbers from 0")
     X = torch.as_tensor(np.asarray(X), dtype=torch.float32, device=device)
-    y = torch.as_tensor(np.asarray(y), dtype=torch.int64, device=device)
+    y = torch.as_tensor(y, dtype=torch.int64, device=device)
     if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
         raise InputError(f"the {which} samples have shape {tuple(X.shape)} and their classes "
                          f"{tuple(y.shape)}; expected (n, n_features) and (n,)")

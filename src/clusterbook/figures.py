@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Mapping, Sequence
 from functools import wraps
 
 import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
@@ -96,7 +98,7 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
     InputError
         If name, alt or caption is missing, or the folder for the files can't be written.
     """
-    if not name or name != name.lower() or not name.replace("-", "").isalnum():
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name or ""):
         raise InputError(f"a figure's name is lower-case words joined by hyphens, not {name!r}")
     for what, text in (("alt", alt), ("caption", caption)):
         if not text or not text.strip():
@@ -104,20 +106,25 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
     if folder := paths.asked("figures"):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with mpl.rc_context(_STYLE):
+            with _book_style():
                 figure.savefig(folder / f"{name}.png", dpi=200, metadata={"Description": alt})
                 figure.savefig(folder / f"{name}.svg", metadata={"Title": name, "Date": None,
                                                                  "Description": alt})
         except OSError as error:
             raise InputError(f"figures can't be written to {folder}: {error.strerror}") from None
     buffer = io.BytesIO()
-    with mpl.rc_context(_STYLE):
+    with _book_style():
         figure.savefig(buffer, format="png", dpi=_SCREEN_DPI)
     width = round(figure.get_size_inches()[0] * _SCREEN_DPI / 2)
     from IPython.display import Markdown, display
 
     display(Shown(buffer.getvalue(), width, name, alt, caption))
     display(Markdown(f"*{caption}*"), metadata={"clusterbook": {"caption_of": name}})
+
+
+def _book_style():
+    # From matplotlib's defaults on: nothing of the caller's own style shows through.
+    return mpl.style.context(["default", _STYLE])
 
 
 def _figure(height: float, columns: int = 1, rows: int = 1, width: float = _WIDTH, **options):
@@ -130,7 +137,7 @@ def _styled(function):
     """Draw with the book's style, whatever the caller's own settings are."""
     @wraps(function)
     def draw(*args, **options):
-        with mpl.rc_context(_STYLE):
+        with _book_style():
             return function(*args, **options)
 
     return draw
@@ -258,7 +265,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     for row, (_name, values) in enumerate(groups.items()):
         values = np.asarray(values, dtype=float)
         spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else np.zeros(len(values))
-        axis.scatter(values, row + spread, color=COLORS[row % len(COLORS)], s=42, alpha=0.85,
+        axis.scatter(values, row + spread, color=COLORS[0], s=42, alpha=0.85,
                      edgecolor="white", linewidth=0.8, zorder=3)
     for i, (name, value) in enumerate((references or {}).items()):
         axis.axvline(value, color="#333333", linestyle=("--", ":", "-.")[i % 3], linewidth=1.3,
@@ -269,4 +276,77 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     axis.grid(axis="y", visible=False)
     if references:
         figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+@_styled
+def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Sequence[str],
+            row_label: str, column_label: str, values: str, diverging: bool = False,
+            digits: int = 2) -> Figure:
+    """Small tables as colored cells with their numbers in them, on one color scale.
+
+    Parameters
+    ----------
+    tables : mapping
+        Title → array of shape (n_rows, n_columns).
+    rows, columns : sequence of str
+        Names of the rows and columns.
+    row_label, column_label, values : str
+        What rows, columns and entries are.
+    diverging : bool
+        Colors that part at 0, for signed values.
+    digits : int
+        Decimals of the numbers.
+
+    Returns
+    -------
+    Figure
+    """
+    tables = {title: np.asarray(table, dtype=float) for title, table in tables.items()}
+    top = max(np.abs(table).max() for table in tables.values())
+    low = -top if diverging else min(0.0, *(table.min() for table in tables.values()))
+    height = 0.9 + len(tables) * (0.55 + 0.36 * len(rows))
+    figure, axes = _figure(height, 1, len(tables), squeeze=False)
+    image = None
+    for axis, (title, table) in zip(axes[:, 0], tables.items(), strict=True):
+        image = axis.imshow(table, vmin=low, vmax=top, aspect="auto",
+                            cmap="RdBu_r" if diverging else "cividis")
+        for (i, j), value in np.ndenumerate(table):
+            strength = abs(value) / (top or 1) if diverging else (value - low) / (top - low or 1)
+            dark = strength > 0.6 if diverging else strength < 0.55
+            axis.text(j, i, f"{value:.{digits}f}".replace("-", "−"), ha="center", va="center",
+                      color="white" if dark else "black", fontsize=8)
+        axis.set(title=title, xlabel=column_label, ylabel=row_label, xticks=range(len(columns)),
+                 xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
+        axis.tick_params(length=0)
+        axis.grid(False)
+        axis.label_outer()
+        for side in axis.spines.values():
+            side.set_visible(False)
+    figure.colorbar(image, ax=axes[:, 0].tolist(), label=values)
+    return figure
+
+
+@_styled
+def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str) -> Figure:
+    """One dot a run, one color and one marker a group.
+
+    Parameters
+    ----------
+    groups : mapping
+        Name → (x values, y values), one per run.
+    x, y : str
+        The axes, with their units.
+
+    Returns
+    -------
+    Figure
+    """
+    figure, axis = _figure(3.6)
+    for i, (name, (xs, ys)) in enumerate(groups.items()):
+        axis.scatter(xs, ys, label=name, color=COLORS[i % len(COLORS)], marker="osD^vP*X"[i % 8],
+                     s=52, edgecolor="white", linewidth=0.8, zorder=3)
+    axis.set(xlabel=x, ylabel=y)
+    if groups:
+        figure.legend(loc="outside right upper")
     return figure

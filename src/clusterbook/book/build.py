@@ -25,7 +25,7 @@ import yaml
 from .. import paths
 from ..errors import InputError
 from ..fingerprint import hash_modules, modules_of
-from .runs import ChapterError, execute, failed_checks, writable
+from .runs import ChapterError, execute, failed_checks, plain, writable
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
@@ -228,13 +228,15 @@ def describe_figures(notebook: nbformat.NotebookNode) -> None:
 
 def _jupyter_book(source: Path, target: Path, log: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
-    command = [sys.executable, "-m", "jupyter_book", "build", str(source), "--path-output",
-               str(target), "-W", "-n", "--keep-going"]
+    # It can't be run by -m; its own command may belong to another Python, or be on no path.
+    jupyter_book = "from jupyter_book.cli.main import main; main(prog_name='jupyter-book')"
+    command = [sys.executable, "-P", "-c", jupyter_book, "build", str(source), "--path-output",
+               str(target), "--toc", str(source / "book" / "_toc.yml"), "-W", "-n", "--keep-going"]
     with log.open("w", encoding="utf-8") as file:
         status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
                                 env={**os.environ, "NO_COLOR": "1"}).returncode
     if status:
-        lines = log.read_text(encoding="utf-8").splitlines()
+        lines = plain(log.read_text(encoding="utf-8")).splitlines()
         wrong = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-15:]
         raise BuildError("Jupyter Book reported, and a warning counts as an error:\n"
                          # As the person knows the page: book/intro.md, not its staged copy.

@@ -64,8 +64,9 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
-    # It warns of a parameter that its regular expression can't find; here all are checked already.
-    logging.getLogger("papermill").setLevel(logging.ERROR)
+    # It logs parameters that its regular expression can't find, and a kernel that died: the first
+    # are checked already, the second is an error below.
+    logging.getLogger("papermill").setLevel(logging.CRITICAL)
 
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         draft = Path(folder) / source.name
@@ -81,11 +82,15 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
                     config=Config({"KernelManager": {"transport_encryption": "auto"}}),
                 )
         except PapermillExecutionError as error:
-            message = _plain(error.evalue)
+            message = plain(error.evalue)
             if error.ename == InputError.__name__:
                 raise InputError(message) from None
             raise ChapterError(f"{source.stem}, cell {error.exec_count} failed: {error.ename}: "
                                f"{message}\n{_excerpt(error.source or '')}") from None
+        except KeyboardInterrupt:
+            # The stopped cell's task ends unheard; asyncio would print its traceback at the end.
+            logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+            raise
         except DeadKernelError:
             raise ChapterError(f"{source.stem} failed: its kernel died in the middle of a cell; "
                                "most often the memory did not suffice") from None
@@ -110,7 +115,8 @@ def _braces(path: Path) -> str:
     return str(path).replace("{", "{{").replace("}", "}}")
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A text of a terminal without its colors."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
 
 

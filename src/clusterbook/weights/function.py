@@ -53,7 +53,12 @@ class Neurons:
     @property
     def alive(self) -> np.ndarray:
         """Neurons that belong to a cluster and are not constant on the data."""
-        return (self.labels >= 0) & (self.activity.std(0) > 0)
+        return (self.labels >= 0) & (_varies(self.activity))
+
+
+def _varies(activity: np.ndarray) -> np.ndarray:
+    # The range: the deviation of a constant float32 column is a rounding error above 0.
+    return np.ptp(activity, axis=0) > 0
 
 
 def neurons(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
@@ -81,10 +86,13 @@ def neurons(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: Ar
     device = network.linear[0].weight.device
     outputs = network.hidden(torch.as_tensor(np.asarray(X), dtype=torch.float32, device=device))
     rows, columns = (outputs[i].cpu().numpy() for i in (layer, layer - 1))
-    labels = np.concatenate([row_labels, column_labels])
-    if len(labels) != rows.shape[1] + columns.shape[1]:
+    if (len(row_labels), len(column_labels)) != (rows.shape[1], columns.shape[1]):
         raise InputError(f"layer {layer} has {rows.shape[1]} outputs and {columns.shape[1]} "
-                         f"inputs; {len(labels)} labels do not fit")
+                         f"inputs; {len(row_labels)} row labels and {len(column_labels)} column "
+                         "labels do not fit")
+    if len(y) != len(rows):
+        raise InputError(f"there are {len(rows)} samples but {len(y)} classes")
+    labels = np.concatenate([row_labels, column_labels])
     is_row = np.arange(len(labels)) < rows.shape[1]
     return Neurons(np.hstack([rows, columns]), np.asarray(y), labels, is_row)
 
@@ -106,8 +114,11 @@ def activation_clusters(activity: np.ndarray, n_clusters: int, random_state=None
     ndarray of shape (n_neurons,)
         -1 for a neuron that is constant.
     """
-    varies = activity.std(0) > 0
+    varies = _varies(activity)
     labels = np.full(activity.shape[1], -1)
+    if not 1 <= n_clusters < varies.sum():
+        raise InputError(f"{n_clusters} clusters of {varies.sum()} neurons that are not constant: "
+                         "there must be at least 1, and fewer than neurons")
     similarity = np.abs(np.corrcoef(activity[:, varies], rowvar=False))
     labels[varies] = SpectralClustering(n_clusters, affinity="precomputed",
                                         random_state=random_state).fit(similarity).labels_
@@ -134,7 +145,7 @@ def preferred_class(activity: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """
     names = np.unique(classes)
     means = np.stack([activity[classes == c].mean(0) for c in names])
-    return np.where(activity.std(0) > 0, names[means.argmax(0)], -1)
+    return np.where(_varies(activity), names[means.argmax(0)], -1)
 
 
 def agreement_test(found: Neurons, other: np.ndarray, *, n_permutations: int = 200,

@@ -108,10 +108,22 @@ def partition(A: np.ndarray, n_clusters: int = 12, *, n_init: int = 25,
     return rows, columns
 
 
+def _without_isolated(layers: Sequence[ArrayLike]) -> list[np.ndarray]:
+    """The layers without the neurons that have no weights on either side."""
+    matrices = [as_weights(layer) for layer in layers]
+    into, out = [m.any(1) for m in matrices], [m.any(0) for m in matrices]
+    kept = [out[0], *(i | o for i, o in zip(into, out[1:], strict=False)), into[-1]]
+    return [m[np.ix_(after, before)]
+            for m, before, after in zip(matrices, kept, kept[1:], strict=False)]
+
+
 def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffles: int = 50,
-                 keep_zeros: bool = False, random_state: int | None = None,
-                 progress: bool | None = None) -> NullTest:
+                 keep_zeros: bool = False, n_init: int = 25,
+                 random_state: int | None = None, progress: bool | None = None) -> NullTest:
     """Is the whole network's cut smaller than those of networks with shuffled layers?
+
+    Neurons without weights are left out before shuffling, as in the code of Filan et al.: a shuffle
+    would bring them back, and compare the network with larger ones.
 
     Parameters
     ----------
@@ -119,6 +131,8 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
     n_clusters, n_shuffles : int
     keep_zeros : bool
         Shuffle the non-zero weights only: the pattern of a pruned network stays.
+    n_init : int
+        See `partition`.
     random_state : int or None
     progress : bool, optional
         Show a bar; by default only where a person watches.
@@ -139,9 +153,11 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
 
     def best(matrices: Sequence[ArrayLike]) -> float:
         graph = bipartite(matrices)
-        return normalized_cut(graph, *partition(graph, n_clusters, random_state=seed))
+        labels = partition(graph, n_clusters, n_init=n_init, random_state=seed)
+        return normalized_cut(graph, *labels)
 
     value = best(layers)
+    layers = _without_isolated(layers)
     shuffles = training.bar(range(n_shuffles), "shuffled networks", progress=progress)
     null = [best([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in layers])
             for _ in shuffles]

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from .. import training
 from ..errors import InputError
-from .coclustering import WeightCoclustering, as_weights, normalized_cut
+from .coclustering import WeightCoclustering, as_weights, normalized_cut, share_inside
 
 
 def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.ndarray:
@@ -71,21 +71,27 @@ class NullTest:
         Negative below the mean; 0 where the value and the whole null are one number.
         """
         # Of equal numbers, mean and deviation are off by a rounding error: look at the range.
-        if np.ptp(self.null) == 0:
+        if _equal(self.null, self.null[0]).all():
             distance = self.value - self.null[0]
-            return 0.0 if distance == 0 else float(np.copysign(np.inf, distance))
+            return 0.0 if _equal(distance, 0) else float(np.copysign(np.inf, distance))
         return float((self.value - self.null.mean()) / self.null.std(ddof=1))
 
     @cached_property
     def p(self) -> float:
         """Share of values at least as remarkable, the network's own counted: (r + 1) / (n + 1)."""
         beyond = self.null >= self.value if self.larger else self.null <= self.value
+        beyond |= _equal(self.null, self.value)
         return float((1 + beyond.sum()) / (1 + len(self.null)))
 
     @property
     def smallest_p(self) -> float:
         """The smallest p that this many shuffles can give, however strong the effect."""
         return 1 / (1 + len(self.null))
+
+
+def _equal(a: ArrayLike, b: ArrayLike) -> np.ndarray:
+    """Equal but for rounding: the same quantity summed in another order is a tie."""
+    return np.isclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 def check_shuffles(number: int) -> None:
@@ -95,21 +101,33 @@ def check_shuffles(number: int) -> None:
                          f"not {number}")
 
 
-def null_test(
+def _share_of_squares(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike) -> float:
+    return share_inside(W, row_labels, column_labels, power=2)
+
+
+#: What is measured of a clustered layer, and whether large values are the remarkable ones.
+STATISTICS: dict[str, tuple[Callable[..., float], bool]] = {
+    "cut": (normalized_cut, False),
+    "share": (share_inside, True),
+    "share_of_squares": (_share_of_squares, True),
+}
+
+
+def null_tests(
     W: ArrayLike,
     n_clusters: int = 2,
     *,
     n_shuffles: int = 50,
     keep_zeros: bool = False,
     method: str = "joint",
-    statistic: Callable[[np.ndarray, np.ndarray, np.ndarray], float] = normalized_cut,
     random_state: int | None = None,
     progress: bool | None = None,
-) -> NullTest:
-    """Is a layer's best cut smaller than the best cuts of its own weights in random order?
+) -> dict[str, NullTest]:
+    """Are a layer's best clusters better than those of its own weights in random order?
 
     The network and every shuffle are clustered anew by the same estimator, so that both sides have
-    had the same chance to find blocks.
+    had the same chance to find blocks. Neurons without weights are left out first: a shuffle would
+    bring them back, and compare the layer with larger ones.
 
     Parameters
     ----------
@@ -120,12 +138,16 @@ def null_test(
         At least 2; p can't be smaller than 1 / (n_shuffles + 1).
     keep_zeros : bool
         See `shuffle`.
-    statistic : callable (W, row_labels, column_labels) -> float
-        Small for good clusters.
     random_state : int or None
         Decides the shuffles and the starts of the clustering.
     progress : bool, optional
         Show a bar; by default only where a person watches.
+
+    Returns
+    -------
+    dict of str to NullTest
+        ``cut``: the normalized cut, small for good clusters; ``share`` and ``share_of_squares``:
+        the share of the absolute and of the squared weight inside clusters, large for good ones.
 
     Raises
     ------
@@ -136,12 +158,20 @@ def null_test(
     seed = training.as_seed(random_state)
     rng = check_random_state(seed)
 
-    def best(weights: np.ndarray) -> float:
+    def measured(weights: np.ndarray) -> list[float]:
         found = WeightCoclustering(n_clusters, method, random_state=seed).fit(weights)
-        return float(statistic(weights, found.row_labels_, found.column_labels_))
+        return [float(statistic(weights, found.row_labels_, found.column_labels_))
+                for statistic, _ in STATISTICS.values()]
 
     W = as_weights(W)
-    value = best(W)
-    shuffles = training.bar(range(n_shuffles), description="shuffles", progress=progress)
-    null = np.array([best(shuffle(W, rng, keep_zeros=keep_zeros)) for _ in shuffles])
-    return NullTest(value, null)
+    W = W[np.ix_(W.any(1), W.any(0))]
+    values = measured(W)
+    shuffles = training.bar(range(n_shuffles), "shuffles", progress=progress)
+    null = np.array([measured(shuffle(W, rng, keep_zeros=keep_zeros)) for _ in shuffles])
+    return {name: NullTest(values[i], null[:, i], larger)
+            for i, (name, (_, larger)) in enumerate(STATISTICS.items())}
+
+
+def null_test(W: ArrayLike, n_clusters: int = 2, **options) -> NullTest:
+    """The test of the normalized cut alone; see `null_tests` for the parameters."""
+    return null_tests(W, n_clusters, **options)["cut"]

@@ -1,0 +1,161 @@
+"""What the tests of runs, build, command and book share: a small checkout of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from clusterbook import paths
+
+PACKAGE = Path(paths.__file__).resolve().parent
+CHECKOUT = PACKAGE.parents[1]
+SEED = "seed: int = 0  # decides everything random | paper: 0 | other numbers"
+CONFIG = """\
+title: A small book
+author: nobody
+only_build_toc_files: true
+execute: {execute_notebooks: "off"}
+sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}
+"""
+
+
+class Book:
+    """A checkout in a temporary folder: a copy of the package, with small pages around it."""
+
+    def __init__(self, root: Path):
+        self.root = root
+        self.package = root / "src" / "clusterbook"
+        shutil.copytree(PACKAGE, self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        for folder in ("notebooks/profiles", "book", "data/claims", "data/expectations",
+                       "data/records"):
+            (root / folder).mkdir(parents=True)
+        self.write("_config.yml", CONFIG)
+        self.toc("book/intro")
+        self.write("book/intro.md", "# A small book\n\nIts first page.\n")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def notebook(self, name: str, *code: str, parameters: str | None = SEED,
+                 folder: str = "notebooks", shows: str | None = None) -> Path:
+        """Write a notebook of code cells; *shows* is a stored output of the last one."""
+        cells = [new_markdown_cell(f"# The chapter {name}")]
+        if parameters is not None:
+            cells.append(new_code_cell(parameters, metadata={"tags": ["parameters"]}))
+        cells += [new_code_cell(source) for source in code]
+        if shows is not None:
+            cells[-1].outputs = [nbformat.v4.new_output("stream", text=shows)]
+        for i, cell in enumerate(cells):
+            cell.id = f"cell-{i}"
+        notebook = new_notebook(cells=cells)
+        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3",
+                                        "language": "python"}
+        path = self.root / folder / f"{name}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, path)
+        return path
+
+    def profile(self, name: str, **parameters: object) -> Path:
+        content = {"chapter": name.split("-")[0], "says": "A small rerun.",
+                   "parameters": parameters}
+        return self.write(f"notebooks/profiles/{name}.yaml", yaml.safe_dump(content))
+
+    def toc(self, root: str, *files: str) -> None:
+        chapters = {"chapters": [{"file": name} for name in files]} if files else {}
+        self.write("book/_toc.yml", yaml.safe_dump({"format": "jb-book", "root": root, **chapters}))
+
+    def environment(self, **more: object) -> dict[str, str]:
+        """The variables of a command that imports this checkout's package."""
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith("CLUSTERBOOK_")}
+        return {**kept, "PYTHONPATH": str(self.root / "src"),
+                **{name: str(value) for name, value in more.items()}}
+
+    def command(self, *arguments: object, cwd: Path | None = None, **environment: object
+                ) -> subprocess.CompletedProcess:
+        """``clusterbook`` in a process of its own."""
+        return subprocess.run([sys.executable, "-m", "clusterbook", *map(str, arguments)],
+                              cwd=cwd or self.root, env=self.environment(**environment),
+                              capture_output=True, text=True, timeout=300, check=False)
+
+    def start(self, *arguments: object, **environment: object) -> subprocess.Popen:
+        """The same, left running; a group of its own, as a terminal gives it."""
+        return subprocess.Popen([sys.executable, "-m", "clusterbook", *map(str, arguments)],
+                                cwd=self.root, env=self.environment(**environment),
+                                start_new_session=True, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
+
+    def sources(self) -> dict[str, str]:
+        """Every file of the checkout but ``_build``, with its hash."""
+        return tree(self.root, leaving_out=("_build", "__pycache__"))
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch) -> Book:
+    """A small checkout, with a path that is hard to handle; this process and kernels use it."""
+    return adopt(Book(tmp_path / "a {book} of one's own"), monkeypatch)
+
+
+def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
+    """Let this process, and the kernels that it starts, take that checkout for the book."""
+    from clusterbook.book import parameters
+
+    for name in list(os.environ):
+        if name.startswith("CLUSTERBOOK_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONPATH", str(book.root / "src"))
+    monkeypatch.setattr(paths, "checkout", lambda: book.root)
+    monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", book.package)
+    monkeypatch.setattr(parameters, "cached_read", parameters.read)
+    return book
+
+
+def tree(folder: Path, leaving_out: Sequence[str] = ()) -> dict[str, str]:
+    """Every file below a folder, with the hash of its content."""
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and not set(leaving_out) & set(path.relative_to(folder).parts)}
+
+
+def wait_for(condition: Callable[[], object], process: subprocess.Popen | None = None,
+             seconds: float = 60) -> None:
+    """Wait until the condition holds; fail if the process ends before it does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if process is not None and process.poll() is not None:
+            out, err = process.communicate()
+            pytest.fail(f"the command ended with {process.returncode}:\n{out}\n{err}")
+        if time.monotonic() > end:
+            pytest.fail("waited too long")
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not collected yet does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def shown(path: Path) -> str:
+    """All plain text that an executed notebook shows."""
+    from clusterbook.book import runs
+
+    return "\n".join(runs.outputs(nbformat.read(path, as_version=4)))

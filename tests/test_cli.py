@@ -1,0 +1,287 @@
+"""The command: exit statuses, one sentence for a mistake, what each subcommand shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from _support import CHECKOUT, Book
+
+from clusterbook import cli, datasets, evidence, paths
+from clusterbook.book import parameters
+
+LOADS = "from clusterbook import datasets\ndatasets.load(dataset)"
+DATASET = 'dataset: str = "mnist"  # the data | paper: mnist | another'
+
+
+def said(capsys, *arguments: object) -> tuple[int, str, str]:
+    """The status of a command in this process, and what it printed."""
+    capsys.readouterr()
+    try:
+        status = cli.main([str(argument) for argument in arguments])
+    except SystemExit as end:  # argparse's own way out
+        status = end.code
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def refused(capsys, *arguments: object) -> str:
+    """The one sentence with which a command refuses: status 2, nothing on stdout."""
+    status, out, err = said(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("clusterbook: ") and err.endswith("\n") and err.count("\n") == 1
+    return err
+
+
+# --- mistakes --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("arguments", "names"), [
+    (["run", "wieghts"], ["chapter 'wieghts'", "'weights'"]),
+    (["parameters", "wieghts"], ["chapter 'wieghts'", "'weights'"]),
+    (["run", "weights", "--profile", "weights-mnits"], ["'weights-mnits'", "'weights-mnist'"]),
+    (["run", "weights", "-p", "epoch", "3"], ["'epoch'", "'epochs'"]),
+    (["run", "weights", "-p", "epochs", "many"], ["epochs", "int", "'many'"]),
+    (["run", "weights", "-p", "epochs", "2.5"], ["epochs", "int", "2.5"]),
+    (["run", "weights", "-p", "epochs", "2", "-p", "epochs", "3"], ["epochs", "twice"]),
+    (["run", "weights", "--seeds", "a-b"], ["--seeds", "'a-b'", "0-4"]),
+    (["run", "weights", "--seeds", "4-0"], ["backwards", "0-4"]),
+    (["run", "weights", "--seeds", ""], ["--seeds", "0-4"]),
+    (["run", "weights", "--record"], ["--profile"]),
+    (["data", "digits", "mnits"], ["data set 'mnits'", "'mnist'"]),
+], ids=" ".join)
+def test_a_mistake_is_answered_in_one_sentence(capsys, arguments, names):
+    sentence = refused(capsys, *arguments)
+    for name in names:
+        assert name in sentence
+
+
+def test_a_mistake_shows_no_traceback_in_a_process_of_its_own(book: Book):
+    book.notebook("tiny", "1 + 1")
+    done = book.command("run", "tyni")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == ("clusterbook: there is no chapter 'tyni'; did you mean 'tiny'? "
+                           "Known: tiny\n")
+
+
+def test_an_unknown_command_is_named(capsys):
+    status, out, err = said(capsys, "bok")
+    assert status == 2
+    assert "COMMAND: invalid choice: 'bok'" in err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("option", ["--figures", "--output", "--record"])
+def test_an_output_that_cannot_be_written_is_refused(book: Book, capsys, tmp_path, option):
+    book.notebook("tiny", "1 + 1")
+    book.profile("tiny-small", seed=1)
+    (tmp_path / "a file").write_text("in the way")
+    place = tmp_path / "a file" / "out.ipynb"
+    sentence = refused(capsys, "run", "tiny", "--profile", "tiny-small", option, place)
+    assert "nothing can be written to" in sentence and "a file" in sentence
+
+
+def test_a_damaged_data_file_is_named_and_removed(book: Book, tmp_path):
+    book.notebook("tiny", LOADS, parameters=DATASET)
+    damaged = tmp_path / "data" / "MNIST" / "raw" / "train-labels-idx1-ubyte"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"half a download")
+    done = book.command("run", "tiny", CLUSTERBOOK_DATA=tmp_path / "data")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    for name in (str(damaged), "SHA-256", "removed", "clusterbook data mnist"):
+        assert name in done.stderr
+    assert not damaged.exists()
+
+
+def test_without_a_network_the_sentence_says_what_to_do(book: Book, tmp_path):
+    nowhere = "http://127.0.0.1:9"  # nothing listens on the discard port
+    data = tmp_path / "data"
+    done = book.command("data", "mnist", CLUSTERBOOK_DATA=data, http_proxy=nowhere,
+                        https_proxy=nowhere, HTTP_PROXY=nowhere, HTTPS_PROXY=nowhere, no_proxy="",
+                        NO_PROXY="")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    for name in ("mnist", "network", "digits"):
+        assert name in done.stderr
+    assert not [path for path in data.rglob("*") if path.is_file()], "something was left"
+
+
+def test_what_the_book_needs_and_is_not_there_is_named(book: Book, capsys, monkeypatch):
+    book.notebook("tiny", "1 + 1")
+    monkeypatch.setitem(sys.modules, "papermill", None)
+    assert "needs papermill; install it with: pip install" in refused(capsys, "run", "tiny")
+    monkeypatch.setattr("clusterbook.book.build.find_spec", lambda name: None)
+    assert "needs jupyter-book; install it with: pip install" in refused(capsys, "book")
+
+
+def test_another_missing_module_is_an_error_of_ours(book: Book, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "clusterbook.evidence", None)
+    monkeypatch.delattr("clusterbook.evidence", raising=False)
+    with pytest.raises(ImportError):
+        cli.main(["scorecard"])
+
+
+# --- what fails, and what is stopped ---------------------------------------------------------
+
+
+def test_a_chapter_that_fails_is_status_1(book: Book, capsys, monkeypatch):
+    from clusterbook.book import runs
+
+    def fails(*arguments, **options):
+        raise runs.ChapterError("tiny, cell 2 failed: ZeroDivisionError: division by zero")
+
+    book.notebook("tiny", "1 / 0")
+    monkeypatch.setattr(runs, "execute", fails)
+    status, out, err = said(capsys, "run", "tiny")
+    assert (status, out) == (1, "")
+    assert err == "clusterbook: tiny, cell 2 failed: ZeroDivisionError: division by zero\n"
+
+
+def test_somebody_elses_error_is_not_hidden(monkeypatch):
+    def fails():
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(datasets, "catalog", fails)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        cli.main(["data"])
+
+
+def test_an_interruption_is_status_130(capsys, monkeypatch):
+    def stopped():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(datasets, "catalog", stopped)
+    assert said(capsys, "data")[0] == 130
+
+
+# --- what each command shows -----------------------------------------------------------------
+
+
+def test_the_help_imports_nothing_heavy():
+    code = ("import sys\nfrom clusterbook.cli import main\n"
+            "try:\n    main(['--help'])\nexcept SystemExit as end:\n    status = end.code\n"
+            "heavy = {'torch', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'papermill', 'yaml'}\n"
+            "print(status, sorted(heavy & set(sys.modules)))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
+    for command in ("book", "run", "parameters", "data", "scorecard", "130 interrupted"):
+        assert command in " ".join(done.stdout.split())
+
+
+def test_no_command_shows_the_help(capsys):
+    status, out, err = said(capsys)
+    assert status == 2
+    assert "scorecard" in out
+
+
+def test_parameters_shows_every_parameter_and_profile(capsys):
+    status, out, err = said(capsys, "parameters", "weights")
+    assert (status, err) == (0, "")
+    flat = " ".join(out.split())
+    known = parameters.read("weights")
+    assert known
+    for name, parameter in known.items():
+        line = next(line for line in out.splitlines() if line.startswith(f"{name} "))
+        assert repr(parameter.default) in line
+        assert f"({parameters.type_name(parameter.type)})" in line
+        for text in (parameter.meaning, f"paper: {parameter.paper}", parameter.effect):
+            assert " ".join(text.split()) in flat
+    named = parameters.profiles("weights")
+    assert "weights-mnist" in named
+    for profile in named.values():
+        assert f"{profile.name}: {' '.join(profile.says.split())}" in flat
+
+
+def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path))
+    status, out, err = said(capsys, "data")
+    assert (status, err) == (0, "")
+    assert str(tmp_path) in out
+    for source in datasets.catalog():
+        block = out[out.index(f"\n{source.name} "):].lstrip()
+        assert block.split()[1] == ("embedded" if source.embedded_in else "missing")
+        for text in (source.title, source.license, f"{source.n_samples:,}",
+                     *source.files, *source.files.values()):
+            assert text in block
+
+
+def test_data_shows_only_what_is_named(capsys):
+    status, out, err = said(capsys, "data", "wine", "digits")
+    assert (status, err) == (0, "")
+    names = [line.split()[0] for line in out.splitlines()[1:] if line and line[0] != " "]
+    assert names == ["wine", "digits"]
+
+
+def test_scorecard_lists_every_claim(capsys):
+    status, out, err = said(capsys, "scorecard")
+    assert (status, err) == (0, "")
+    claims = evidence.load_claims()
+    assert claims
+    # The first column, put together again where a long id was wrapped.
+    ids = "".join(line[:33].strip() for line in out.splitlines())
+    for claim in claims:
+        assert claim.id in ids
+    assert f"{len(claims)} claims" in out
+
+
+@pytest.mark.parametrize(("before", "status"), [
+    ({}, 0), (None, 0), ({"weights-gone": "reproduced"}, 1)],
+    ids=["as it was", "no tag", "a claim is gone"])
+def test_scorecard_fails_on_a_regression(capsys, monkeypatch, before, status):
+    if before == {}:
+        before = evidence.scorecard().words()
+    monkeypatch.setattr(evidence, "at_last_tag", lambda: before)
+    found, out, err = said(capsys, "scorecard", "--fail-on-regression")
+    assert found == status
+    assert err == ("weights-gone: reproduced → no longer a claim\n" if status else "")
+    assert ("no tag" in out) == (before is None)
+    assert said(capsys, "scorecard")[0] == 0, "only where it is asked for"
+
+
+def test_the_record_goes_where_it_was_asked(book: Book, capsys, monkeypatch, tmp_path):
+    from clusterbook.book import runs
+
+    book.notebook("tiny", "1 + 1")
+    book.profile("tiny-small", seed=1)
+    asked = []
+    monkeypatch.setattr(runs, "execute", lambda *args, environment, **options:
+                        asked.append(Path(environment["CLUSTERBOOK_RECORDS"])))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for place in ([], ["."], ["mine"]):
+        assert said(capsys, "run", "tiny", "--profile", "tiny-small", "--record", *place)[0] == 0
+    assert asked == [book.root / "data" / "records", tmp_path / "here", tmp_path / "here" / "mine"]
+
+
+def test_a_run_that_keeps_nothing_says_how_to_keep_something(book: Book, capsys, monkeypatch):
+    from clusterbook.book import runs
+
+    book.notebook("tiny", "1 + 1")
+    monkeypatch.setattr(runs, "execute", lambda *args, **options: None)
+    status, out, err = said(capsys, "run", "tiny")
+    assert (status, err) == (0, "")
+    assert "--output FILE" in out and "--figures DIR" in out
+
+
+def test_only_the_path_of_the_book_goes_to_stdout(capsys, monkeypatch):
+    def build(run, progress, say):
+        say("1/1 tiny: unchanged")
+        return Path("html/index.html") if run else Path("committed/index.html")
+
+    monkeypatch.setattr("clusterbook.book.build.build", build)
+    assert said(capsys, "book") == (0, "html/index.html\n", "1/1 tiny: unchanged\n")
+    assert said(capsys, "book", "--no-execute")[1] == "committed/index.html\n"
+
+
+def test_the_version(capsys):
+    from clusterbook import __version__
+
+    assert said(capsys, "--version") == (0, f"clusterbook {__version__}\n", "")
+
+
+def test_this_checkout_is_found():
+    assert paths.checkout() == CHECKOUT
+    assert "weights" in paths.chapters()

@@ -1,0 +1,213 @@
+"""The three lists of packages agree, the wheel holds what the library reads, an old Python is told.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+from _support import CHECKOUT, PACKAGE
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+# conda-forge's names of what the package index calls otherwise.
+CONDA = {"pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+MAKE = shutil.which("make")
+needs_make = pytest.mark.skipif(MAKE is None, reason="there is no make on this machine")
+
+
+def declared(*extras: str) -> dict[str, SpecifierSet]:
+    """Package → range in pyproject.toml: the library's own, or those of extras."""
+    project = PROJECT["project"]
+    lists = [project["optional-dependencies"][name] for name in extras] or [project["dependencies"]]
+    found = [Requirement(line) for requirements in lists for line in requirements]
+    return {canonicalize_name(requirement.name): requirement.specifier for requirement in found}
+
+
+def conda() -> dict[str, SpecifierSet]:
+    """Package → range in environment.yml, by the package index's names; pip's lines apart."""
+    lines = yaml.safe_load((CHECKOUT / "environment.yml").read_text(encoding="utf-8"))
+    split = [line.partition(" ") for line in lines["dependencies"] if isinstance(line, str)]
+    return {canonicalize_name(CONDA.get(name, name)): SpecifierSet(bounds.replace(" ", ""))
+            for name, _, bounds in split}
+
+
+def pinned() -> dict[str, str]:
+    """Package → version in constraints.txt."""
+    found = {}
+    for line in (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines():
+        line = line.partition("#")[0].partition(";")[0].strip()
+        if line:
+            name, equals, version = line.partition("==")
+            assert equals, f"constraints.txt: {line!r} is no exact version"
+            assert canonicalize_name(name) not in found, f"{name} is pinned twice"
+            found[canonicalize_name(name)] = version
+    return found
+
+
+# --- the lists agree -------------------------------------------------------------------------
+
+
+def test_conda_has_the_same_packages_and_ranges():
+    ours = {**declared(), **declared("book", "test")}
+    theirs = conda()
+    for tool in ("python", "pip", "make"):
+        theirs.pop(tool)
+    assert theirs == ours
+
+
+def test_conda_has_the_same_python_and_installs_this_checkout():
+    assert conda()["python"] == SpecifierSet(PROJECT["project"]["requires-python"])
+    lines = yaml.safe_load((CHECKOUT / "environment.yml").read_text(encoding="utf-8"))
+    assert lines["dependencies"][-1]["pip"] == ["--editable ."]
+
+
+@pytest.mark.parametrize("extras", [(), ("book",), ("test",)], ids=["library", "book", "test"])
+def test_every_dependency_is_pinned_inside_its_range(extras):
+    pins = pinned()
+    for name, bounds in declared(*extras).items():
+        assert name in pins, f"constraints.txt does not pin {name}"
+        assert pins[name] in bounds, f"{name}=={pins[name]} is outside {bounds}"
+
+
+def test_the_library_declares_ranges_and_no_versions():
+    for name, bounds in {**declared(), **declared("book", "test", "edit")}.items():
+        operators = {bound.operator for bound in bounds}
+        assert ">=" in operators, f"{name} has no lower bound"
+        assert operators <= {">=", "<"}, f"{name} {bounds}"
+
+
+@pytest.mark.parametrize(("name", "first", "last", "never"), [
+    ("jupyter-book", "1.0.4.post1", "1.99", "2.0.0"),  # 2 ignores _config.yml
+    ("munkres", "1.1.4", "1.99", "2.0.0"),  # another maintainer, a compiled extension
+])
+def test_bounds_that_have_a_reason(name, first, last, never):
+    bounds = {**declared(), **declared("book")}[name]
+    assert first in bounds and last in bounds
+    assert never not in bounds
+
+
+def test_papermill_and_jupyter_book_stay_out_of_the_library():
+    assert not set(declared()) & set(declared("book", "test"))
+
+
+def test_continuous_integration_tests_with_make():
+    run = CHECKOUT / ".ci" / "run"
+    assert os.access(run, os.X_OK)
+    assert run.read_text(encoding="utf-8").rstrip().endswith("\nmake test")
+
+
+# --- a Python that is too old ----------------------------------------------------------------
+
+
+@pytest.fixture
+def makefile(tmp_path):
+    """A folder with the Makefile alone, and a Python that says it is too old."""
+    shutil.copy(CHECKOUT / "Makefile", tmp_path)
+    for name in ("pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_text("")
+    # It answers the check that it is asked, in the words of a real one, as 3.9 would.
+    old = tmp_path / "old python"
+    old.write_text(f"#!/bin/sh\nexec {sys.executable!r} - \"$2\" <<'END'\n"
+                   "import sys\n"
+                   "class Version(tuple): pass\n"
+                   "sys.version_info = Version((3, 9, 1))\n"
+                   "exec(sys.argv[1])\n"
+                   "END\n")
+    old.chmod(0o755)
+    return tmp_path
+
+
+def make(folder, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
+    kept = {name: value for name, value in os.environ.items()
+            if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHON")}
+    return subprocess.run([MAKE, "--no-print-directory", *arguments], cwd=folder,
+                          env={**kept, **environment}, capture_output=True, text=True, timeout=60,
+                          check=False)
+
+
+@needs_make
+@pytest.mark.parametrize("target", ["book", "test"])
+def test_an_old_python_is_told_in_one_sentence(makefile, target):
+    done = make(makefile, target, f"PYTHON={makefile / 'old python'}")
+    assert done.returncode == 2
+    sentences = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert sentences == [f"clusterbook needs Python 3.11, 3.12 or 3.13; {makefile / 'old python'} "
+                         "is 3.9. Name another: make PYTHON=/path/to/python"]
+    assert not (makefile / ".venv").exists()
+
+
+@needs_make
+def test_no_python_at_all_is_told_in_one_sentence(makefile, tmp_path):
+    # A PATH with the tools that the recipe uses, and no Python.
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("sh", "test", "echo"):
+        if found := shutil.which(tool):
+            (tools / tool).symlink_to(found)
+    done = make(makefile, "book", PATH=str(tools))
+    assert done.returncode == 2
+    sentences = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert len(sentences) == 1
+    assert "needs Python 3.11, 3.12 or 3.13; none was found" in sentences[0]
+
+
+# --- the wheel -------------------------------------------------------------------------------
+
+
+def test_the_wheel_holds_what_the_library_reads(tmp_path):
+    """The wheel's layout, made from pyproject.toml by hand: building one needs the network."""
+    wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["packages"] == ["src/clusterbook"]
+    site = tmp_path / "site-packages"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(PACKAGE, site / "clusterbook", ignore=ignored)
+    for source, target in wheel["force-include"].items():
+        assert (CHECKOUT / source).exists(), f"pyproject.toml ships {source}, which is not there"
+        if (CHECKOUT / source).is_dir():
+            shutil.copytree(CHECKOUT / source, site / target, ignore=ignored)
+        else:
+            (site / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(CHECKOUT / source, site / target)
+
+    code = """
+from pathlib import Path
+from clusterbook import evidence, paths
+from clusterbook.book import build, parameters
+assert Path(paths.__file__).is_relative_to(Path.cwd()), "another clusterbook was imported"
+assert paths.checkout() is None
+chapters = paths.chapters()
+claims = {claim.id for claim in evidence.load_claims()}
+print(sorted(chapters))
+print(sorted(claims))
+print(sorted(record.name for record in evidence.load_records()))
+print(sorted(expectation.id for expectation in evidence.load_expectations()))
+print(sorted(parameters.profiles()))
+print(len(parameters.read("weights")))
+print([str(page) for page in build.pages(paths.root())])
+print((paths.root() / "_config.yml").is_file())
+print(str(evidence.say("weights")))
+print(paths.data_home())
+"""
+
+    def told(folder, path):
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("CLUSTERBOOK_")}
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False,
+            env={**environment, "PYTHONPATH": str(path), "XDG_CACHE_HOME": "a-cache"})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    installed = told(site, site)
+    assert installed[-1] == os.path.join("a-cache", "clusterbook")
+    # Everything else reads the same as in the checkout.
+    code = code.replace("assert paths.checkout() is None\n", "")
+    assert installed[:-1] == told(CHECKOUT, PACKAGE.parent)[:-1]

@@ -1,0 +1,246 @@
+"""The whole network as one graph, held against the full symmetric adjacency, edge by edge."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+from sklearn.cluster import SpectralClustering
+from sklearn.metrics import adjusted_rand_score as ari
+
+from clusterbook import weights
+from clusterbook.errors import InputError
+from clusterbook.weights import bipartite, network, network_test, normalized_cut, partition
+
+SIZES = (12, 9, 7, 8, 5)
+
+
+def noise(seed: int, sizes=SIZES) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal((b, a)) for a, b in zip(sizes, sizes[1:], strict=False)]
+
+
+def planted(seed: int, k: int, sizes=SIZES, *, off: float = 0.3):
+    """Signed weights with known clusters: layers of weights, and labels of each layer's neurons."""
+    rng = np.random.default_rng(seed)
+    labels = [rng.permutation(np.arange(n) % k) for n in sizes]
+    layers = [np.where(after[:, None] == before, 1, off) * rng.choice([-1, 1], (b, a))
+              * rng.uniform(0.5, 1.5, (b, a))
+              for before, after, a, b in zip(labels, labels[1:], sizes, sizes[1:], strict=False)]
+    return layers, labels
+
+
+def adjacency(layers) -> np.ndarray:
+    """The symmetric graph of all neurons, one layer after the other, one edge at a time."""
+    sizes = [len(layers[0][0]), *map(len, layers)]
+    start = np.cumsum([0, *sizes])
+    edges = np.zeros((start[-1], start[-1]))
+    for i, layer in enumerate(layers):
+        for out in range(sizes[i + 1]):
+            for inp in range(sizes[i]):
+                a, b = start[i] + inp, start[i + 1] + out
+                edges[a, b] = edges[b, a] = abs(layer[out][inp])
+    return edges
+
+
+def in_order(row_labels, column_labels, sizes=SIZES) -> np.ndarray:
+    """The labels of the bipartite matrix as those of neurons, one layer after the other."""
+    sides, at, found = (list(row_labels), list(column_labels)), [0, 0], []
+    for i, size in enumerate(sizes):
+        found += sides[i % 2][at[i % 2] : at[i % 2] + size]
+        at[i % 2] += size
+    assert at == [len(row_labels), len(column_labels)]
+    return np.array(found)
+
+
+# --- the graph --------------------------------------------------------------------------------
+
+
+def test_four_layers_as_one_matrix_by_hand():
+    layers = [[[1, -2]],                       # layer 0 (2 inputs) to layer 1 (1 neuron)
+              [[3], [-4], [5]],                # layer 1 to layer 2 (3 neurons)
+              [[6, 7, 8], [9, 10, 11]],        # layer 2 to layer 3 (2 neurons)
+              [[12, -13]]]                     # layer 3 to layer 4 (1 output)
+    assert bipartite(layers).tolist() == [     # columns: layer 1, then layer 3
+        [1, 0, 0], [2, 0, 0],                  # layer 0
+        [3, 6, 9], [4, 7, 10], [5, 8, 11],     # layer 2
+        [0, 12, 13],                           # layer 4
+    ]
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 3, 4])
+def test_the_matrix_holds_every_edge_of_the_graph_once(n_layers):
+    sizes, layers = SIZES[: n_layers + 1], noise(0)[:n_layers]
+    n_even, n_odd = sum(sizes[::2]), sum(sizes[1::2])
+    order = in_order(range(n_even), range(n_even, n_even + n_odd), sizes)
+    A = bipartite(layers)
+    full = np.block([[np.zeros((n_even, n_even)), A], [A.T, np.zeros((n_odd, n_odd))]])
+    assert np.array_equal(full[np.ix_(order, order)], adjacency(layers))
+
+
+@pytest.mark.parametrize(("layers", "says"), [
+    ([], "at least one layer"),
+    ([np.ones((3, 2)), np.ones((2, 4))], "layer 1 has 4 inputs, but layer 0 has 3 outputs"),
+    ([np.ones((3, 2)), np.zeros((2, 3))], "all weights are 0"),
+    ([np.ones((3, 2)), np.full((2, 3), np.nan)], "NaN"),
+    ([np.ones(3)], "must be a matrix"),
+])
+def test_what_is_no_network_is_refused(layers, says):
+    with pytest.raises(InputError, match=says):
+        bipartite(layers)
+
+
+# --- the partition ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("k", "seed"), [(2, 0), (2, 1), (3, 2), (4, 3)])
+def test_partition_and_cut_are_those_of_the_full_symmetric_graph(k, seed):
+    layers, planted_labels = planted(seed, k)
+    edges, A = adjacency(layers), bipartite(layers)
+    theirs = SpectralClustering(k, affinity="precomputed", eigen_solver="arpack", n_init=25,
+                                random_state=0).fit(edges).labels_
+    rows, columns = partition(A, k, random_state=0)
+    ours = in_order(rows, columns)
+    assert ari(theirs, ours) == 1
+    assert ari(np.concatenate(planted_labels), ours) == 1
+    literal = sum(edges[theirs == c][:, theirs != c].sum() / edges[theirs == c].sum()
+                  for c in range(k))
+    assert normalized_cut(A, rows, columns) == pytest.approx(literal, abs=1e-12)
+    assert 0.1 < literal < k - 1
+
+
+def test_the_partition_is_scikit_learns_also_where_degrees_differ():
+    # Loud neurons: without the division by the roots of degrees they make clusters of their own.
+    layers, _ = planted(5, 3, off=0.2)
+    loud = 10 ** np.random.default_rng(6).uniform(-1, 1, SIZES[1])
+    layers[0] *= loud[:, None]
+    theirs = SpectralClustering(3, affinity="precomputed", eigen_solver="arpack", n_init=25,
+                                random_state=0).fit(adjacency(layers)).labels_
+    assert ari(theirs, in_order(*partition(bipartite(layers), 3, random_state=0))) == 1
+
+
+def test_neurons_without_weights_belong_to_no_cluster_and_change_nothing():
+    layers, _ = planted(1, 2)
+    before = in_order(*partition(bipartite(layers), 2, random_state=0))
+    cut = normalized_cut(bipartite(layers), *partition(bipartite(layers), 2, random_state=0))
+    layers[0] = np.insert(layers[0], 3, 0.0, axis=1)                   # an input
+    layers[1] = np.insert(layers[1], 2, 0.0, axis=0)                   # a hidden neuron
+    layers[2] = np.insert(layers[2], 2, 0.0, axis=1)
+    sizes = (SIZES[0] + 1, SIZES[1], SIZES[2] + 1, *SIZES[3:])
+    A = bipartite(layers)
+    found = partition(A, 2, random_state=0)
+    labels, isolated = in_order(*found, sizes), [3, sizes[0] + sizes[1] + 2]
+    assert labels[isolated].tolist() == [-1, -1]
+    assert np.delete(labels, isolated).min() == 0
+    assert ari(np.delete(labels, isolated), before) == 1
+    assert normalized_cut(A, *found) == pytest.approx(cut, abs=1e-12)
+
+
+def test_more_clusters_than_live_neurons_are_refused():
+    layers = [np.zeros((4, 6)), np.ones((3, 4))]
+    layers[0][0, 0] = 1                     # of layers 0 and 2, four neurons have weights
+    assert set(partition(bipartite(layers), 4, random_state=0)[0][1:6]) == {-1}
+    with pytest.raises(InputError, match="n_clusters=5"):
+        partition(bipartite(layers), 5)
+
+
+# --- the test ---------------------------------------------------------------------------------
+
+
+def test_two_networks_side_by_side_are_cut_without_loss():
+    layers, labels = planted(2, 2, off=0.0)
+    A = bipartite(layers)
+    found = partition(A, 2, random_state=0)
+    assert ari(np.concatenate(labels), in_order(*found)) == 1
+    assert normalized_cut(A, *found) == pytest.approx(0, abs=1e-12)
+    test = network_test(layers, 2, n_shuffles=19, random_state=0)
+    assert test.value == pytest.approx(0, abs=1e-12) and test.null.min() > 0.1
+    assert test.p == test.smallest_p == 1 / 20 and test.z < -5
+
+
+def test_the_value_and_the_null_are_cuts_of_the_same_search():
+    layers = noise(3)
+    test = network_test(layers, 3, n_shuffles=3, random_state=7)
+    A = bipartite(layers)
+    assert test.value == normalized_cut(A, *partition(A, 3, random_state=7))
+    rng = np.random.RandomState(7)                                               # noqa: NPY002
+    for cut in test.null:
+        A = bipartite([weights.shuffle(layer, rng) for layer in layers])
+        assert cut == normalized_cut(A, *partition(A, 3, random_state=7))
+    assert not test.larger
+    again = network_test(layers, 3, n_shuffles=3, random_state=7)
+    assert (again.value, again.null.tolist()) == (test.value, test.null.tolist())
+    assert network_test(layers, 3, n_shuffles=3, random_state=8).null.tolist() != test.null.tolist()
+
+
+def watched(monkeypatch, layers, **options) -> list[list[np.ndarray]]:
+    """The networks that a test clusters: first the network, then its shuffles."""
+    seen = []
+    monkeypatch.setattr(network, "bipartite", lambda layers: [seen.append(layers),
+                                                              bipartite(layers)][1])
+    network_test(layers, 2, n_shuffles=4, random_state=0, **options)
+    return seen
+
+
+def pruned(seed: int) -> list[np.ndarray]:
+    """A network with most weights 0, two inputs and one hidden neuron without any."""
+    layers = [np.where(np.abs(layer) > 1, layer, 0) for layer in noise(seed)]
+    layers[0][:, [0, 4]] = 0
+    layers[0][3] = 0
+    layers[1][:, 3] = 0
+    layers[1][2] = 0                  # has weights to the next layer: not isolated
+    return layers
+
+
+@pytest.mark.parametrize("keep_zeros", [False, True])
+def test_weights_are_shuffled_within_their_layer_among_connected_neurons(monkeypatch, keep_zeros):
+    layers = pruned(1)
+    assert layers[2][:, 2].any()
+    before = [layer.copy() for layer in layers]
+    first, *shuffles = watched(monkeypatch, layers, keep_zeros=keep_zeros)
+    assert all(map(np.array_equal, first, before)) and all(map(np.array_equal, layers, before))
+    connected = [np.delete(np.delete(layers[0], [0, 4], 1), 3, 0), np.delete(layers[1], 3, 1),
+                 *layers[2:]]
+    alike = []
+    for shuffled in shuffles:
+        for mixed, layer in zip(shuffled, connected, strict=True):
+            assert mixed.shape == layer.shape
+            assert np.array_equal(np.sort(mixed, axis=None), np.sort(layer, axis=None))
+            assert not np.array_equal(mixed, layer)
+            alike.append(np.array_equal(mixed != 0, layer != 0))
+    assert all(alike) if keep_zeros else not any(alike)
+
+
+def test_isolated_neurons_change_neither_value_nor_null():
+    layers = noise(4)
+    test = network_test(layers, 2, n_shuffles=3, random_state=0)
+    layers[0] = np.insert(layers[0], [0, 3, 3], 0.0, axis=1)
+    layers[2] = np.insert(layers[2], 1, 0.0, axis=0)
+    layers[3] = np.insert(layers[3], 1, 0.0, axis=1)
+    padded = network_test(layers, 2, n_shuffles=3, random_state=0)
+    assert padded.value == pytest.approx(test.value, abs=1e-9)
+    np.testing.assert_allclose(padded.null, test.null, atol=1e-9)
+
+
+def test_a_layers_isolated_neurons_are_left_out_of_its_own_null_too():
+    W = noise(4)[1]
+    test = weights.null_test(W, 2, n_shuffles=3, random_state=0)
+    padded = np.insert(np.insert(W, [0, 3, 3], 0.0, axis=1), 1, 0.0, axis=0)
+    found = weights.null_test(padded, 2, n_shuffles=3, random_state=0)
+    assert found.value == pytest.approx(test.value, abs=1e-9)
+    np.testing.assert_allclose(found.null, test.null, atol=1e-9)
+
+
+def test_p_is_uniform_on_networks_of_noise(monkeypatch):
+    # One start of k-means instead of 25: whether p is uniform doesn't depend on how good a cut is.
+    monkeypatch.setattr(network, "partition", partial(partition, n_init=1))
+    p = [network_test(noise(seed, (9, 8, 7, 6)), 2, n_shuffles=19, random_state=seed).p
+         for seed in range(60)]
+    assert kstest(np.array(p) - np.random.default_rng(0).uniform(0, 0.05, 60), "uniform").pvalue > .02
+
+
+def test_a_network_test_needs_a_spread():
+    with pytest.raises(InputError, match="at least 2 random versions"):
+        network_test(noise(0), 2, n_shuffles=1)
