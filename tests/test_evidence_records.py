@@ -14,7 +14,15 @@ import pytest
 
 from clusterbook import paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import arrays, check, expectations, load_records, record, recording
+from clusterbook.evidence import (
+    arrays,
+    check,
+    expectations,
+    load_records,
+    record,
+    recording,
+    records,
+)
 
 CONTEXT = {
     "chapter": "weights",
@@ -312,3 +320,10 @@ def test_an_edited_expectation_is_read_again(book):
     path.write_text(EXPECTED.replace("0.9,", "0.99,"))
     os.utime(path, ns=(1, 1))
     assert not check("weights-acc-high", 0.95)
+
+
+def test_a_row_of_history_may_name_its_stage_and_nothing_else():
+    good = records._FIELDS["history"][1]
+    assert good([{"epoch": 1, "stage": "pruning", "loss": 0.5}])
+    assert not good([{"epoch": 1, "stage": 2}])
+    assert not good([{"epoch": 1, "loss": "small"}])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from scipy.stats import kstest
@@ -22,7 +20,7 @@ def noise(seed: int, sizes=SIZES) -> list[np.ndarray]:
     return [rng.standard_normal((b, a)) for a, b in zip(sizes, sizes[1:], strict=False)]
 
 
-def planted(seed: int, k: int, sizes=SIZES, *, off: float = 0.3):
+def planted(seed: int, k: int, sizes=SIZES, *, off: float = 0.02):
     """Signed weights with known clusters: layers of weights, and labels of each layer's neurons."""
     rng = np.random.default_rng(seed)
     labels = [rng.permutation(np.arange(n) % k) for n in sizes]
@@ -95,7 +93,7 @@ def test_what_is_no_network_is_refused(layers, says):
 # --- the partition ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("k", "seed"), [(2, 0), (2, 1), (3, 2), (4, 3)])
+@pytest.mark.parametrize(("k", "seed"), [(2, 0), (3, 1), (4, 2)])
 def test_partition_and_cut_are_those_of_the_full_symmetric_graph(k, seed):
     layers, planted_labels = planted(seed, k)
     edges, A = adjacency(layers), bipartite(layers)
@@ -108,12 +106,12 @@ def test_partition_and_cut_are_those_of_the_full_symmetric_graph(k, seed):
     literal = sum(edges[theirs == c][:, theirs != c].sum() / edges[theirs == c].sum()
                   for c in range(k))
     assert normalized_cut(A, rows, columns) == pytest.approx(literal, abs=1e-12)
-    assert 0.1 < literal < k - 1
+    assert 0.01 < literal < 1
 
 
 def test_the_partition_is_scikit_learns_also_where_degrees_differ():
     # Loud neurons: without the division by the roots of degrees they make clusters of their own.
-    layers, _ = planted(5, 3, off=0.2)
+    layers, _ = planted(5, 3, off=0.1)
     loud = 10 ** np.random.default_rng(6).uniform(-1, 1, SIZES[1])
     layers[0] *= loud[:, None]
     theirs = SpectralClustering(3, affinity="precomputed", eigen_solver="arpack", n_init=25,
@@ -201,8 +199,9 @@ def test_weights_are_shuffled_within_their_layer_among_connected_neurons(monkeyp
     before = [layer.copy() for layer in layers]
     first, *shuffles = watched(monkeypatch, layers, keep_zeros=keep_zeros)
     assert all(map(np.array_equal, first, before)) and all(map(np.array_equal, layers, before))
-    connected = [np.delete(np.delete(layers[0], [0, 4], 1), 3, 0), np.delete(layers[1], 3, 1),
-                 *layers[2:]]
+    live = np.split(adjacency(layers).any(0), np.cumsum(SIZES)[:-1])
+    assert not live[0][[0, 4]].any() and not live[1][3] and live[2][2]
+    connected = [layer[live[i + 1]][:, live[i]] for i, layer in enumerate(layers)]
     alike = []
     for shuffled in shuffles:
         for mixed, layer in zip(shuffled, connected, strict=True):
@@ -233,12 +232,26 @@ def test_a_layers_isolated_neurons_are_left_out_of_its_own_null_too():
     np.testing.assert_allclose(found.null, test.null, atol=1e-9)
 
 
-def test_p_is_uniform_on_networks_of_noise(monkeypatch):
-    # One start of k-means instead of 25: whether p is uniform doesn't depend on how good a cut is.
-    monkeypatch.setattr(network, "partition", partial(partition, n_init=1))
-    p = [network_test(noise(seed, (9, 8, 7, 6)), 2, n_shuffles=19, random_state=seed).p
-         for seed in range(60)]
-    assert kstest(np.array(p) - np.random.default_rng(0).uniform(0, 0.05, 60), "uniform").pvalue > .02
+def test_p_is_uniform_on_networks_of_noise():
+    # One start of k-means: whether p is uniform doesn't depend on how good a cut is. A hidden layer
+    # in the middle: see below for networks that are cut between layers.
+    p = np.array([network_test(noise(seed, (8, 14, 8)), 3, n_shuffles=9, n_init=1,
+                               random_state=seed).p for seed in range(100)])
+    smeared = p - np.random.default_rng(0).uniform(0, 0.1, len(p))      # p has steps of 1 / 10
+    assert kstest(smeared, "uniform").pvalue > 0.02
+
+
+def test_a_cut_between_layers_is_no_evidence_of_clusters():
+    # A chain of layers is cheaply cut by depth. No shuffle within layers changes such a cut: it is
+    # small, but as small as in any order, and the test says so.
+    layers = noise(0)
+    layers[1] *= 0.01
+    test = network_test(layers, 2, n_shuffles=9, random_state=0)
+    assert test.value < 0.05
+    assert in_order(*partition(bipartite(layers), 2, random_state=0)).tolist() in (
+        [0] * 21 + [1] * 20, [1] * 21 + [0] * 20)
+    np.testing.assert_allclose(test.null, test.value, rtol=1e-9)
+    assert test.p == 1 and test.z == 0
 
 
 def test_a_network_test_needs_a_spread():

@@ -248,6 +248,13 @@ def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
 
+def _is_row(value: Any) -> bool:
+    """Whether *value* is an epoch: numbers by name, and the stage of training that it is part of."""
+    return isinstance(value, dict) and all(
+        isinstance(name, str) and (isinstance(item, str) if name == "stage" else _is_number(item))
+        for name, item in value.items())
+
+
 _TEXT, _NUMBERS = _is(str), _mapping(_is_number)
 _GIT = _shape(commit=_or_null(_TEXT), clean=_or_null(_is(bool)))
 _MACHINE = _shape(cpu=_TEXT, gpu=_or_null(_TEXT), cores=_is_count, threads=_is_count)
@@ -259,7 +266,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "seed": ("a whole number", _is_count),
     "metrics": ("a mapping of names to finite numbers", _NUMBERS),
     "checks": ("a mapping of names to true or false", _mapping(_is(bool))),
-    "history": ("a list of rows of finite numbers", _list(_mapping(_is_number))),
+    "history": ("a list of rows of finite numbers", _list(_is_row)),
     "git": ("commit and clean", _GIT),
     "code": ("a fingerprint", _TEXT),
     "tolerances": ("a mapping of claims to numbers", _mapping(_is_amount)),
