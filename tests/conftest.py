@@ -7,7 +7,7 @@ import os
 # Set before torch is imported here or in a kernel: workers with several threads each are slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from _support import book  # noqa: E402, F401
+from _support import book  # noqa: F401
 
 
 def pytest_collectstart(collector) -> None:

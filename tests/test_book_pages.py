@@ -75,7 +75,13 @@ def test_every_page_of_the_contents_is_there(site, parsed):
     assert 'url=book/intro.html' in (site / "index.html").read_text()
 
 
-def broken(page: str, soup: BeautifulSoup, parsed: dict[str, BeautifulSoup], site: Path):
+def places(soup: BeautifulSoup) -> set[str]:
+    """The fragments that a link to a page may name."""
+    return {element[key] for key in ("id", "name") for element in soup.find_all(**{"attrs": {
+        key: True}})}
+
+
+def broken(page: str, soup: BeautifulSoup, known: dict[str, set[str]], site: Path):
     """Every address in a page that leads nowhere inside the site."""
     for tag, attribute in (("a", "href"), ("link", "href"), ("script", "src"), ("img", "src"),
                            ("source", "src"), ("iframe", "src")):
@@ -91,17 +97,29 @@ def broken(page: str, soup: BeautifulSoup, parsed: dict[str, BeautifulSoup], sit
                     yield f"{page}: {address}: no such file"
                     continue
                 target = path.relative_to(site.resolve()).as_posix()
-            # search.html?q=… and the theme's own fragments are read by scripts.
-            if parts.fragment and target in parsed:
-                name = unquote(parts.fragment)
-                there = parsed[target]
-                if not there.find(id=name) and not there.find(attrs={"name": name}):
-                    yield f"{page}: {address}: no such place in {target}"
+            if parts.fragment and target in known and unquote(parts.fragment) not in known[target]:
+                yield f"{page}: {address}: no such place in {target}"
 
 
 def test_every_internal_link_leads_somewhere(site, parsed):
-    found = [line for page, soup in parsed.items() for line in broken(page, soup, parsed, site)]
+    known = {page: places(soup) for page, soup in parsed.items()}
+    found = [line for page, soup in parsed.items() for line in broken(page, soup, known, site)]
     assert not found, "\n".join(found)
+
+
+def test_a_link_that_leads_nowhere_would_be_seen(tmp_path):
+    page = ("<a href='#here'>1</a><a href='other.html#there'>2</a><a href='#'>3</a>"
+            "<a href='https://example.org/x'>4</a><p id='here'>"
+            "<a href='gone.html'>5</a><a href='other.html#gone'>6</a><img src='gone.png'>")
+    (tmp_path / "a page.html").write_text(page)
+    (tmp_path / "other.html").write_text("<a name='there'></a><a href='a%20page.html#here'>1</a>")
+    soups = {path.name: BeautifulSoup(path.read_text(), "html.parser")
+             for path in tmp_path.iterdir()}
+    known = {name: places(soup) for name, soup in soups.items()}
+    found = [line for name, soup in soups.items() for line in broken(name, soup, known, tmp_path)]
+    assert found == ["a page.html: gone.html: no such file",
+                     "a page.html: other.html#gone: no such place in other.html",
+                     "a page.html: gone.png: no such file"]
 
 
 def test_no_page_holds_a_traceback_or_an_empty_output(parsed):
@@ -124,6 +142,8 @@ def test_every_image_has_a_text_that_is_no_file_name(parsed):
     for page, soup in parsed.items():
         for image in soup.find_all("img"):
             text = image.get("alt", "").strip()
+            if "logo__image" in image.get("class", ()):
+                continue  # the theme shows the title beside it; twice would be read aloud twice
             assert text, f"{page}: {image.get('src')} has no alternative text"
             assert not re.search(r"\.(png|svg|jpe?g|gif|webp)$|^[0-9a-f]{16,}|_images/", text), \
                 f"{page}: the alternative text {text!r} is a file name"
@@ -199,11 +219,11 @@ def chromium(tmp_path_factory):
 @needs_browser
 def test_a_fault_on_the_console_would_be_seen(chromium, tmp_path):
     page = tmp_path / "faulty.html"
-    page.write_text("<title>t</title><script src='missing.js'></script>"
+    page.write_text("<title>t</title>"
                     "<script>console.error('a fault'); nothing()</script>"
-                    "<img src='https://example.invalid/x.png'>")
+                    "<script type=module>await fetch('https://example.invalid/')</script>")
     _, said = chromium(page.as_uri(), "--dump-dom")
-    for fault in ("a fault", "ERR_FILE_NOT_FOUND", "nothing is not defined", "ERR_NAME_NOT_RES"):
+    for fault in ("a fault", "nothing is not defined", "Failed to fetch"):
         assert any(fault in line for line in said), (fault, said)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -132,15 +133,8 @@ def test_unassigned_neurons_are_in_no_cluster():
 # --- the clustering ---------------------------------------------------------------------------
 
 
-# Of 40 such matrices with 8 blocks, five have a neuron that k-means puts into a wrong block; even
-# a judge who knows the scales and all labels of the other side errs in three. One is seed 4.
-HARD = pytest.mark.xfail(strict=True, reason="one of 128 rows lies nearer to a wrong block")
-
-
-@pytest.mark.parametrize(("k", "seed"), [
-    pytest.param(k, seed, marks=HARD if (k, seed) == (8, 4) else ())
-    for k in (2, 4, 8) for seed in range(5)
-])
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("k", [2, 4, 8])
 def test_planted_blocks_are_found(k, seed):
     W, rows, columns = weights.planted_blocks(128, 96, k, random_state=seed)
     W *= np.random.default_rng(seed).choice([-1.0, 1.0], W.shape)
@@ -399,14 +393,16 @@ def test_without_a_spread_there_is_no_effect_size():
     assert NullTest(1.1, np.full(7, 1.1)).z == 0
 
 
-def test_p_is_uniform_on_noise():
-    # p takes 1/10 … 10/10 with equal chance. Less a uniform number of [0, 1/10) it is uniform on
+def test_p_is_uniform_on_noise(monkeypatch):
+    # p takes 1/20 … 20/20 with equal chance. Less a uniform number of [0, 1/20) it is uniform on
     # (0, 1], and Kolmogorov and Smirnov's distribution, which is for continuous values, holds.
+    # One start of k-means, for speed: what matters is that network and shuffles have as many.
+    monkeypatch.setattr(nulls, "WeightCoclustering", partial(WeightCoclustering, n_init=1))
     rng = np.random.default_rng(0)
     values = []
     for seed in range(100):
         W = rng.standard_normal((9, 8))
-        values.append(weights.null_test(W, n_shuffles=9, random_state=seed).p - rng.random() / 10)
+        values.append(weights.null_test(W, n_shuffles=19, random_state=seed).p - rng.random() / 20)
     assert kstest(values, "uniform").pvalue > 0.01
     assert np.mean(values) == pytest.approx(0.5, abs=4 * np.sqrt(1 / 12 / 100))
 

@@ -189,7 +189,7 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
     Parameters
     ----------
     chapter, profile, overrides
-        See `clusterbook.book.parameters.resolve`.
+        See `~clusterbook.book.parameters.resolve`.
     seeds : sequence of int, optional
         Repeat the run with each as its ``seed``. A seed whose record is there, made by today's
         code with today's parameters, is skipped.

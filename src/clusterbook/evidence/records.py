@@ -249,7 +249,7 @@ def _is(kind: type) -> Callable[[Any], bool]:
 
 
 def _is_row(value: Any) -> bool:
-    """Whether *value* is an epoch: numbers by name, and the stage of training that it is part of."""
+    """Whether *value* is an epoch: numbers by name, and the stage of training if named."""
     return isinstance(value, dict) and all(
         isinstance(name, str) and (isinstance(item, str) if name == "stage" else _is_number(item))
         for name, item in value.items())

@@ -1,0 +1,399 @@
+"""Ways of training: dropout, L1, blocks, pruning, initialization, and going on where it stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+
+from clusterbook import classifier, training
+from clusterbook.classifier import MLP, block_labels, block_share, sparsity, train_classifier
+from clusterbook.errors import InputError
+
+ONE_STEP = {"hidden": (6, 7, 4), "epochs": 1, "batch_size": 24, "learning_rate": 0.5,
+            "random_state": 4}
+
+
+@pytest.fixture(scope="module")
+def small():
+    rng = np.random.default_rng(0)
+    return (rng.standard_normal((24, 5)), np.arange(24) % 3,
+            rng.standard_normal((9, 5)), np.arange(9) % 3)
+
+
+@pytest.fixture(scope="module")
+def groups():
+    """Four groups of samples that are easy to tell apart."""
+    rng = np.random.default_rng(1)
+    y = np.arange(240) % 4
+    X = 2 * np.eye(4)[y].repeat(2, axis=1) + 0.5 * rng.standard_normal((240, 8))
+    return X[:160], y[:160], X[160:], y[160:]
+
+
+def fit(data, **options):
+    return train_classifier(*data, **{"device": "cpu", "progress": False, **options})
+
+
+def matrices(network: MLP) -> list[np.ndarray]:
+    return [network.weights(i) for i in range(len(network.linear))]
+
+
+def same(one: MLP, other: MLP) -> bool:
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def start(small, options=ONE_STEP) -> list[np.ndarray]:
+    """The weights before the first step: a step of length 0."""
+    return matrices(fit(small, **{**options, "learning_rate": 0.0})[0])
+
+
+# --- dropout ----------------------------------------------------------------------------------
+
+
+def test_dropout_leaves_out_a_share_of_each_hidden_layer_and_nothing_else():
+    network = MLP([3, 2000, 2000, 4], dropout=0.3)
+    assert [type(module).__name__ for module in network] == [
+        "Linear", "ReLU", "Dropout", "Linear", "ReLU", "Dropout", "Linear"]
+    with torch.no_grad():
+        for layer in network.linear:
+            layer.weight.fill_(1)
+    X = torch.ones(1, 3)
+    network.train()
+    with training.seeded(0), torch.no_grad():
+        first = network[2](network[1](network[0](X)))
+    dropped = (first == 0).float().mean()
+    assert dropped == pytest.approx(0.3, abs=0.04)
+    assert first[first > 0].unique().tolist() == pytest.approx([3 / 0.7])          # mean kept
+    assert network.hidden(X)[0].unique().tolist() == [3]          # measured without dropout
+    assert torch.equal(network.hidden(X)[-1], network.eval()(X))
+
+
+def test_training_drops_after_each_hidden_layer_in_each_step_and_never_in_the_test(
+        small, monkeypatch):
+    calls, dropout = [], torch.nn.functional.dropout
+
+    def watched(outputs, p, training, inplace):
+        calls.append((p, training, outputs.shape[1], bool((outputs < 0).any())))
+        return dropout(outputs, p, training, inplace)
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", watched)
+    fit(small, **{**ONE_STEP, "epochs": 2, "batch_size": 12, "pruning_epochs": 1}, dropout=0.4)
+    assert calls == [(0.4, True, 6, False), (0.4, True, 7, False), (0.4, True, 4, False)] * 6
+
+
+def test_without_dropout_nothing_is_drawn(small):
+    network, history = fit(small, **ONE_STEP)
+    with training.seeded(4):
+        MLP([5, 6, 7, 4, 3])
+        after = torch.get_rng_state()
+    seen = []
+
+    class Watched(MLP):
+        def accuracy(self, *args, **options):
+            seen.append(torch.get_rng_state())
+            return super().accuracy(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classifier, "MLP", Watched)
+        again, _ = fit(small, **ONE_STEP)
+        fit(small, **ONE_STEP, dropout=0.1)
+    assert same(network, again)
+    assert torch.equal(seen[0], after) and not torch.equal(seen[1], after)
+
+
+# --- first weights ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("init", "limits"), [
+    ("torch", [1 / 400**0.5, 1 / 100**0.5, 1 / 200**0.5]),
+    ("glorot", [(6 / 500) ** 0.5, (6 / 300) ** 0.5, (6 / 210) ** 0.5]),
+])
+def test_first_weights_are_uniform_up_to_the_limit(init, limits):
+    with training.seeded(0):
+        network = MLP([400, 100, 200, 10], init=init, bias=True)
+    for layer, weight, limit in zip(network.linear, matrices(network), limits, strict=True):
+        assert np.abs(weight).max() <= limit * (1 + 1e-6)
+        assert kstest(weight.ravel() / limit, "uniform", (-1, 2)).pvalue > 0.001
+        assert bool(layer.bias.any()) == (init == "torch")
+
+
+def test_a_network_starts_as_it_is_told(small):
+    options = {**ONE_STEP, "init": "glorot", "bias": True, "learning_rate": 0.0}
+    network, _ = fit(small, **options)
+    with training.seeded(4):
+        expected = MLP([5, 6, 7, 4, 3], init="glorot", bias=True)
+    assert same(network, expected)
+    assert not same(network, fit(small, **{**options, "init": "torch"})[0])
+
+
+# --- L1 ---------------------------------------------------------------------------------------
+
+
+def test_l1_takes_the_same_step_from_every_weight_towards_0(small):
+    plain, without = fit(small, **ONE_STEP, bias=True)
+    network, history = fit(small, **ONE_STEP, bias=True, l1=0.01)
+    before = start(small, {**ONE_STEP, "bias": True})
+    for found, other, first in zip(matrices(network), matrices(plain), before, strict=True):
+        np.testing.assert_allclose(found - other, -0.5 * 0.01 * np.sign(first), atol=1e-7)
+    for a, b in zip(network.linear, plain.linear, strict=True):
+        assert torch.equal(a.bias, b.bias)
+    penalty = 0.01 * sum(np.abs(first).sum() for first in before)
+    assert penalty > 0.1
+    assert history.rows[0]["loss"] - without.rows[0]["loss"] == pytest.approx(penalty, abs=1e-5)
+
+
+# --- blocks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "blocks", "expected"), [
+    (4, 2, [0, 0, 1, 1]), (5, 2, [0, 0, 0, 1, 1]), (7, 3, [0, 0, 0, 1, 1, 2, 2]),
+    (3, 1, [0, 0, 0]), (3, 3, [0, 1, 2]),
+])
+def test_blocks_are_equal_pieces_in_order(n, blocks, expected):
+    assert block_labels(n, blocks).tolist() == expected
+
+
+@pytest.mark.parametrize(("shape", "blocks"), [((4, 4), 2), ((6, 9), 3), ((5, 7), 2), ((3, 4), 1)])
+def test_the_share_inside_blocks_is_its_definition_in_value_and_gradient(shape, blocks):
+    W = np.random.default_rng(0).standard_normal(shape)
+    inside, everything, mask = 0.0, 0.0, np.zeros(shape)
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            everything += W[i, j] ** 2
+            if i * blocks // shape[0] == j * blocks // shape[1]:
+                inside += W[i, j] ** 2
+                mask[i, j] = 1
+    weight = torch.tensor(W, requires_grad=True)
+    share = block_share(weight, blocks)
+    assert share.item() == pytest.approx(inside / everything, abs=1e-12)
+    share.backward()
+    by_hand = 2 * W * (mask - inside / everything) / everything
+    np.testing.assert_allclose(weight.grad.numpy(), by_hand, atol=1e-12)
+
+
+def test_a_step_for_blocks_climbs_the_mean_share_of_the_inner_layers(small):
+    plain, without = fit(small, **ONE_STEP)
+    network, history = fit(small, **ONE_STEP, blocks=2, block_weight=0.3)
+    before, shares = start(small), []
+    for i, (found, other) in enumerate(zip(matrices(network), matrices(plain), strict=True)):
+        if i in (0, 3):                             # beside the inputs and the outputs
+            assert np.array_equal(found, other)
+            continue
+        weight = torch.tensor(before[i], requires_grad=True)
+        share = block_share(weight, 2)
+        share.backward()
+        shares.append(share.item())
+        np.testing.assert_allclose(found - other, 0.5 * 0.3 / 2 * weight.grad, atol=1e-7)
+        assert np.abs(found - other).max() > 1e-3
+    assert without.rows[0]["loss"] - history.rows[0]["loss"] == pytest.approx(
+        0.3 * np.mean(shares), abs=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"blocks": 2}, {"block_weight": 5.0}])
+def test_blocks_need_both_a_number_and_a_weight(small, options):
+    assert same(fit(small, **ONE_STEP, **options)[0], fit(small, **ONE_STEP)[0])
+
+
+def test_blocks_can_be_trained_and_the_groups_are_still_told_apart(groups):
+    options = {"hidden": (16, 16, 16), "epochs": 40, "optimizer": "adam", "learning_rate": 0.01,
+               "random_state": 0}
+    plain, _ = fit(groups, **options)
+    network, history = fit(groups, **options, blocks=2, block_weight=2.0)
+    for layer in (1, 2):
+        assert block_share(plain.linear[layer].weight, 2) < 0.75
+        assert block_share(network.linear[layer].weight, 2) > 0.97
+    assert history.rows[-1]["accuracy"] > 0.95
+
+
+# --- pruning ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("progress", "share"), [
+    (0, 0.5), (0.25, 0.9 - 0.4 * 27 / 64), (0.5, 0.85), (0.75, 0.9 - 0.4 / 64), (1, 0.9),
+    (1.5, 0.9),
+])
+def test_the_share_of_pruned_weights_by_hand(progress, share):
+    assert sparsity(progress) == pytest.approx(share, abs=1e-12)
+    assert sparsity(progress, first=0.0, last=0.64) == pytest.approx(
+        0.64 * (1 - max(0, 1 - progress) ** 3), abs=1e-12)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_every_layer_loses_its_smallest_weights_by_the_schedule_and_for_good(
+        groups, monkeypatch, optimizer, dropout):
+    seen = []                    # the weights that each step of pruning starts from and ends with
+    entropy, apply = torch.nn.functional.cross_entropy, classifier._Pruner.apply
+
+    def watched_apply(pruner):
+        seen.append(("before", [layer.weight.detach().numpy().copy() for layer in pruner._layers]))
+        apply(pruner)
+        seen.append(("after", [layer.weight.detach().numpy().copy() for layer in pruner._layers]))
+
+    def watched_entropy(outputs, classes):
+        seen.append(("forward", None))
+        return entropy(outputs, classes)
+
+    monkeypatch.setattr(classifier._Pruner, "apply", watched_apply)
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", watched_entropy)
+    network, history = fit(groups, hidden=(12, 10), bias=True, epochs=1, pruning_epochs=7,
+                           batch_size=32, optimizer=optimizer, learning_rate=0.05, l1=1e-4,
+                           dropout=dropout, random_state=0)
+    n_steps = 7 * 5
+    zero, at, forwards = [None] * 3, -1, 0
+    schedule = {0: 0.5, 34: 0.9} | {step: sparsity(step / 35) for step in (10, 20, 30)}
+    for k, (when, weights) in enumerate(seen[5:]):                  # after the steps before pruning
+        if when == "forward":
+            forwards += 1
+            continue
+        if when == "after":
+            for i, weight in enumerate(weights):
+                assert zero[i] is None or not weight[zero[i]].any()         # never comes back
+                zero[i] = weight == 0
+        # A new mask is applied before the forward pass of its own step.
+        if when == "after" and seen[5 + k + 1 : 5 + k + 2] == [("forward", None)] and (
+                forwards in schedule):
+            at, share = forwards, schedule[forwards]
+            sizes = [np.abs(w) for w in seen[5 + k - 1][1]]
+            for i, size in enumerate(sizes):
+                cut = round(share * size.size)
+                assert zero[i].sum() == cut
+                assert size[zero[i]].max() <= size[~zero[i]].min()
+    assert forwards == n_steps and at == 34
+    for weight, layer in zip(matrices(network), network.linear, strict=True):
+        assert (weight == 0).sum() == round(0.9 * weight.size)
+        assert layer.bias.count_nonzero() == layer.bias.numel()
+    assert [(row["stage"], row["epoch"]) for row in history.rows] == (
+        [("training", 1)] + [("pruning", e) for e in range(1, 8)])
+
+
+@pytest.mark.parametrize("n_batches", [1, 2, 11])
+def test_nine_tenths_are_pruned_however_few_the_steps(groups, n_batches):
+    network, _ = fit(groups, hidden=(10, 10), epochs=0, pruning_epochs=1, learning_rate=0.0,
+                     batch_size=-(-160 // n_batches), random_state=3)
+    with training.seeded(3):
+        first = matrices(MLP([8, 10, 10, 4]))
+    for weight, before in zip(matrices(network), first, strict=True):
+        threshold = np.sort(np.abs(before), axis=None)[round(0.9 * before.size) - 1]
+        assert np.array_equal(weight, np.where(np.abs(before) > threshold, before, 0))
+
+
+def test_pruning_begins_with_a_fresh_optimizer_and_the_trained_network(small, monkeypatch):
+    made, adam = [], torch.optim.Adam
+
+    def watched(parameters, lr):
+        parameters = list(parameters)
+        made.append([p.detach().clone() for p in parameters])
+        return adam(parameters, lr=lr)
+
+    monkeypatch.setattr(torch.optim, "Adam", watched)
+    options = {**ONE_STEP, "optimizer": "adam", "epochs": 3, "learning_rate": 0.01}
+    trained, _ = fit(small, **options)
+    fit(small, **options, pruning_epochs=2)
+    assert len(made) == 3                                       # one, then one for each stage
+    assert all(map(torch.equal, made[2], trained.state_dict().values()))
+
+
+def test_the_first_step_of_adam_is_the_learning_rate_long(small):
+    options = {**ONE_STEP, "hidden": (6,), "optimizer": "adam", "learning_rate": 0.003}
+    moved = [a - b for a, b in zip(matrices(fit(small, **options)[0]), start(small, options),
+                                   strict=True)]
+    for step in moved:
+        np.testing.assert_allclose(np.abs(step[np.abs(step) > 1e-6]), 0.003, rtol=1e-3)
+
+
+# --- going on where it stopped ----------------------------------------------------------------
+
+ALL_AT_ONCE = {"hidden": (8, 8, 8), "bias": True, "init": "glorot", "epochs": 2,
+               "optimizer": "adam", "learning_rate": 0.01, "batch_size": 32, "dropout": 0.3,
+               "l1": 1e-3, "blocks": 2, "block_weight": 0.1, "pruning_epochs": 3, "random_state": 3}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(groups):
+    return fit(groups, **ALL_AT_ONCE)
+
+
+class Killed(RuntimeError):
+    """Like a kill: no time to save anything."""
+
+
+def kill_at(monkeypatch, epoch: int, how: type[BaseException]) -> None:
+    """Stop at the end of an epoch, counted through both stages."""
+    done, accuracy = [], MLP.accuracy
+
+    def watched(self, *args, **options):
+        done.append(1)
+        if len(done) == epoch:
+            raise how
+        return accuracy(self, *args, **options)
+
+    monkeypatch.setattr(MLP, "accuracy", watched)
+
+
+@pytest.mark.parametrize(("epoch", "how"), [
+    *((epoch, KeyboardInterrupt) for epoch in range(1, 6)), (2, Killed), (3, Killed), (5, Killed),
+])
+def test_a_killed_run_ends_bit_for_bit_where_the_uninterrupted_one_does(
+        groups, uninterrupted, tmp_path, epoch, how):
+    options = {**ALL_AT_ONCE, "checkpoint": tmp_path / "state"}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(how):
+        kill_at(patch, epoch, how)
+        fit(groups, **options)
+    network, history = fit(groups, **options)
+    assert same(network, uninterrupted[0]) and history.rows == uninterrupted[1].rows
+    again, _ = fit(groups, **options)                                  # a finished one is read
+    assert same(again, uninterrupted[0])
+
+
+def test_a_run_goes_on_from_the_middle_of_pruning(groups, tmp_path, monkeypatch):
+    options = {**ALL_AT_ONCE, "checkpoint": tmp_path / "state"}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        kill_at(patch, 5, KeyboardInterrupt)
+        fit(groups, **options)
+    steps, entropy = [], torch.nn.functional.cross_entropy
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy",
+                        lambda *args: [steps.append(1), entropy(*args)][1])
+    fit(groups, **options)
+    assert len(steps) == 5                                  # one epoch of five batches, not five
+
+
+OTHERS = {"hidden": (8, 8, 9), "bias": False, "init": "torch", "epochs": 3, "optimizer": "sgd",
+          "learning_rate": 0.02, "batch_size": 16, "dropout": 0.2, "l1": 1e-4, "blocks": 4,
+          "block_weight": 0.2, "pruning_epochs": 4, "random_state": 4}
+
+
+def test_another_runs_checkpoint_is_refused(groups, tmp_path):
+    assert OTHERS.keys() == ALL_AT_ONCE.keys()
+    options = {**ALL_AT_ONCE, "epochs": 1, "pruning_epochs": 1, "checkpoint": tmp_path / "state"}
+    fit(groups, **options)
+    for name, value in OTHERS.items():
+        with pytest.raises(InputError, match=f"the parameter '{name}' was"):
+            fit(groups, **{**options, name: value})
+    X, y, X_test, y_test = groups
+    for data in ((X + 1, y, X_test, y_test), (X, 3 - y, X_test, y_test),
+                 (X, y, X_test + 1, y_test), (X, y, X_test, 3 - y_test)):
+        with pytest.raises(InputError, match="the data differs"):
+            fit(data, **options)
+    fit(groups, **options)
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"dropout": 1.0}, "dropout is a share"), ({"dropout": -0.1}, "dropout is a share"),
+    ({"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
+    ({"optimizer": "adm"}, "no optimizer 'adm'; did you mean 'adam'"),
+    ({"l1": -1e-4}, "l1 must be a number of at least 0"), ({"l1": float("nan")}, "l1 must be"),
+    ({"blocks": -1}, "blocks must be a whole number"), ({"blocks": 1.5}, "blocks must be a whole"),
+    ({"pruning_epochs": -1}, "pruning_epochs must be a whole number"),
+    ({"pruning_epochs": 0.5}, "pruning_epochs must be a whole number"),
+    ({"hidden": (4,), "blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1"),
+])
+def test_settings_that_can_not_be_are_refused_before_any_step(small, monkeypatch, options, says):
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", lambda *_: pytest.fail("trained"))
+    with pytest.raises(InputError, match=says):
+        fit(small, **{"epochs": 1, "batch_size": 8, **options})
