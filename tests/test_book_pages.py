@@ -167,7 +167,8 @@ def test_nothing_that_a_page_needs_comes_from_the_network(site, parsed):
             address = element.get("src") or element["href"]
             assert not re.match(r"(https?:)?//", address), f"{page} loads {address}"
     for style in site.rglob("*.css"):
-        loaded = re.findall(r"(?:url\(|@import\s+)['\"]?((?:https?:)?//[^'\")]+)", style.read_text())
+        address = r"(?:url\(|@import\s+)['\"]?((?:https?:)?//[^'\")]+)"
+        loaded = re.findall(address, style.read_text(encoding="utf-8"))
         assert not loaded, f"{style.name} loads {loaded}"
 
 

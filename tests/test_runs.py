@@ -142,7 +142,7 @@ def test_figures_are_written_as_png_and_svg(book: Book, tmp_path, monkeypatch):
                           "from matplotlib.figure import Figure\n"
                           "figure = Figure(figsize=(2, 1))\n"
                           "figure.subplots().plot([0, seed])\n"
-                          "figures.show(figure, name='a-line', alt='A line.', caption='Its slope.')")
+                          "figures.show(figure, name='a-line', alt='A line.', caption='C.')")
     monkeypatch.chdir(tmp_path)
     runs.run("tiny", overrides={"seed": "2"}, figures=Path("my figures"))
     written = sorted(path.name for path in (tmp_path / "my figures").iterdir())

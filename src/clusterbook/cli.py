@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -22,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        return options.do(options) or 0
+        status = options.do(options) or 0
+        sys.stdout.flush()
+        return status
     except InputError as error:
         print(f"clusterbook: {error}", file=sys.stderr)
         return 2
@@ -32,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"clusterbook: this command needs {_EXTRAS[error.name.split('.')[0]]}; install it "
               "with: pip install papermill 'jupyter-book<2'", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # The reader of our output is gone (… | head): not a mistake, and nothing to say to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("clusterbook: interrupted; nothing half-written was left", file=sys.stderr)
         return 130

@@ -28,6 +28,7 @@ _STANDING = {
     "not attempted": 0,
 }
 _CHAPTER_PAGE = "../notebooks/{chapter}.html"
+_FOLDED = 8  # more claims than this would stand between a reader and the chapter
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,10 @@ class Said:
         if not self.rows:
             return f'<p class="cb-say">{caption}</p>'
         # The caption says the counts; the links stay on the chapter's own page.
-        return f'<div class="cb-say">\n{html_table(self.rows, caption)}\n</div>'
+        table = html_table(self.rows, caption)
+        if len(self.rows) > _FOLDED:
+            table = f"<details>\n<summary>{caption}. Show them.</summary>\n{table}\n</details>"
+        return f'<div class="cb-say">\n{table}\n</div>'
 
 
 def say(what: str | Iterable[str]) -> Said:
