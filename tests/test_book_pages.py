@@ -274,7 +274,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @browser
 @needs_browser
-@pytest.mark.parametrize("page", ["book/intro.html", *CHAPTERS])
+@pytest.mark.parametrize("page", ["book/intro.html", CHAPTERS[0]])
 def test_light_is_light_and_dark_is_dark(site, chromium, tmp_path, page):
     brightness = {}
     for name, number in (("dark", 0), ("light", 1)):
