@@ -136,6 +136,9 @@ def _parameters(options) -> int:
     from .book import parameters
 
     known = parameters.read(options.chapter)
+    if not known:
+        print(f"{options.chapter} has no parameters")
+        return 0
     width = max(len(name) for name in known) + 2
     for parameter in known.values():
         kind = parameters.type_name(parameter.type)

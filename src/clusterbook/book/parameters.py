@@ -43,7 +43,16 @@ class Parameter:
 
 
 def notebook_path(chapter: str) -> Path:
-    """The notebook of a chapter, or an `InputError` that names the nearest chapter."""
+    """The notebook of a chapter or of an executable page such as the scorecard.
+
+    Raises
+    ------
+    InputError
+        If there is none; it names the nearest chapter.
+    """
+    page = paths.root() / "book" / f"{chapter}.ipynb"
+    if page.is_file():
+        return page
     if chapter not in paths.chapters():
         raise unknown("chapter", chapter, paths.chapters())
     return paths.root() / "notebooks" / f"{chapter}.ipynb"
@@ -58,9 +67,11 @@ def parameters_cell(notebook: nbformat.NotebookNode) -> str | None:
 
 
 def read(chapter: str) -> dict[str, Parameter]:
-    """Every parameter of a chapter, in the order of its cell."""
+    """Every parameter of a chapter, in the order of its cell; a page around it has none."""
     path = notebook_path(chapter)
     source = parameters_cell(nbformat.read(path, as_version=4))
+    if source is None and path.parent.name == "book":
+        return {}
     if source is None:
         raise InputError(f"{path.name} has no cell tagged 'parameters'")
     try:
