@@ -43,6 +43,9 @@ def drop_live_code(app: Sphinx, config: Config) -> None:
         for listener in list(listeners):
             if listener.handler.__module__ == "sphinx_thebe":
                 app.disconnect(listener.id)
+    app.registry.css_files = [
+        file for file in app.registry.css_files if file[0] != "sphinx-thebe.css"
+    ]
 
 
 def add_kaggle(
