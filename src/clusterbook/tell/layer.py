@@ -1,0 +1,227 @@
+r"""k-means as a layer (section 2.2 of the paper).
+
+The squared distance of a sample :math:`x` to a center :math:`\Omega_j` is
+
+.. math:: \|x - \Omega_j\|^2 = \|x\|^2 - W_j^\top x - b_j, \quad
+          W_j = 2\Omega_j, \quad b_j = -\|\Omega_j\|^2
+
+(Eqs. 4 to 6), a linear layer and a term that all clusters share. With :math:`x` and
+:math:`\Omega_j` on the unit sphere it is :math:`2 - W_j^\top x`: what is left is spherical k-means.
+The released code scales the weights once more, :math:`W_j = 2\alpha\Omega_j`.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..errors import InputError
+
+#: A normalized gradient has this share of the length of the weights (section 4.1 of the paper).
+STEP_SHARE = 0.1
+
+
+def squared_distance(logits: Tensor, alpha: float) -> Tensor:
+    r"""Mean squared distance to the nearest center, :math:`2 - 2\cos` (Eq. 13 of the paper).
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_samples, n_clusters)
+        :math:`W z`, with unit vectors :math:`z` and rows of :math:`W` of length :math:`2\alpha`.
+    alpha : float
+
+    Returns
+    -------
+    Tensor
+        A scalar, from 0 to 4. Eq. 13 is the sum over samples; this is the mean.
+
+    Examples
+    --------
+    >>> squared_distance(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), alpha=1.0)
+    tensor(0.5000)
+    """
+    return 2 - logits.max(1).values.mean() / alpha
+
+
+def clustering_loss(logits: Tensor, alpha: float) -> Tensor:
+    r"""The clustering loss as the released code has it, before the factor 0.01.
+
+    .. math:: \frac{1}{\alpha B K} \sum_{i,j} (2\alpha - \delta_{ij} W_j^\top z_i)
+
+    with :math:`\delta_{ij} = 1` for the largest logit of a sample. The mean runs over clusters too,
+    so all but one of a sample's terms are constants, and the gradient is that of
+    `squared_distance` divided by the number of clusters.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_samples, n_clusters)
+    alpha : float
+
+    Returns
+    -------
+    Tensor
+        A scalar; never below :math:`2 - 2/K`.
+
+    Examples
+    --------
+    >>> clustering_loss(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), alpha=1.0)
+    tensor(1.2500)
+    """
+    return 2 - logits.max(1).values.mean() / (alpha * logits.shape[1])
+
+
+class ClusterLayer(nn.Module):
+    r"""A linear layer whose rows are the cluster centers, to be put behind any encoder.
+
+    The weights are :math:`W = 2\alpha\Omega` with unit centers :math:`\Omega`. Call the layer for
+    the loss; before an optimizer's step call `normalize_gradient`, after it `normalize_centers`.
+
+    Parameters
+    ----------
+    n_clusters, n_features : int
+        Number of centers, and their dimension.
+    alpha : float
+        Scale of the weights. It leaves the loss as it is (it cancels) and sets the length of a
+        step: under plain gradient descent with learning rate 1 a normalized step is 10 % of the
+        length of a center whatever *alpha* is; under Adadelta only while :math:`0.2\alpha` is small
+        against the square root of its epsilon.
+
+    Attributes
+    ----------
+    weight : Parameter of shape (n_clusters, n_features)
+        :math:`W`; part of ``state_dict``.
+
+    Raises
+    ------
+    InputError
+        If a size is not a positive whole number, or *alpha* is not a positive number.
+
+    Examples
+    --------
+    >>> layer = ClusterLayer(n_clusters=2, n_features=2)
+    >>> layer.reset_centers(torch.tensor([[3.0, 0.0], [0.0, 0.5]]))
+    >>> z = torch.tensor([[2.0, 1.0], [0.0, 7.0]])
+    >>> layer.cluster(z)
+    tensor([0, 1])
+    >>> optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
+    >>> layer(z).backward()
+    >>> layer.normalize_gradient()
+    >>> optimizer.step()
+    >>> layer.normalize_centers()
+    >>> layer.centers()
+    tensor([[0.9915, 0.1304],
+            [0.0000, 1.0000]])
+    """
+
+    def __init__(self, n_clusters: int, n_features: int, alpha: float = 1e-3):
+        super().__init__()
+        for name, value in (("n_clusters", n_clusters), ("n_features", n_features)):
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name} must be a positive whole number, not {value!r}")
+        if not isinstance(alpha, Real) or not 0 < alpha < math.inf:
+            raise InputError(f"alpha must be a positive number, not {alpha!r}: it is the scale of "
+                             "the layer's weights; the paper's code has 0.001")
+        self.n_clusters, self.n_features = int(n_clusters), int(n_features)
+        self.alpha = float(alpha)
+        self.weight = nn.Parameter(torch.empty(self.n_clusters, self.n_features))
+        self.reset_centers()
+
+    @torch.no_grad()
+    def reset_centers(self, centers: Tensor | None = None) -> None:
+        """Start from these centers, brought to unit length, or from Kaiming-uniform random ones.
+
+        Parameters
+        ----------
+        centers : Tensor of shape (n_clusters, n_features), optional
+
+        Raises
+        ------
+        InputError
+            If the shape is another, or a center is not finite or is zero.
+        """
+        if centers is None:
+            nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # as torch's own linear layer
+        else:
+            centers = torch.as_tensor(centers)
+            if centers.shape != self.weight.shape:
+                raise InputError(f"centers have shape {tuple(centers.shape)}, but the layer has "
+                                 f"{self.n_clusters} of {self.n_features} features")
+            if not torch.isfinite(centers).all() or not (centers != 0).any(1).all():
+                raise InputError("each center needs finite values, not all of them 0: it is "
+                                 "brought to unit length")
+            self.weight.copy_(centers)
+        self.normalize_centers()
+
+    @torch.no_grad()
+    def normalize_centers(self) -> None:
+        r"""Bring each row of the weights back to the length :math:`2\alpha`, after each step."""
+        self.weight.copy_(functional.normalize(self.weight, dim=1) * (2 * self.alpha))
+
+    @torch.no_grad()
+    def normalize_gradient(self) -> None:
+        """Give the gradient of each center 10 % of its weights' length; a zero gradient stays zero.
+
+        Then no center moves further in one step than another, however many samples it has.
+        """
+        if self.weight.grad is not None:
+            unit = functional.normalize(self.weight.grad, dim=1)
+            self.weight.grad.copy_(unit * (STEP_SHARE * 2 * self.alpha))
+
+    @torch.no_grad()
+    def centers(self) -> Tensor:
+        r"""The centers :math:`\Omega = W / 2\alpha`: unit vectors, (n_clusters, n_features)."""
+        return self.weight / (2 * self.alpha)
+
+    def logits(self, z: Tensor) -> Tensor:
+        r""":math:`W z` for unit vectors *z*, (n_samples, n_clusters): the layer's linear part."""
+        return functional.linear(z, self.weight)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """The mean squared distance of each sample's direction to its nearest center (Eq. 13).
+
+        Parameters
+        ----------
+        z : Tensor of shape (n_samples, n_features)
+            Of any length: the layer brings it to length 1.
+
+        Returns
+        -------
+        Tensor
+            A scalar; see `squared_distance`.
+        """
+        return squared_distance(self.logits(functional.normalize(z, dim=1)), self.alpha)
+
+    @torch.no_grad()
+    def cluster(self, z: Tensor, soft: bool = False, temperature: float = 0.1) -> Tensor:
+        r"""The cluster of each sample, or how much it belongs to each (Eqs. 7 and 8).
+
+        Parameters
+        ----------
+        z : Tensor of shape (n_samples, n_features)
+            Of any length.
+        soft : bool
+            Whether to return the soft assignment instead of the nearest center.
+        temperature : float
+            :math:`\tau`, in units of squared distance, which runs from 0 to 4: much smaller, and
+            the assignment is hard; much larger, and it is uniform.
+
+        Returns
+        -------
+        Tensor
+            (n_samples,) of int64; if *soft*, (n_samples, n_clusters) with rows that sum to 1:
+            :math:`\mathrm{softmax}_j(-\|z - \Omega_j\|^2 / \tau)`.
+        """
+        if not temperature > 0:
+            raise InputError(f"temperature must be a positive number, not {temperature!r}; its "
+                             "limit 0 is the hard assignment, soft=False")
+        logits = self.logits(functional.normalize(z, dim=1))
+        # ‖z - Ω‖² = 2 - logits/α, and the 2 cancels in the softmax
+        return (logits / (self.alpha * temperature)).softmax(1) if soft else logits.argmax(1)
+
+    def extra_repr(self) -> str:
+        """The settings, for torch's printed form."""
+        return f"n_clusters={self.n_clusters}, n_features={self.n_features}, alpha={self.alpha:g}"

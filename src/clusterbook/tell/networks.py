@@ -1,0 +1,171 @@
+"""The autoencoders of the paper (section 4.2), and none at all.
+
+Each takes samples as rows, images flattened, and has `encode` (to unit vectors) and `decode`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from numbers import Integral
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..errors import InputError
+
+
+class Autoencoder(nn.Module):
+    """An encoder to the unit sphere and a decoder back.
+
+    Attributes
+    ----------
+    encoder, decoder : Module
+    embedding_size : int
+    """
+
+    encoder: nn.Module
+    decoder: nn.Module
+    embedding_size: int
+
+    def encode(self, X: Tensor) -> Tensor:
+        """The embedding, unit vectors of shape (n_samples, embedding_size)."""
+        return functional.normalize(self.encoder(X), dim=1)
+
+    def decode(self, z: Tensor) -> Tensor:
+        """The samples that *z* stands for, (n_samples, n_features)."""
+        return self.decoder(z)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Each sample, encoded and decoded."""
+        return self.decode(self.encode(X))
+
+
+class ConvAutoencoder(Autoencoder):
+    """Four convolutions and two linear layers, mirrored; the images halve twice.
+
+    Batch normalization and ReLU follow each convolution but the decoder's last, which ends in a
+    sigmoid, so that pixels lie in [0, 1].
+
+    Parameters
+    ----------
+    image_shape : tuple of int
+        (channels, height, width); height and width divisible by 4.
+    embedding_size : int
+
+    Raises
+    ------
+    InputError
+        If the shape is not three positive whole numbers, or is not divisible by 4.
+
+    Examples
+    --------
+    >>> network = ConvAutoencoder((1, 28, 28))
+    >>> z = network.encode(torch.rand(2, 784))
+    >>> z.shape, network.decode(z).shape
+    (torch.Size([2, 10]), torch.Size([2, 784]))
+    """
+
+    def __init__(self, image_shape: Sequence[int], embedding_size: int = 10):
+        super().__init__()
+        channels, height, width = checked_shape(image_shape)
+        if height % 4 or width % 4:
+            raise InputError("the convolutional network halves an image twice, so height and width "
+                             f"must be divisible by 4, but are {height} and {width}; pad or crop "
+                             "the images, or take network='fcn'")
+        small = (16, height // 4, width // 4)
+        self.embedding_size = embedding_size
+        self.encoder = nn.Sequential(
+            nn.Unflatten(1, (channels, height, width)), _ChannelsLast(),
+            *_block(nn.Conv2d(channels, 16, 3, stride=1, padding=1)),
+            *_block(nn.Conv2d(16, 32, 3, stride=2, padding=1)),
+            *_block(nn.Conv2d(32, 32, 3, stride=1, padding=1)),
+            *_block(nn.Conv2d(32, 16, 3, stride=2, padding=1)),
+            nn.Flatten(),
+            nn.Linear(prod(small), 256), nn.ReLU(),
+            nn.Linear(256, embedding_size),
+        )
+        self.decoder = nn.Sequential(
+            nn.Linear(embedding_size, 256), nn.ReLU(),
+            nn.Linear(256, prod(small)),
+            nn.Unflatten(1, small), _ChannelsLast(),
+            *_block(nn.ConvTranspose2d(16, 32, 3, stride=2, padding=1, output_padding=1)),
+            *_block(nn.ConvTranspose2d(32, 32, 3, stride=1, padding=1)),
+            *_block(nn.ConvTranspose2d(32, 16, 3, stride=2, padding=1, output_padding=1)),
+            nn.ConvTranspose2d(16, channels, 3, stride=1, padding=1), nn.Sigmoid(),
+            nn.Flatten(),
+        )
+        self.to(memory_format=torch.channels_last)
+
+
+class DenseAutoencoder(Autoencoder):
+    """Linear layers with ReLU between them, mirrored: the paper's FCN, 500-500-2000-10.
+
+    Parameters
+    ----------
+    n_features : int
+    hidden : sequence of int
+        Neurons of the encoder's hidden layers; the decoder has them in reverse.
+    embedding_size : int
+    dropout : float
+        Share of each encoder layer's inputs left out in training: 0.2 in the released code.
+    sigmoid : bool
+        Whether the output is squeezed into [0, 1], for pixels; else it is linear, for tables.
+
+    Examples
+    --------
+    >>> DenseAutoencoder(784).encode(torch.rand(2, 784)).shape
+    torch.Size([2, 10])
+    """
+
+    def __init__(self, n_features: int, hidden: Sequence[int] = (500, 500, 2000),
+                 embedding_size: int = 10, dropout: float = 0.2, sigmoid: bool = True):
+        super().__init__()
+        if any(not isinstance(w, Integral) or w < 1 for w in hidden):
+            raise InputError(f"hidden must be positive whole numbers, not {list(hidden)}")
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout is a share from 0 to below 1, not {dropout!r}")
+        widths = [n_features, *hidden, embedding_size]
+        down: list[nn.Module] = []
+        for inputs, outputs in zip(widths, widths[1:], strict=False):
+            down += [nn.Dropout(dropout), nn.Linear(inputs, outputs), nn.ReLU()]
+        up: list[nn.Module] = []
+        for inputs, outputs in zip(widths[::-1], widths[-2::-1], strict=False):
+            up += [nn.Linear(inputs, outputs), nn.ReLU()]
+        self.embedding_size = embedding_size
+        self.encoder = nn.Sequential(*down[:-1])
+        self.decoder = nn.Sequential(*up[:-1], *([nn.Sigmoid()] if sigmoid else []))
+
+
+class FixedFeatures(Autoencoder):
+    """No network: samples are brought to length 1 and that is all (Table 5 of the paper)."""
+
+    def __init__(self, n_features: int):
+        super().__init__()
+        self.embedding_size = n_features
+        self.encoder = self.decoder = nn.Identity()
+
+
+def checked_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
+    """(channels, height, width); raises InputError for anything else."""
+    try:
+        channels, height, width = (int(size) for size in image_shape)
+        positive = min(channels, height, width) > 0
+    except (TypeError, ValueError):
+        positive = False
+    if not positive:
+        raise InputError("image_shape must be three positive whole numbers, (channels, height, "
+                         f"width), not {image_shape!r}")
+    return channels, height, width
+
+
+def _block(convolution: nn.Module) -> tuple[nn.Module, ...]:
+    return convolution, nn.BatchNorm2d(convolution.out_channels), nn.ReLU()
+
+
+class _ChannelsLast(nn.Module):
+    """Images with their channels beside each other in memory: the same numbers, faster on a CPU."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.contiguous(memory_format=torch.channels_last)
