@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from clusterbook import paths
+from clusterbook import datasets, paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import (
     arrays,
@@ -143,6 +143,13 @@ def test_another_seed_is_another_file_and_the_same_seed_replaces(asked):
     record({"a": 3.0}, seed=0)
     assert [(found.seed, found.metrics["a"]) for found in load_records(asked)] == [(0, 3), (1, 2)]
     assert not list(asked.glob("*.npz"))  # the later run had no arrays
+
+
+def test_a_record_has_the_content_that_the_table_has(asked):
+    record({"a": 1.0}, data=datasets.load("wine"), seed=0)
+    (found,) = load_records(asked)
+    source = next(source for source in datasets.catalog() if source.name == "wine")
+    assert found.data == {"name": "wine", "sha256": source.content}
 
 
 def test_a_data_set_is_named_with_the_checksum_of_its_content(asked):

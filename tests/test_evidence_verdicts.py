@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from clusterbook import datasets
 from clusterbook.errors import InputError
 from clusterbook.evidence import WORDS, Claim, Record, Verdict, judge
 from clusterbook.evidence.measures import t_interval
@@ -182,6 +183,40 @@ def test_a_changed_code_marks_the_verdict_stale_and_keeps_its_word():
     verdict = judge(EXACT, checks(True, code="old"), fingerprints=CODE)
     assert verdict.label == "confirmed (stale)"
     assert judge(VALUE, runs(0.95), fingerprints={}).stale  # the module is gone
+
+
+WINE = {"name": "wine", "sha256": "0" * 64}
+
+
+def test_other_data_mark_the_verdict_stale_and_keep_its_word():
+    now = {"name": "wine", "sha256": next(
+        source.content for source in datasets.catalog() if source.name == "wine")}  # fmt: skip
+    assert not judge(VALUE, runs(0.95, 0.95, 0.95, data=now), fingerprints=CODE).stale
+    verdict = judge(VALUE, [*runs(0.95, 0.95, data=now), run(2, 0.95, data=WINE)],
+                    fingerprints=CODE)  # fmt: skip
+    assert verdict.label == "reproduced (stale)"
+    assert judge(EXACT, checks(True, data=WINE), fingerprints=CODE).label == "confirmed (stale)"
+    # A fresh run of the same check counts alone.
+    mixed = [*checks(True, data=now), run(1, checks={"c": False}, data=WINE)]
+    assert judge(EXACT, mixed, fingerprints=CODE).label == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("data", "contents", "stale"),
+    [
+        (WINE, {"wine": "0" * 64}, False),
+        (WINE, {"wine": "1" * 64}, True),
+        (WINE, {"digits": "1" * 64}, False),  # nobody knows what it is now
+        (WINE, {}, False),
+        (None, {"wine": "1" * 64}, False),
+        ({"name": "generated", "sha256": "2" * 64}, None, False),
+    ],
+)
+def test_data_are_compared_by_name_where_both_are_known(data, contents, stale):
+    records = runs(0.95, 0.95, 0.95, data=data)
+    assert judge(VALUE, records, fingerprints=CODE, contents=contents).stale == stale
+    records = runs(0.95, 0.95, 0.95, data=data, code="old")
+    assert judge(VALUE, records, fingerprints=CODE, contents=contents).stale
 
 
 def test_the_difference_between_two_profiles_pairs_the_seeds():

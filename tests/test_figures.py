@@ -53,6 +53,13 @@ ARGUMENTS = {
     "scatter": (
         [{"plain": ([0.9, 0.8], [1.0, 2.0]), "pruned": (np.array([0.7]), np.array([3.0]))}],
         {"x": "accuracy", "y": "effect size z"}),
+    "image_grid": (
+        [RNG.random((2, 3, 12))],
+        {"image_shape": (1, 3, 4), "rows": ["epoch 1", "epoch 2"], "columns": ["a", "b", "c"]}),
+    "maps": (
+        [{"epoch 1": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2))),
+          "epoch 2": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2)))}],
+        {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
 }
 every = pytest.mark.parametrize("name", ARGUMENTS)
 
@@ -89,6 +96,14 @@ def test_every_axis_says_what_it_shows(name):
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
             assert axis.get_ylabel() == "absolute weight"
+            continue
+        if name == "image_grid":            # pictures: their rows and columns have the names
+            first_row, first_column = axis in figure.axes[:3], axis in figure.axes[::3]
+            assert bool(axis.get_title(loc="center")) == first_row
+            assert bool(axis.get_ylabel()) == first_column
+            continue
+        if name == "maps" and axis is not figure.axes[0]:   # panels side by side share their axis
+            assert axis.get_xlabel()
             continue
         assert axis.get_xlabel()
         named_ticks = [t.get_text() for t in axis.get_yticklabels()

@@ -1,6 +1,6 @@
 """Files of data sets: verified before they are used, downloaded aside and moved into place whole.
 
-What a data set's files are, and their SHA-256, stands in the table of `clusterbook.datasets`.
+What a data set's files are, and their SHA-256, stands in ``clusterbook/datasets/table.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.error import URLError
+from urllib.request import urlopen
+
+from tqdm import tqdm
 
 from .errors import InputError
 
@@ -26,9 +29,24 @@ _NETWORK_ERRORS = (URLError, HTTPException, ConnectionError, TimeoutError, Runti
 _NETWORK_PATIENCE = 30  # seconds without a byte
 _UNREADABLE = "unreadable"
 
+# The address that torchvision and Keras have too.
+CIFAR10_ADDRESS = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
+# Of one commit, so that the files stay what they were when their SHA-256 was taken.
+SCIKIT_FEATURE_ADDRESS = (
+    "https://raw.githubusercontent.com/jundongl/scikit-feature/"
+    "48cffad4e88ff4b9d2f1c7baffb314d1b3303792/skfeature/data/"
+)
+
+
 def wrong_files(source: Source, home: Path) -> dict[str, str | None]:
-    """The files that can't be used: the SHA-256 of what is there instead, None if nothing is."""
+    """The files that can't be used: the SHA-256 of what is there instead, None if nothing is.
+
+    None is wrong where a data set's folders stand in the place of its files.
+    """
     found = {file: _checksum(home / file) for file in source.files}
+    if source.folders and not any(found.values()):
+        if all((home / folder).is_dir() for folder in source.folders):
+            return {}
     return {file: checksum for file, checksum in found.items() if checksum != source.files[file]}
 
 
@@ -50,11 +68,17 @@ def _sha256(path: Path, size: int, mtime_ns: int) -> str:
 
 
 def remove_damaged(source: Source, home: Path, file: str, found: str) -> InputError:
-    """Remove a damaged file, and make the error that says so."""
+    """Remove a damaged file, if it can be downloaded again, and make the error that says so."""
     if found.startswith(_UNREADABLE):  # it may be good: keep it
         return InputError(
             f"the file {home / file} is {found}: make it readable, or set CLUSTERBOOK_DATA to "
             f"another folder and fetch it with `clusterbook data {source.name}`"
+        )
+    if source.download is None:  # somebody put it there by hand: keep it
+        return InputError(
+            f"the file {home / file} is not the expected one: its SHA-256 is {found}, expected "
+            f"{source.files[file]}; move it away, then get the data from {source.address} and put "
+            f"{source.by_hand} in {home}"
         )
     try:
         (home / file).unlink()
@@ -72,7 +96,12 @@ def remove_damaged(source: Source, home: Path, file: str, found: str) -> InputEr
 
 def download_files(source: Source, home: Path, files: Iterable[str], *, progress: bool) -> None:
     """Download into a folder aside, verify there, and only then move the files into place."""
-    assert source.download is not None, f"the table has no download for {source.name!r}"
+    if source.download is None:
+        raise InputError(
+            f"data set {source.name!r} has no download and is not in {home}: get it from "
+            f"{source.address} and put {source.by_hand} there, or set CLUSTERBOOK_DATA to a "
+            "folder that has it; 'digits' is embedded and works without"
+        )
     try:
         home.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=home) as folder:
@@ -149,3 +178,25 @@ def download_mnist(folder: Path) -> None:
                 if found != expected:
                     raise _arrived_damaged(archive, "MD5", found, expected) from None
         raise
+
+
+def download_cifar10(folder: Path) -> None:
+    """Download the archive of CIFAR-10; it is read as it is, so nothing is unpacked."""
+    _retrieve(CIFAR10_ADDRESS, folder / "cifar-10-python.tar.gz")
+
+
+def download_scikit_feature(file: str, folder: Path) -> None:
+    """Download one MATLAB file of the scikit-feature repository to that path in the folder."""
+    _retrieve(SCIKIT_FEATURE_ADDRESS + Path(file).name, folder / file)
+
+
+def _retrieve(address: str, path: Path) -> None:
+    """Write what is behind an address to a file; whether it is all of it, its checksum will say."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with urlopen(address) as response, path.open("wb") as file:
+        length = response.headers.get("Content-Length")
+        bar = tqdm(total=int(length) if length else None, desc=path.name, unit="B", unit_scale=True)
+        with bar:
+            while block := response.read(2**16):
+                file.write(block)
+                bar.update(len(block))

@@ -144,7 +144,7 @@ def _styled(function):
 
 
 @_styled
-def training_curves(curves: Sequence[Mapping]) -> Figure:
+def training_curves(curves: Sequence[Mapping], *, x: str = "epoch") -> Figure:
     """One panel a quantity, against the epoch.
 
     Parameters
@@ -152,6 +152,8 @@ def training_curves(curves: Sequence[Mapping]) -> Figure:
     curves : sequence of mappings
         Each with ``label`` (the y axis, with its unit) and ``runs``: a mapping from a run's name to
         its pair (epochs, values).
+    x : str
+        The x axis.
 
     Returns
     -------
@@ -162,7 +164,7 @@ def training_curves(curves: Sequence[Mapping]) -> Figure:
         for i, (name, (epochs, values)) in enumerate(panel["runs"].items()):
             axis.plot(epochs, values, color=COLORS[i % len(COLORS)], label=name,
                       marker="." if len(epochs) < 20 else None)
-        axis.set(xlabel="epoch", ylabel=panel["label"])
+        axis.set(xlabel=x, ylabel=panel["label"])
         axis.xaxis.get_major_locator().set_params(integer=True)
         if len(panel["runs"]) > 1:
             axis.legend()
@@ -245,7 +247,7 @@ def null_distribution(null: ArrayLike, value: float, *, quantity: str,
 
 @_styled
 def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
-               references: Mapping[str, float] | None = None) -> Figure:
+               references: Mapping[str, float] | None = None, log: bool = False) -> Figure:
     """One dot a seed, one row a group, reference values as lines.
 
     Parameters
@@ -256,6 +258,8 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
         The x axis, with its unit.
     references : mapping, optional
         Name → value: what a source states, or chance.
+    log : bool
+        Whether the x axis is logarithmic.
 
     Returns
     -------
@@ -271,7 +275,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
         axis.axvline(value, color="#333333", linestyle=("--", ":", "-.")[i % 3], linewidth=1.3,
                      label=name)
     axis.set(xlabel=quantity, yticks=range(len(groups)), yticklabels=list(groups),
-             ylim=(-0.6, len(groups) - 0.4))
+             ylim=(-0.6, len(groups) - 0.4), xscale="log" if log else "linear")
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     if references:
@@ -349,4 +353,84 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     axis.set(xlabel=x, ylabel=y)
     if groups:
         figure.legend(loc="outside right upper")
+    return figure
+
+
+@_styled
+def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[str],
+               columns: Sequence[str]) -> Figure:
+    """Small images in rows and columns, each row and column with its name.
+
+    Parameters
+    ----------
+    images : array-like of shape (n_rows, n_columns, n_features)
+        Flattened, in [0, 1]; NaN where there is none.
+    image_shape : tuple of int
+        (channels, height, width).
+    rows, columns : sequence of str
+
+    Returns
+    -------
+    Figure
+    """
+    images = np.asarray(images, dtype=float)
+    n_rows, n_columns, _ = images.shape
+    left = 0.16 + 0.075 * max((len(name) for name in rows), default=0)
+    side = (_WIDTH - left) / n_columns
+    figure, axes = _figure(0.35 + n_rows * side * image_shape[1] / image_shape[2], n_columns,
+                           n_rows, squeeze=False)
+    for (i, j), axis in np.ndenumerate(axes):
+        image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
+        if np.isfinite(image).all():
+            axis.imshow(image.squeeze(), vmin=0, vmax=1, cmap="gray", interpolation="nearest")
+        axis.set(xticks=[], yticks=[])
+        axis.grid(False)
+        for edge in axis.spines.values():
+            edge.set_visible(False)
+        if i == 0:
+            axis.set_title(columns[j], fontsize=9, fontweight="normal", loc="center")
+        if j == 0:
+            axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
+    figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
+    return figure
+
+
+@_styled
+def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
+         classes: Sequence[str], stars: str, axes: str) -> Figure:
+    """Points in the plane, colored by class, with special ones as stars: one panel a moment.
+
+    Parameters
+    ----------
+    panels : mapping
+        Title → (points of shape (n, 2), class of each as an index, stars of shape (m, 2)).
+    classes : sequence of str
+        The names of the classes; up to ten have colors of their own.
+    stars, axes : str
+        What the stars are, and what made the plane.
+
+    Returns
+    -------
+    Figure
+    """
+    figure, grid = _figure(2.9, len(panels), squeeze=False)
+    palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], COLORS[7])
+    for axis, (title, (points, labels, special)) in zip(grid[0], panels.items(), strict=True):
+        points, labels, special = np.asarray(points), np.asarray(labels), np.asarray(special)
+        for c, name in enumerate(classes):
+            axis.scatter(*points[labels == c].T, s=5, linewidth=0, alpha=0.75, rasterized=True,
+                         color=palette[c % len(palette)], label=name)
+        axis.scatter(*special.T, marker="*", s=130, color="white", edgecolor="black",
+                     linewidth=1.1, zorder=4, label=stars)
+        axis.set(title=title, xticks=[], yticks=[], xlabel=f"{axes} 1", ylabel=f"{axes} 2")
+        axis.label_outer()
+        axis.grid(False)
+        for edge in axis.spines.values():
+            edge.set_color("#DDDDDD")
+            edge.set_visible(True)
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    legend = figure.legend(handles, names, loc="outside lower center", ncols=min(11, len(names)),
+                           handletextpad=0.1, columnspacing=0.8)
+    for handle in legend.legend_handles[:-1]:
+        handle.set_sizes([40])
     return figure

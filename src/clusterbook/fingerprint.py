@@ -5,6 +5,10 @@ what runs counts: each module is parsed and its syntax tree is hashed without co
 layout and positions, so that prose may change freely. The hash is the same under every Python
 version: the walk below skips whatever one version's ``ast`` writes and another's leaves out.
 
+Data count by their content and not by the code that loads them: what a loader does to a run is in
+the arrays that it returns, and a record keeps the SHA-256 of those. So a new data set makes no
+record stale, and changed data do, whatever changed them (`clusterbook.evidence.judge`).
+
 The same mechanism tells the book's build which modules a notebook depends on.
 """
 
@@ -20,11 +24,16 @@ from typing import Any
 from . import paths
 from .errors import unknown
 
-ALWAYS = ("datasets", "metrics", "training")
-"""Modules that count for every chapter: the data, the scores and the training loop."""
+ALWAYS = ("metrics", "training")
+"""Modules that count for every chapter: the scores and the training loop."""
 
-EXCLUDED = ("book", "cli", "errors", "evidence", "figures", "fingerprint", "paths")
-"""Modules that can't change a number; they are neither hashed nor followed."""
+EXCLUDED = (
+    "book", "cli", "datasets", "downloads", "errors", "evidence", "figures", "fingerprint", "paths",
+)  # fmt: skip
+"""Modules that can't change a number, or only through data, whose content a record keeps.
+
+They are neither hashed nor followed.
+"""
 
 _PACKAGE = Path(paths.__file__).resolve().parent
 _NAME = _PACKAGE.name
@@ -36,8 +45,8 @@ def fingerprint(chapter: str, *, package: Path | None = None) -> str:
     """The SHA-256 (hexadecimal) of the code that can change a chapter's numbers.
 
     It covers the chapter's module and what its notebook imports, whatever of clusterbook these
-    import in turn (also inside functions), and always the data sets, the metrics and the training
-    loop; never figures, evidence or the book.
+    import in turn (also inside functions), and always the metrics and the training loop; never the
+    data sets (a record has their content's own SHA-256), figures, evidence or the book.
 
     Parameters
     ----------

@@ -17,11 +17,15 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from PIL import Image
 from sklearn.cluster import SpectralCoclustering
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torchvision.transforms import ToTensor
 
-from clusterbook import training
+from clusterbook import TELL, training
+from clusterbook.tell import ConvAutoencoder, fitting
 from clusterbook.weights import WeightCoclustering
 
 Cases = dict[str, Callable[[], object]]
@@ -87,8 +91,83 @@ def _by_loader(X: Tensor, y: Tensor) -> None:
             step(epoch, batch, classes)
 
 
+def tell_epochs() -> Cases:
+    """Two epochs of TELL on 4,096 images of 28 x 28, one of either kind (to gain at least 1.3)."""
+    images = np.random.default_rng(0).integers(0, 256, (4096, 28, 28), dtype=np.uint8)
+    X = torch.from_numpy(images.reshape(len(images), -1).astype(np.float32) / 255)
+    return {
+        "clusterbook": _tell(X),
+        "clusterbook, bfloat16": _tell(X, precision="bfloat16"),
+        "clusterbook, compiled": _tell(X, compile=True),
+        "literal released loop": lambda: _released_tell(images),
+    }
+
+
+def tell_memory() -> Cases:
+    """One epoch of TELL on 70,000 images of 28 x 28 (to stay under 2 GB)."""
+    X = np.random.default_rng(0).random((70_000, 784), dtype=np.float32)
+    model = TELL(10, image_shape=(1, 28, 28), epochs=1, random_state=0, progress=False)
+    return {"clusterbook": lambda: model.fit(X)}
+
+
+def _tell(X: Tensor, **options: object) -> Callable[[], object]:
+    """Epochs of one and the same model, so that compiling is part of the warming up."""
+    settings = TELL(10, image_shape=(1, 28, 28), **options)
+    with training.seeded(0) as generator:
+        model = fitting.new_model(settings, X.shape[1])
+        (stage,) = fitting._stages(settings, model, X)
+    return lambda: training.train(
+        stage.step, (X,), epochs=2, batch_size=256, generator=generator, drop_last=True,
+        state={"model": model, "optimizer": stage.optimizer}, progress=False)
+
+
+class _Images(Dataset):
+    """As torchvision's MNIST hands out a sample: bytes to a picture to a tensor."""
+
+    def __init__(self, images: np.ndarray):
+        self.images, self.transform = images, ToTensor()
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> Tensor:
+        return self.transform(Image.fromarray(self.images[index], mode="L"))
+
+
+def _released_tell(images: np.ndarray, alpha: float = 0.001) -> None:
+    """The released algorithm as it is written, its loops over samples included."""
+    network, layer = ConvAutoencoder((1, 28, 28)), nn.Linear(10, 10, bias=False)
+    network.to(memory_format=torch.contiguous_format)
+    for part in (network.encoder, network.decoder):
+        part[[type(m).__name__ for m in part].index("_ChannelsLast")] = nn.Identity()
+    optimizer = torch.optim.Adadelta([*network.parameters(), *layer.parameters()])
+    loader = DataLoader(_Images(images), batch_size=256, shuffle=True, drop_last=True)
+    for epoch in range(2):
+        for batch in loader:
+            x = batch.flatten(1)
+            z = network.encode(x)
+            logits = layer(z) if epoch % 2 == 1 else layer(z.detach())
+            soft = functional.softmax(logits.detach(), dim=1)
+            delta = torch.zeros(len(x), 10)
+            for i in range(len(x)):
+                delta[i, torch.argmax(soft[i, :])] = 1
+            clustering = 0.01 / alpha * (2 * alpha - torch.mul(delta, logits)).mean()
+            reconstruction = functional.mse_loss(x, network.decode(z))
+            optimizer.zero_grad()
+            (reconstruction + clustering).backward()
+            if epoch % 2 == 0:
+                layer.weight.grad = functional.normalize(layer.weight.grad, dim=1) * 0.2 * alpha
+            else:
+                layer.zero_grad()
+            optimizer.step()
+            layer.weight.data = functional.normalize(layer.weight.data, dim=1) * 2 * alpha
+            clustering.item()
+            reconstruction.item()
+
+
 BENCHMARKS = {function.__name__: function
-              for function in (coclustering_512, coclustering_4096, training_loop)}
+              for function in (coclustering_512, coclustering_4096, training_loop, tell_epochs,
+                               tell_memory)}
 
 
 # ------------------------------------------------------------------------------------ measuring

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import paths
+from .. import datasets, paths
 from ..errors import InputError
 from ..fingerprint import fingerprint
 from . import provenance
@@ -235,11 +235,7 @@ def _data(data: Any) -> dict[str, str] | None:
     """Name and checksum of the data: as given, or of a data set's content."""
     if data is None or isinstance(data, Mapping):
         return dict(data) if data is not None else None
-    content = b"".join(
-        f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
-        for array in (np.asarray(data.X), np.asarray(data.y))
-    )
-    return {"name": data.source.name, "sha256": sha256(content)}
+    return {"name": data.source.name, "sha256": datasets.content(data)}
 
 
 def _utc(text: str) -> datetime:

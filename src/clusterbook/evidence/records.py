@@ -48,13 +48,13 @@ class Record:
     git : dict
         ``commit`` and ``clean``; both None outside a checkout.
     code : str
-        The fingerprint of the code that can change the numbers.
+        The fingerprint of the code that can change the numbers, other than through the data.
     tolerances : dict of str to float
         The tolerances of the profile's claims when the run was made.
     versions, machine : dict
         Package versions; ``cpu``, ``gpu``, ``cores``, ``threads``.
     data : dict or None
-        ``name`` and ``sha256`` of the data.
+        ``name`` of the data and ``sha256`` of their content (`clusterbook.datasets.content`).
     started : str
         UTC, ISO 8601.
     seconds : float

@@ -110,6 +110,7 @@ def scorecard(
     records: Iterable[Record] | None = None,
     *,
     fingerprints: Mapping[str, str] | None = None,
+    contents: Mapping[str, str] | None = None,
 ) -> Scorecard:
     """Every claim with its verdict, ordered by chapter as the claims' files are.
 
@@ -121,15 +122,16 @@ def scorecard(
         By default the book's.
     fingerprints : dict of str to str, optional
         The present code of each chapter; by default computed.
+    contents : dict of str to str, optional
+        The present content of each data set; by default that of the table.
     """
     claims = load_claims() if claims is None else list(claims)
     records = load_records() if records is None else list(records)
     if fingerprints is None:
         fingerprints = present_code(record.chapter for record in records)
     ordered = sorted(claims, key=lambda claim: claim.chapter)  # stable: keeps each file's order
-    return Scorecard(
-        tuple((claim, judge(claim, records, fingerprints=fingerprints)) for claim in ordered)
-    )
+    present = {"fingerprints": fingerprints, "contents": contents}
+    return Scorecard(tuple((claim, judge(claim, records, **present)) for claim in ordered))
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,7 +220,8 @@ def at_last_tag() -> dict[str, str] | None:
             raise InputError(f"the tag {tag} can't be compared with: {error}") from error
         package = there / "src" / "clusterbook"
         fingerprints = present_code((record.chapter for record in records), package)
-        return scorecard(claims, records, fingerprints=fingerprints).words()
+        # What the tag's data sets held can't be known without running its code.
+        return scorecard(claims, records, fingerprints=fingerprints, contents={}).words()
 
 
 def _extract(root: Path, tag: str, folder: Path) -> None:

@@ -16,17 +16,20 @@ not attempted       no run measured it; the claim says why and what it would cos
 ==================  ============================================================================
 
 A trend is within the tolerance when it holds in all, or most, of the seeds. A verdict whose
-records were made by other code than the present one keeps its word and is marked stale.
+records were made by other code than the present one, or from data with another content than the
+data set of that name has now, keeps its word and is marked stale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 
+from .. import datasets
 from ..errors import InputError, unknown
 from ..fingerprint import fingerprint
 from .claims import Claim
@@ -66,7 +69,7 @@ class Verdict:
     interval : (float, float) or None
         The 95 % t-interval of the mean.
     stale : bool
-        Whether a record was made by other code than the present one.
+        Whether a record was made by other code, or from other data, than the present ones.
     records : tuple of str
         The names of the records that were compared.
     """
@@ -88,12 +91,16 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """The word, with ``(stale)`` behind it where the code has changed since."""
+        """The word, with ``(stale)`` behind it where the code or the data have changed since."""
         return f"{self.word} (stale)" if self.stale else self.word
 
 
 def judge(
-    claim: Claim, records: Iterable[Record], *, fingerprints: Mapping[str, str] | None = None
+    claim: Claim,
+    records: Iterable[Record],
+    *,
+    fingerprints: Mapping[str, str] | None = None,
+    contents: Mapping[str, str] | None = None,
 ) -> Verdict:
     """The verdict on a claim.
 
@@ -105,6 +112,9 @@ def judge(
         Any records; those of the claim's chapter and profile are used.
     fingerprints : dict of str to str, optional
         The present code of each chapter, to tell which records are stale; by default computed.
+    contents : dict of str to str, optional
+        The present content of each data set, to tell the same; by default that of the table. Data
+        that it does not name make no record stale.
     """
     if claim.cannot_compare is not None:
         return Verdict("cannot compare", claim.cannot_compare)
@@ -112,8 +122,11 @@ def judge(
     ours.sort(key=lambda record: (record.profile, record.seed))
     if fingerprints is None:
         fingerprints = present_code([claim.chapter]) if ours else {}
+    if contents is None:
+        contents = present_data()
+    is_stale = partial(_is_stale, fingerprints=fingerprints, contents=contents)
     if claim.check is not None:
-        return _demonstrated(claim, ours, fingerprints)
+        return _demonstrated(claim, ours, is_stale)
     runs, lacking = read_runs(claim, ours)
     if not runs:
         return _nothing(claim, ours)
@@ -142,13 +155,13 @@ def judge(
         sd=stdev(shown) if len(shown) > 1 else None,
         n=n,
         interval=t_interval(shown),
-        stale=any(_is_stale(record, fingerprints) for record in used),
+        stale=any(map(is_stale, used)),
         records=tuple(dict.fromkeys(record.name for record in used)),
     )
 
 
 def _demonstrated(
-    claim: Claim, records: Sequence[Record], fingerprints: Mapping[str, str]
+    claim: Claim, records: Sequence[Record], is_stale: Callable[[Record], bool]
 ) -> Verdict:
     """The verdict on what a check of the chapter settles."""
     checked = [
@@ -158,7 +171,7 @@ def _demonstrated(
     ]
     if not checked:
         return _nothing(claim, records)
-    fresh = [record for record in checked if not _is_stale(record, fingerprints)]
+    fresh = [record for record in checked if not is_stale(record)]
     used = fresh or checked
     failed = [record.name for record in used if not record.checks[claim.check]]
     holds = not failed
@@ -219,8 +232,13 @@ def _uncommitted(records: Sequence[Record]) -> list[str]:
     return []
 
 
-def _is_stale(record: Record, fingerprints: Mapping[str, str]) -> bool:
-    return record.code != fingerprints.get(record.chapter)
+def _is_stale(
+    record: Record, fingerprints: Mapping[str, str], contents: Mapping[str, str]
+) -> bool:
+    if record.code != fingerprints.get(record.chapter):
+        return True
+    known = contents.get(record.data["name"]) if record.data else None
+    return known is not None and known != record.data["sha256"]
 
 
 def present_code(chapters: Iterable[str], package: Path | None = None) -> dict[str, str]:
@@ -232,6 +250,17 @@ def present_code(chapters: Iterable[str], package: Path | None = None) -> dict[s
         except InputError:
             continue
     return found
+
+
+def present_data() -> dict[str, str]:
+    """The content of each data set as the table has it; one whose content is unknown is left out.
+
+    Examples
+    --------
+    >>> sorted(present_data())[:2]
+    ['allaml', 'breast_cancer']
+    """
+    return {source.name: source.content for source in datasets.catalog() if source.content}
 
 
 def _sentence(finding: str, caveats: Sequence[str]) -> str:

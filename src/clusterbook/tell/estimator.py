@@ -245,7 +245,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The nearest center of each sample, shape (n_samples,)."""
-        return self.layer_.cluster(self._embedding(X)).cpu().numpy()
+        z = self._embedding(X)
+        return self.layer_.cluster(z).cpu().numpy()
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         """The embedding: unit vectors, shape (n_samples, embedding_size)."""
@@ -253,8 +254,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
 
     def soft_assignment(self, X: ArrayLike, temperature: float = 0.1) -> np.ndarray:
         """How much each sample belongs to each cluster, (n_samples, n_clusters); Eqs. 7 and 8."""
-        return self.layer_.cluster(self._embedding(X), soft=True,
-                                   temperature=temperature).cpu().numpy()
+        z = self._embedding(X)
+        return self.layer_.cluster(z, soft=True, temperature=temperature).cpu().numpy()
 
     @torch.no_grad()
     def reconstruct_centers(self) -> np.ndarray:
@@ -282,11 +283,10 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def save(self, path: str | Path) -> None:
         """Write settings and weights to a file; see `load`."""
         check_is_fitted(self)
-        settings = {name: value for name, value in self.get_params().items()
-                    if name not in ("checkpoint", "random_state", "device", "progress")}
         model = fitting.Model(self.network_, self.layer_)
-        torch.save({"clusterbook": "TELL", "settings": as_json(settings), "loss": self.loss_,
-                    "n_features": self.n_features_in_, "weights": model.state_dict()}, path)
+        torch.save({"clusterbook": "TELL", "settings": as_json(self._settings()),
+                    "loss": self.loss_, "n_features": self.n_features_in_,
+                    "weights": model.state_dict()}, path)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> TELL:
@@ -336,6 +336,11 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         model = fitting.Model(self.network_, self.layer_).eval()
         return model.embed(_tensor(X, self.layer_.weight.device))
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's, whatever comes
+        return tags
+
     @property
     def _n_features_out(self) -> int:
         return self.network_.embedding_size
@@ -343,12 +348,19 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def _kept(self, X: np.ndarray, seed: int) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
-        silent = ("checkpoint", "progress", "device", "random_state")
-        settings = {name: value for name, value in self.get_params().items() if name not in silent}
-        return Checkpoint(self.checkpoint, parameters={**settings, "seed": seed},
+        if self.random_state is None:
+            raise InputError("a checkpoint needs random_state, such as 0: without one every start "
+                             "has another seed, and none could go on from another's file")
+        return Checkpoint(self.checkpoint, parameters={**self._settings(), "seed": seed},
                           data=training.fingerprint(X),
-                          code=hash_modules(["tell.layer", "tell.networks", "tell.fitting",
-                                             "training"]))
+                          code=hash_modules(["batchnorm", "tell.layer", "tell.networks",
+                                             "tell.fitting", "training"]))
+
+    def _settings(self) -> dict[str, Any]:
+        """The parameters that decide the result, but for the seed, in the forms that JSON knows."""
+        silent = ("checkpoint", "progress", "device", "random_state")
+        return {name: list(value) if isinstance(value, Sequence) and not isinstance(value, str)
+                else value for name, value in self.get_params().items() if name not in silent}
 
     def _check_settings(self, n_samples: int) -> None:
         for name, known in _CHOICES.items():
@@ -374,10 +386,14 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         if self.network == "cnn" and self.image_shape is None:
             raise InputError("the convolutional network needs image_shape, (channels, height, "
                              "width) of a row of X; or take network='fcn'")
-        late = [e for e in self.snapshot_epochs if not 1 <= e <= self.epochs]
-        if late:
-            raise InputError(f"snapshot_epochs must lie between 1 and the {self.epochs} epochs of "
-                             f"training, but has {late}")
+        try:
+            wrong = [e for e in self.snapshot_epochs
+                     if not isinstance(e, Integral) or not 1 <= e <= self.epochs]
+        except TypeError:
+            wrong = self.snapshot_epochs
+        if wrong:
+            raise InputError("snapshot_epochs must be a list of whole numbers from 1 to the "
+                             f"{self.epochs} epochs of training, but has {wrong}")
 
     def _check_images(self, X: np.ndarray) -> None:
         if self.image_shape is None:

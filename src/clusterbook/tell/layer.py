@@ -122,7 +122,7 @@ class ClusterLayer(nn.Module):
         for name, value in (("n_clusters", n_clusters), ("n_features", n_features)):
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise InputError(f"{name} must be a positive whole number, not {value!r}")
-        if not isinstance(alpha, Real) or not 0 < alpha < math.inf:
+        if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < alpha < math.inf:
             raise InputError(f"alpha must be a positive number, not {alpha!r}: it is the scale of "
                              "the layer's weights; the paper's code has 0.001")
         self.n_clusters, self.n_features = int(n_clusters), int(n_features)
@@ -153,7 +153,7 @@ class ClusterLayer(nn.Module):
             if not torch.isfinite(centers).all() or not (centers != 0).any(1).all():
                 raise InputError("each center needs finite values, not all of them 0: it is "
                                  "brought to unit length")
-            self.weight.copy_(centers)
+            self.weight.copy_(centers / centers.abs().amax(1, keepdim=True))
         self.normalize_centers()
 
     @torch.no_grad()

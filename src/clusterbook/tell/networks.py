@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from numbers import Integral
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..batchnorm import BatchNorm2d
 from ..errors import InputError
 
 
@@ -31,7 +32,8 @@ class Autoencoder(nn.Module):
 
     def encode(self, X: Tensor) -> Tensor:
         """The embedding, unit vectors of shape (n_samples, embedding_size)."""
-        return functional.normalize(self.encoder(X), dim=1)
+        z = self.encoder(X)
+        return functional.normalize(z.float() if z.dtype == torch.bfloat16 else z, dim=1)
 
     def decode(self, z: Tensor) -> Tensor:
         """The samples that *z* stands for, (n_samples, n_features)."""
@@ -122,9 +124,11 @@ class DenseAutoencoder(Autoencoder):
     def __init__(self, n_features: int, hidden: Sequence[int] = (500, 500, 2000),
                  embedding_size: int = 10, dropout: float = 0.2, sigmoid: bool = True):
         super().__init__()
-        if any(not isinstance(w, Integral) or w < 1 for w in hidden):
-            raise InputError(f"hidden must be positive whole numbers, not {list(hidden)}")
-        if not 0 <= dropout < 1:
+        if (isinstance(hidden, Integral | str)
+                or any(not isinstance(w, Integral) or w < 1 for w in hidden)):
+            raise InputError("hidden must be a list of positive whole numbers, such as [500, 500, "
+                             f"2000], not {hidden!r}")
+        if not isinstance(dropout, Real) or not 0 <= dropout < 1:
             raise InputError(f"dropout is a share from 0 to below 1, not {dropout!r}")
         widths = [n_features, *hidden, embedding_size]
         down: list[nn.Module] = []
@@ -150,22 +154,22 @@ class FixedFeatures(Autoencoder):
 def checked_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
     """(channels, height, width); raises InputError for anything else."""
     try:
-        channels, height, width = (int(size) for size in image_shape)
-        positive = min(channels, height, width) > 0
+        channels, height, width = image_shape
+        whole = all(isinstance(size, Integral) and size > 0 for size in image_shape)
     except (TypeError, ValueError):
-        positive = False
-    if not positive:
+        whole = False
+    if not whole:
         raise InputError("image_shape must be three positive whole numbers, (channels, height, "
                          f"width), not {image_shape!r}")
     return channels, height, width
 
 
 def _block(convolution: nn.Module) -> tuple[nn.Module, ...]:
-    return convolution, nn.BatchNorm2d(convolution.out_channels), nn.ReLU()
+    return convolution, BatchNorm2d(convolution.out_channels), nn.ReLU(inplace=True)
 
 
 class _ChannelsLast(nn.Module):
-    """Images with their channels beside each other in memory: the same numbers, faster on a CPU."""
+    """Images with their channels beside each other in memory: the same values, faster on a CPU."""
 
     def forward(self, images: Tensor) -> Tensor:
         return images.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,95 @@
+r"""Batch normalization that is exact in the memory layout in which convolutions are fast.
+
+On a CPU, convolutions of small images are faster with the channels last in memory. But there
+torch's own batch normalization adds up all pixels of a batch one after the other in single
+precision: with 200,000 of them its outputs are off by :math:`10^{-4}`, a few hundred times more
+than in the usual layout. Here each sample is added up by itself, which torch does pairwise, and the
+samples' sums in double precision; forward and backward are then as exact as torch's in the usual
+layout, and faster. Everywhere else (GPU, evaluation, other types) torch's own is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+
+class BatchNorm2d(nn.BatchNorm2d):
+    """`torch.nn.BatchNorm2d`, exact also for float32 on a CPU with channels last.
+
+    Parameters, buffers and ``state_dict`` are torch's.
+
+    Examples
+    --------
+    >>> images = torch.rand(8, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    >>> out = BatchNorm2d(3)(images)
+    >>> bool(out.mean((0, 2, 3)).abs().max() < 1e-6)
+    True
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalize *images*, (n_samples, channels, height, width), channel by channel."""
+        n = images.numel() // images.shape[1]
+        if (not self.training or images.device.type != "cpu" or images.dtype != torch.float32
+                or n < 2 or not images.is_contiguous(memory_format=torch.channels_last)):
+            return super().forward(images)
+        normalized, mean, variance = _Normalize.apply(images, self.weight, self.bias, self.eps)
+        with torch.no_grad():
+            self.num_batches_tracked.add_(1)
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * (n / (n - 1)), self.momentum)
+        return normalized
+
+
+class _Normalize(torch.autograd.Function):
+    """The batch's own statistics, what they make of it, and its gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor, weight: Tensor, bias: Tensor,
+                eps: float) -> tuple[Tensor, Tensor, Tensor]:
+        x = _rows(images)
+        n = x.shape[0] * x.shape[1]
+        mean = _total(x) / n
+        variance = (_inner(x, x) / n - mean.square()).clamp_(min=0)
+        ctx.save_for_backward(images, weight, mean, (variance + eps).rsqrt())
+        mean, variance = mean.float(), variance.float()
+        ctx.mark_non_differentiable(mean, variance)
+        # torch's evaluation form takes statistics as given: one pass, exact.
+        return (functional.batch_norm(images, mean, variance, weight, bias, False, 0.0, eps),
+                mean, variance)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, None]:
+        images, weight, mean, scale = ctx.saved_tensors
+        x, dy = _rows(images), _rows(grad.contiguous(memory_format=torch.channels_last))
+        n = x.shape[0] * x.shape[1]
+        d_bias = _total(dy)
+        d_weight = (_inner(dy, x) - mean * d_bias) * scale
+        # dx = w s (dy - d_bias/n - x̂ d_weight/n) with x̂ = (x - m) s, as a dy + b x + c
+        a = weight * scale
+        b = -a * scale * d_weight / n
+        c = -a * d_bias / n - b * mean
+        dx = torch.addcmul(c.float(), dy, a.float()).addcmul_(x, b.float())
+        shape = images.shape
+        return (dx.unflatten(1, shape[2:]).permute(0, 3, 1, 2), d_weight.float(), d_bias.float(),
+                None)
+
+
+def _rows(images: Tensor) -> Tensor:
+    """The pixels as rows, (n_samples, n_pixels, channels): a view of images with channels last."""
+    return images.permute(0, 2, 3, 1).flatten(1, 2)
+
+
+def _total(x: Tensor) -> Tensor:
+    """Sum over samples and pixels, float64, (channels,)."""
+    return x.sum(1).double().sum(0)
+
+
+def _inner(x: Tensor, y: Tensor) -> Tensor:
+    """Sum of products over samples and pixels, float64, (channels,)."""
+    return _total(x * y)

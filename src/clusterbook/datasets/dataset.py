@@ -1,0 +1,184 @@
+"""What a data set is: samples and labels, where they are from, and how to know them again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set is from, and how to know that it is the right one.
+
+    Attributes
+    ----------
+    name, title : str
+        The name to ask for, and what it is.
+    n_samples, n_features, n_classes : int
+        The shape of ``X`` and the number of classes in ``y``.
+    license, citation, address : str
+        The terms as far as the source states them, what to cite, and the page that it is from.
+    embedded_in : str or None
+        The installed package that contains it; None if it has to be downloaded.
+    files : mapping of str to str
+        SHA-256 by path, relative to the data folder; empty for an embedded data set.
+    size : int
+        Bytes of these files on disk.
+    loader, download : callable
+        ``loader(source, home)`` reads the verified files under ``home`` into a `Dataset`;
+        ``download(folder)`` puts them under ``folder``, from the network (None if embedded, or if
+        the files can't be downloaded in this form).
+    by_hand : str
+        What to put where, relative to the data folder, if there is no download.
+    folders : tuple of str
+        Folders that may stand in the place of the files; their loader verifies them by `content`.
+    content : str or None
+        What `content` gives for the loaded data; None where nobody has loaded them yet.
+    """
+
+    name: str
+    title: str
+    n_samples: int
+    n_features: int
+    n_classes: int
+    license: str
+    citation: str
+    address: str
+    loader: Callable[[Source, Path], Dataset] = field(repr=False)
+    embedded_in: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    size: int = 0
+    download: Callable[[Path], None] | None = field(default=None, repr=False)
+    by_hand: str = ""
+    folders: tuple[str, ...] = ()
+    content: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples and their labels, with what is known about them.
+
+    Attributes
+    ----------
+    X : ndarray of float32, shape (n_samples, n_features)
+        C-contiguous. Images are flattened and lie in [0, 1]; tables are in their own units.
+    y : ndarray of int64, shape (n_samples,)
+        Class of each sample, an index into ``classes``.
+    classes : tuple of str
+        The name of each class.
+    source : Source
+        Where the data are from.
+    image_shape : tuple of int or None
+        (channels, height, width) of a row of ``X``; None for a table.
+    feature_names : tuple of str or None
+        One name per column of a table; None for images.
+    train_size : int or None
+        The first ``train_size`` rows are the source's own training part; None if it has no split.
+    """
+
+    X: np.ndarray = field(repr=False)
+    y: np.ndarray = field(repr=False)
+    classes: tuple[str, ...]
+    source: Source
+    image_shape: tuple[int, int, int] | None = None
+    feature_names: tuple[str, ...] | None = None
+    train_size: int | None = None
+
+    def split(
+        self, random_state: int = 0, test_share: float = 0.2
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """A training and a test part, in scikit-learn's order.
+
+        The source's own split if it has one, whatever the arguments; else a random one that keeps
+        the proportions of the classes.
+
+        Parameters
+        ----------
+        random_state : int
+            Seed of the random split.
+        test_share : float
+            Share of the samples in the test part of a random split, between 0 and 1.
+
+        Returns
+        -------
+        X_train, X_test, y_train, y_test : ndarray
+
+        Raises
+        ------
+        InputError
+            The share is not between 0 and 1, or leaves no room for a sample of each class.
+
+        Examples
+        --------
+        >>> from clusterbook import datasets
+        >>> X_train, X_test, y_train, y_test = datasets.load("wine").split(random_state=0)
+        >>> X_train.shape, X_test.shape
+        ((142, 13), (36, 13))
+        """
+        if (n := self.train_size) is not None:
+            return self.X[:n], self.X[n:], self.y[:n], self.y[n:]
+        from sklearn.model_selection import train_test_split
+
+        try:
+            # float: scikit-learn would read an integer as a number of samples
+            X_train, X_test, y_train, y_test = train_test_split(
+                self.X,
+                self.y,
+                test_size=float(test_share),
+                random_state=random_state,
+                stratify=self.y,
+            )
+        except ValueError as error:
+            raise InputError(
+                f"data set {self.source.name!r} ({len(self.y)} samples, {len(self.classes)} "
+                f"classes) can't be split with test_share={test_share} ({error}): expected a share "
+                "between 0 and 1 that puts a sample of each class into both parts, such as 0.2"
+            ) from error
+        return X_train, X_test, y_train, y_test
+
+
+@dataclass(frozen=True)
+class Status:
+    """Whether a data set can be used right now.
+
+    Attributes
+    ----------
+    state : {"embedded", "here", "missing", "damaged"}
+        Part of a package; on disk and verified (folders only when loaded); not (all) on disk; on
+        disk with other content.
+    folder : Path or None
+        The data folder that was looked into; None for an embedded data set.
+    files : tuple of str
+        The missing or damaged files, relative to that folder.
+    """
+
+    state: Literal["embedded", "here", "missing", "damaged"]
+    folder: Path | None = None
+    files: tuple[str, ...] = ()
+
+
+def content(dataset: Dataset) -> str:
+    """The SHA-256 (hexadecimal) of ``X`` and ``y``: of types, shapes and every value.
+
+    A record keeps it, and the table holds what each data set must have.
+
+    Examples
+    --------
+    >>> from clusterbook import datasets
+    >>> wine = datasets.load("wine")
+    >>> content(wine) == wine.source.content
+    True
+    """
+    digest = hashlib.sha256()
+    for array in (np.asarray(dataset.X), np.asarray(dataset.y)):
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        # Seen as bytes where it lies: `tobytes` would copy what may be most of the memory.
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return digest.hexdigest()

@@ -1,0 +1,210 @@
+"""How each data set is read: from verified files or from a package's copy, in memory alone."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import tarfile
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import InputError
+from .dataset import Dataset, Source, content
+
+_DIGITS = tuple("0123456789")
+_CIFAR10 = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+
+
+# --- embedded in scikit-learn ------------------------------------------------------------------
+
+
+def table(source: Source, home: Path) -> Dataset:
+    """One of scikit-learn's tables, in its own units."""
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{source.name}")()
+    return Dataset(
+        X=np.ascontiguousarray(bunch.data, dtype=np.float32),
+        y=bunch.target.astype(np.int64),
+        classes=tuple(str(name) for name in bunch.target_names),
+        source=source,
+        feature_names=tuple(str(name) for name in bunch.feature_names),
+    )
+
+
+def digits(source: Source, home: Path) -> Dataset:
+    """scikit-learn's digits, whose pixels are whole numbers up to 16."""
+    found = table(source, home)
+    return replace(found, X=found.X / np.float32(16), image_shape=(1, 8, 8), feature_names=None)
+
+
+def photographs(source: Source, home: Path) -> Dataset:
+    """scikit-learn's two photographs."""
+    from sklearn.datasets import load_sample_images
+
+    try:
+        bunch = load_sample_images()
+    except ImportError as error:
+        raise _without_pillow(source) from error
+    images = np.stack(bunch.images).transpose(0, 3, 1, 2)  # (2, channels, height, width)
+    names = tuple(Path(name).stem for name in bunch.filenames)
+    return _images(source, images, np.arange(len(images)), names)
+
+
+# --- MNIST -------------------------------------------------------------------------------------
+
+
+def mnist(source: Source, home: Path) -> Dataset:
+    """Training and test digits from the four IDX files."""
+    train_images, train_labels, test_images, test_labels = (
+        _read_idx(home / file) for file in source.files
+    )
+    images = np.concatenate([train_images, test_images])[:, np.newaxis]
+    labels = np.concatenate([train_labels, test_labels])
+    found = _images(source, images, labels, _DIGITS)
+    return replace(found, train_size=len(train_labels))
+
+
+def mnist10k(source: Source, home: Path) -> Dataset:
+    """The first 10,000 training digits, from the same files."""
+    images, labels = (_read_idx(home / file)[:10_000] for file in list(source.files)[:2])
+    return _images(source, images[:, np.newaxis], labels, _DIGITS)
+
+
+def _read_idx(path: Path) -> np.ndarray:
+    """Bytes in the IDX format: two zeros, a type, the number of axes, their lengths, the values."""
+    found = np.fromfile(path, dtype=np.uint8)
+    start = 4 + 4 * int(found[3])
+    return found[start:].reshape(found[4:start].view(">i4").tolist())
+
+
+# --- CIFAR-10 ----------------------------------------------------------------------------------
+
+
+def cifar10(source: Source, home: Path) -> Dataset:
+    """The official images: the archive's five training batches in order, then the test batch."""
+    names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+    batches = {}
+    with tarfile.open(_file(source, home), "r|gz") as archive:
+        for member in archive:
+            if (name := member.name.rpartition("/")[2]) in names:
+                # A pickle can run anything, but the archive's SHA-256 says that it is the official
+                # one. Python 2 wrote it, so its keys are bytes here.
+                batches[name] = pickle.load(archive.extractfile(member), encoding="bytes")
+    pixels = np.concatenate([batches[name][b"data"] for name in names])
+    labels = np.concatenate([batches[name][b"labels"] for name in names])
+    found = _images(source, pixels.reshape(-1, 3, 32, 32), labels, _CIFAR10)
+    return replace(found, train_size=len(labels) - len(batches["test_batch"][b"labels"]))
+
+
+def cifar10_jpeg(source: Source, home: Path) -> Dataset:
+    """The images as JPEG files, from their archive or, if that is not there, from their folders.
+
+    Raises
+    ------
+    InputError
+        Pillow is missing, or the folders hold something else.
+    """
+    archive = _file(source, home)
+    if archive.is_file():
+        return _from_jpegs(source, _packed(archive))
+    try:
+        found = _from_jpegs(source, _unpacked(home, source.folders))
+        known = content(found)
+        right = known == source.content
+        wrong = f"the SHA-256 of their pixels and labels is {known}, expected {source.content}"
+    except InputError:  # pillow is missing, which says nothing of the images
+        raise
+    except (OSError, ValueError) as error:  # a file that is no image, or of another size or class
+        right, wrong = False, " ".join(str(error).split())
+    if not right:
+        folders = " and ".join(str(home / folder) for folder in source.folders)
+        raise InputError(
+            f"the images in {folders} are not the {source.n_samples:,} of {source.address} "
+            f"({wrong}): put {source.by_hand} in {home} again, all of them and nothing else"
+        )
+    return found
+
+
+def _from_jpegs(source: Source, files: Iterable[tuple[str, bytes]]) -> Dataset:
+    """Images named ``train/ship/0001.jpg``: the training part first, then by class and number."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise _without_pillow(source) from error
+    images = {}
+    for name, jpeg in files:
+        pixels = np.asarray(Image.open(io.BytesIO(jpeg), formats=["JPEG"]))
+        images[name] = pixels.transpose(2, 0, 1)  # (channels, height, width)
+    names = sorted(images, key=lambda name: (not name.startswith("train/"), name))
+    labels = np.array([_CIFAR10.index(name.split("/")[1]) for name in names])
+    found = _images(source, np.stack([images[name] for name in names]), labels, _CIFAR10)
+    return replace(found, train_size=sum(name.startswith("train/") for name in names))
+
+
+def _packed(archive: Path) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(archive, "r|xz") as members:
+        for member in members:
+            if member.isfile():
+                yield member.name, members.extractfile(member).read()
+
+
+def _unpacked(home: Path, folders: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    for folder in folders:
+        for path in (home / folder).glob("*/*.jpg"):
+            yield path.relative_to((home / folder).parent).as_posix(), path.read_bytes()
+
+
+# --- the scikit-feature repository -------------------------------------------------------------
+
+
+def scikit_feature(source: Source, home: Path) -> Dataset:
+    """A MATLAB file with samples ``X`` and numbered classes ``Y``, in its own units.
+
+    The file names neither its columns nor its classes: the columns are counted from 1, and a
+    class is called what its number is.
+    """
+    from scipy.io import loadmat
+
+    matlab = loadmat(_file(source, home), variable_names=["X", "Y"])
+    numbers, y = np.unique(matlab["Y"].ravel(), return_inverse=True)
+    X = np.ascontiguousarray(matlab["X"], dtype=np.float32)
+    return Dataset(
+        X=X,
+        y=y.astype(np.int64),
+        classes=tuple(str(number) for number in numbers),
+        source=source,
+        feature_names=tuple(f"gene {number}" for number in range(1, X.shape[1] + 1)),
+    )
+
+
+# --- shared ------------------------------------------------------------------------------------
+
+
+def _images(source: Source, images: np.ndarray, y: np.ndarray, classes: tuple[str, ...]) -> Dataset:
+    """Images as bytes, shape (n_samples, channels, height, width), scaled to [0, 1]."""
+    flat = images.reshape(len(images), -1)
+    return Dataset(
+        X=np.divide(flat, np.float32(255), dtype=np.float32, order="C"),
+        y=y.astype(np.int64),
+        classes=classes,
+        source=source,
+        image_shape=images.shape[1:],
+    )
+
+
+def _file(source: Source, home: Path) -> Path:
+    (file,) = source.files
+    return home / file
+
+
+def _without_pillow(source: Source) -> InputError:
+    return InputError(
+        f"data set {source.name!r} needs pillow to read its images: install it with "
+        "`pip install pillow`"
+    )

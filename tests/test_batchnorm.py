@@ -1,0 +1,106 @@
+"""Batch normalization with channels last: as exact as torch's in the usual layout."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from clusterbook.batchnorm import BatchNorm2d
+
+
+def images(n=256, channels=16, side=28, *, offset=0.7):
+    torch.manual_seed(0)
+    x = torch.randn(n, channels, side, side) + offset * torch.randn(1, channels, 1, 1)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def pair(channels=16):
+    """Ours, and torch's in double precision, with the same weights."""
+    torch.manual_seed(1)
+    ours = BatchNorm2d(channels)
+    nn.init.uniform_(ours.weight, 0.5, 1.5)
+    nn.init.uniform_(ours.bias)
+    exact = nn.BatchNorm2d(channels).double()
+    exact.load_state_dict(ours.state_dict())
+    return ours, exact
+
+
+def results(layer, x):
+    """Output, gradients of input, weight and bias, and the running statistics."""
+    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    torch.manual_seed(2)
+    weights = torch.randn(x.shape, dtype=torch.float64).to(x.dtype) * 1e-3 + 2e-4
+    out = layer(x)
+    (out * weights).sum().backward()
+    return {"out": out, "images": x.grad, "weight": layer.weight.grad, "bias": layer.bias.grad,
+            "mean": layer.running_mean, "variance": layer.running_var}
+
+
+def error(found, exact):
+    return ((found.double() - exact).abs().max() / exact.abs().max()).item()
+
+
+@pytest.mark.parametrize(("channels", "side"), [(16, 28), (32, 14), (16, 7)])
+def test_it_is_exact_where_torch_is_not(channels, side):
+    x = images(channels=channels, side=side)
+    ours, exact = pair(channels)
+    expected = results(exact, x.double())
+    errors = {name: error(value, expected[name]) for name, value in results(ours, x).items()}
+    assert max(errors.values()) < 2e-6, errors
+
+
+@pytest.mark.parametrize("x", [
+    pytest.param(images(8).contiguous(), id="usual layout"),
+    pytest.param(images(8).double(), id="double precision"),
+])
+def test_elsewhere_it_is_torchs_own(x):
+    ours, _ = pair()
+    theirs = nn.BatchNorm2d(16)
+    theirs.load_state_dict(ours.state_dict())
+    expected = results(theirs.to(x.dtype), x)
+    for name, value in results(ours.to(x.dtype), x).items():
+        assert torch.equal(value, expected[name]), name
+
+
+def test_in_evaluation_it_uses_what_it_saw():
+    x = images(32)
+    ours, exact = pair()
+    for _ in range(3):
+        ours(x), exact(x.double())
+    assert ours.num_batches_tracked == exact.num_batches_tracked == 3
+    assert error(ours.eval()(x), exact.eval()(x.double())) < 2e-6
+
+
+def test_its_gradient_is_that_of_the_definition():
+    x = images(4, 3, 5).requires_grad_()
+    layer = BatchNorm2d(3)
+    target = torch.randn(x.shape)
+    (found,) = torch.autograd.grad((layer(x) - target).square().sum(), x)
+    y = x.detach().double().requires_grad_()
+    centered = y - y.mean((0, 2, 3), keepdim=True)
+    normalized = centered / (centered.square().mean((0, 2, 3), keepdim=True) + layer.eps).sqrt()
+    (expected,) = torch.autograd.grad((normalized - target.double()).square().sum(), y)
+    assert error(found, expected) < 1e-5
+
+
+def test_a_constant_channel_gives_its_bias():
+    x = torch.full((4, 2, 3, 3), 0.3).contiguous(memory_format=torch.channels_last)
+    layer, _ = pair(2)
+    out = layer(x)
+    assert torch.isfinite(out).all()
+    assert torch.allclose(out, layer.bias[:, None, None].expand_as(out), atol=1e-3)
+
+
+def test_one_value_a_channel_is_refused_as_torch_does():
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        BatchNorm2d(2)(torch.zeros(1, 2, 1, 1).contiguous(memory_format=torch.channels_last))
+
+
+def test_weights_are_torchs():
+    ours, theirs = BatchNorm2d(4), nn.BatchNorm2d(4)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
+    assert isinstance(copy.deepcopy(ours), nn.BatchNorm2d)

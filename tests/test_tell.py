@@ -1,0 +1,549 @@
+"""TELL's parts: the layer and its losses against their definitions, the networks, the settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.autograd import gradcheck
+from torch.nn import functional
+
+from clusterbook import TELL, training
+from clusterbook.errors import InputError
+from clusterbook.tell import (
+    ClusterLayer,
+    ConvAutoencoder,
+    DenseAutoencoder,
+    FixedFeatures,
+    clustering_loss,
+    squared_distance,
+)
+
+ALPHAS = [1e-3, 0.3, 5.0]
+
+
+def literal_loss(logits, alpha):
+    """The released code's loss, one sample at a time, before the factor 0.01."""
+    delta = torch.zeros_like(logits)
+    for i in range(len(logits)):
+        delta[i, torch.argmax(functional.softmax(logits[i].detach(), dim=0))] = 1
+    return (2 * alpha - delta * logits).mean() / alpha
+
+
+def literal_distance(z, centers):
+    """Eq. 13 as a sum of squared differences, one sample at a time; the mean over samples."""
+    total = 0.0
+    for sample in z:
+        total = total + min((sample - center).square().sum() for center in centers)
+    return total / len(z)
+
+
+def unit_vectors(n, d, seed, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(seed)
+    return functional.normalize(torch.randn(n, d, generator=generator, dtype=torch.float64),
+                                dim=1).to(dtype)
+
+
+def layer_with(centers, alpha=1e-3):
+    layer = ClusterLayer(*centers.shape, alpha).to(centers.dtype)
+    layer.reset_centers(centers)
+    return layer
+
+
+# --- the losses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha, dtype):
+    atol = 1e-12 if dtype == torch.float64 else 1e-6
+    z, centers = unit_vectors(40, 6, 0, dtype), unit_vectors(7, 6, 1, dtype)
+    found = []
+    for loss in (clustering_loss, literal_loss):
+        x, W = z.clone().requires_grad_(), (2 * alpha * centers).requires_grad_()
+        value = loss(x @ W.T, alpha)
+        found.append((value.detach(), *torch.autograd.grad(value, (x, W))))
+    for fast, slow in zip(*found, strict=True):
+        scale = float(slow.abs().max())
+        torch.testing.assert_close(fast, slow, rtol=0, atol=atol * max(scale, 1))
+        assert scale > 1e-3
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_distance_is_the_squared_distance_to_the_nearest_center(alpha):
+    found = []
+    for by_hand in (False, True):
+        z = unit_vectors(40, 6, 0).requires_grad_()
+        centers = unit_vectors(7, 6, 1)
+        value = (literal_distance(z, centers) if by_hand
+                 else squared_distance(2 * alpha * z @ centers.T, alpha))
+        found.append((value.detach(), torch.autograd.grad(value, z)[0]))
+    assert found[0][0].item() == pytest.approx(found[1][0].item(), abs=1e-12)
+    # The gradients differ by the part along z, 2(z - Ω) against -2Ω: on the sphere it does nothing.
+    along = 2 * unit_vectors(40, 6, 0) / 40
+    torch.testing.assert_close(found[0][1] + along, found[1][1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", [clustering_loss, squared_distance])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_gradients_are_those_of_finite_differences(loss, alpha):
+    logits = torch.randn(9, 5, dtype=torch.float64, requires_grad=True,
+                         generator=torch.Generator().manual_seed(0))
+    assert gradcheck(lambda logits: loss(logits, alpha), (logits,))
+
+
+def test_the_losses_have_their_stated_bounds_and_relation():
+    z = unit_vectors(30, 5, 0)
+    at_best = 2e-3 * z @ z.T
+    assert squared_distance(at_best, 1e-3).item() == pytest.approx(0, abs=1e-12)
+    assert clustering_loss(at_best, 1e-3).item() == pytest.approx(2 - 2 / 30, abs=1e-12)
+    opposite = 2e-3 * z[:1] @ -z[:1].T
+    assert squared_distance(opposite, 1e-3).item() == pytest.approx(4)
+    logits = 2e-3 * z @ unit_vectors(4, 5, 1).T
+    distance = squared_distance(logits, 1e-3).item()
+    assert clustering_loss(logits, 1e-3).item() == pytest.approx(2 - (2 - distance) / 4, abs=1e-12)
+
+
+# --- the layer --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_weights_are_two_alpha_times_unit_centers(alpha):
+    layer = ClusterLayer(5, 3, alpha)
+    for _ in range(2):
+        assert layer.weight.norm(dim=1).tolist() == pytest.approx([2 * alpha] * 5, rel=1e-6)
+        assert layer.centers().norm(dim=1).tolist() == pytest.approx([1] * 5, rel=1e-6)
+        torch.testing.assert_close(layer.weight, 2 * alpha * layer.centers())
+        with torch.no_grad():
+            layer.weight += torch.randn(5, 3)
+        layer.normalize_centers()
+
+
+def test_first_centers_are_kaiming_uniform_directions_as_of_a_linear_layer():
+    with training.seeded(3):
+        layer = ClusterLayer(6, 4)
+    with training.seeded(3):
+        linear = nn.Linear(4, 6, bias=False)
+    torch.testing.assert_close(layer.centers(), functional.normalize(linear.weight.detach(), dim=1))
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_normalized_step_is_a_tenth_of_the_length(alpha):
+    layer = layer_with(unit_vectors(4, 6, 0), alpha)
+    before = layer.weight.detach().clone()
+    # The first center has many samples, the second one, the others none.
+    samples = torch.cat([before[:1] + 0.2 * alpha * unit_vectors(50, 6, 1), before[1:2]])
+    samples[-1] += 0.1 * alpha
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
+    layer(samples).backward()
+    raw = layer.weight.grad.clone()
+    layer.normalize_gradient()
+    torch.testing.assert_close(functional.normalize(layer.weight.grad[:2]),
+                               functional.normalize(raw[:2]))
+    optimizer.step()
+    moved = (layer.weight.detach() - before).norm(dim=1)
+    assert (moved / before.norm(dim=1)).tolist() == pytest.approx([0.1, 0.1, 0, 0], rel=1e-6)
+    assert torch.equal(layer.weight[2:], before[2:])
+    layer.normalize_centers()
+    nearer = (functional.normalize(samples[:50].sum(0), dim=0) * layer.centers()[0]).sum()
+    farther = (functional.normalize(samples[:50].sum(0), dim=0) * before[0] / (2 * alpha)).sum()
+    assert nearer > farther
+
+
+def test_without_a_gradient_there_is_nothing_to_normalize():
+    layer = ClusterLayer(2, 2)
+    layer.normalize_gradient()
+    assert layer.weight.grad is None
+
+
+def test_alpha_cancels_in_the_loss_and_lengths_do_not_matter():
+    centers, z = unit_vectors(4, 3, 0), unit_vectors(20, 3, 1)
+    values = [layer_with(centers, alpha)(scale * z).item() for alpha in ALPHAS
+              for scale in (1.0, 7.0)]
+    assert values == pytest.approx([literal_distance(z, centers).item()] * 6, abs=1e-12)
+    assert layer_with(3 * centers)(z).item() == pytest.approx(values[0], abs=1e-12)
+
+
+def test_the_layer_trains_an_encoder_behind_which_it_is_put():
+    layer = layer_with(unit_vectors(3, 2, 0))
+    z = (3 * unit_vectors(12, 2, 1)).requires_grad_()
+    assert gradcheck(lambda z: torch.func.functional_call(layer, {}, (z,)), (z,))
+    before = layer(z)
+    gradient, = torch.autograd.grad(before, z)
+    assert layer(z - 0.5 * gradient) < before
+
+
+@pytest.mark.parametrize("temperature", [0.05, 0.1, 3.0])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_the_soft_assignment_is_a_softmax_of_distances(alpha, temperature):
+    z, centers = unit_vectors(15, 4, 0), unit_vectors(6, 4, 1)
+    layer = layer_with(centers, alpha)
+    distances = (z[:, None] - centers).square().sum(2)
+    found = layer.cluster(5 * z, soft=True, temperature=temperature)
+    torch.testing.assert_close(found, torch.softmax(-distances / temperature, dim=1))
+    assert torch.equal(layer.cluster(5 * z), distances.argmin(1))
+    assert layer.cluster(z).dtype == torch.int64 and not found.requires_grad
+
+
+def test_the_soft_assignment_is_not_uniform_unless_the_temperature_is_high():
+    centers = unit_vectors(10, 10, 0)
+    layer = layer_with(centers)
+    assert layer.cluster(centers, soft=True).amax(1).min() > 0.9
+    hard = functional.one_hot(layer.cluster(centers), 10).double()
+    torch.testing.assert_close(layer.cluster(centers, soft=True, temperature=1e-4), hard)
+    flat = layer.cluster(centers, soft=True, temperature=1e6)
+    torch.testing.assert_close(flat, torch.full((10, 10), 0.1, dtype=torch.float64), rtol=1e-4,
+                               atol=0)
+
+
+def test_centers_are_saved_copied_and_moved_with_the_layer():
+    layer = ClusterLayer(3, 4, alpha=0.5)
+    assert list(layer.state_dict()) == ["weight"]
+    other = ClusterLayer(3, 4, alpha=0.5)
+    assert not torch.equal(other.centers(), layer.centers())
+    other.load_state_dict(layer.state_dict())
+    z = torch.randn(9, 4)
+    assert torch.equal(other.centers(), layer.centers())
+    assert torch.equal(other.cluster(z), layer.cluster(z))
+    wide = other.to(torch.float64)
+    assert wide.centers().dtype == wide(z.double()).dtype == torch.float64
+    assert wide(z.double()).item() == pytest.approx(layer(z).item(), abs=1e-6)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        ClusterLayer(2, 4).load_state_dict(layer.state_dict())
+
+
+def test_centers_can_be_set_and_drawn_anew():
+    layer = ClusterLayer(2, 2)
+    layer.reset_centers(np.array([[3.0, 0.0], [0.0, -0.5]]))
+    torch.testing.assert_close(layer.centers(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+    layer.reset_centers()
+    assert layer.centers().norm(dim=1).tolist() == pytest.approx([1, 1])
+    assert not torch.allclose(layer.centers(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+
+
+@pytest.mark.parametrize(("centers", "says"), [
+    (torch.ones(3, 2), r"shape \(3, 2\), but the layer has 2 of 2 features"),
+    (torch.ones(2), r"shape \(2,\)"),
+    (torch.tensor([[1.0, float("nan")], [0.0, 1.0]]), "finite"),
+    (torch.tensor([[1.0, float("inf")], [0.0, 1.0]]), "finite"),
+    (torch.tensor([[1.0, 0.0], [0.0, 0.0]]), "not all of them 0"),
+])
+def test_centers_that_are_none_are_refused_and_change_nothing(centers, says):
+    layer = ClusterLayer(2, 2)
+    before = layer.centers()
+    with pytest.raises(InputError, match=says):
+        layer.reset_centers(centers)
+    assert torch.equal(layer.centers(), before)
+
+
+@pytest.mark.parametrize("alpha", [0, -1e-3, float("nan"), float("inf"), "0.1", None])
+def test_alpha_must_be_a_positive_number(alpha):
+    with pytest.raises(InputError, match="alpha must be a positive number"):
+        ClusterLayer(2, 2, alpha)
+
+
+@pytest.mark.parametrize(("sizes", "says"), [
+    ((0, 2), "n_clusters"), ((2, 0), "n_features"), ((2.0, 2), "n_clusters"),
+    ((True, 2), "n_clusters"), ((2, "2"), "n_features"),
+])
+def test_sizes_must_be_positive_whole_numbers(sizes, says):
+    with pytest.raises(InputError, match=f"{says} must be a positive whole number"):
+        ClusterLayer(*sizes)
+
+
+@pytest.mark.parametrize("temperature", [0, -1.0, float("nan")])
+def test_the_temperature_must_be_positive(temperature):
+    with pytest.raises(InputError, match="temperature must be a positive number"):
+        ClusterLayer(2, 2).cluster(torch.ones(1, 2), soft=True, temperature=temperature)
+
+
+# --- the networks -----------------------------------------------------------------------------
+
+SHAPES = [(1, 28, 28), (3, 32, 32), (1, 8, 8), (1, 12, 20)]
+
+
+def layers(part):
+    """Each layer with what it makes of how much, by stride; what only reshapes is left out."""
+    found = []
+    for layer in part:
+        if isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)):
+            assert layer.kernel_size == (3, 3) and layer.padding == (1, 1)
+            found.append((type(layer).__name__, layer.in_channels, layer.out_channels,
+                          layer.stride[0]))
+        elif isinstance(layer, nn.Linear):
+            found.append(("Linear", layer.in_features, layer.out_features))
+        elif isinstance(layer, nn.BatchNorm2d):
+            found.append(("BatchNorm2d", layer.num_features))
+        elif isinstance(layer, nn.Dropout):
+            found.append(("Dropout", layer.p))
+        elif isinstance(layer, (nn.ReLU, nn.Sigmoid)):
+            found.append(type(layer).__name__)
+    return found
+
+
+def n_parameters(network):
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_convolutional_network_takes_any_size_divisible_by_4(shape):
+    network = ConvAutoencoder(shape, embedding_size=6)
+    X = torch.rand(5, int(np.prod(shape)))
+    for mode in (True, False):
+        network.train(mode)
+        z = network.encode(X)
+        assert z.shape == (5, 6) and z.norm(dim=1).tolist() == pytest.approx([1] * 5, abs=1e-6)
+        decoded = network.decode(z)
+        assert decoded.shape == X.shape and decoded.min() >= 0 and decoded.max() <= 1
+    torch.testing.assert_close(network(X), network.decode(network.encode(X)))
+    wild = network.decode(100 * torch.randn(5, 6))
+    assert wild.min() >= 0 and wild.max() <= 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_convolutional_network_is_the_papers(channels):
+    network = ConvAutoencoder((channels, 28, 28))
+    assert layers(network.encoder) == [
+        ("Conv2d", channels, 16, 1), ("BatchNorm2d", 16), "ReLU",
+        ("Conv2d", 16, 32, 2), ("BatchNorm2d", 32), "ReLU",
+        ("Conv2d", 32, 32, 1), ("BatchNorm2d", 32), "ReLU",
+        ("Conv2d", 32, 16, 2), ("BatchNorm2d", 16), "ReLU",
+        ("Linear", 784, 256), "ReLU", ("Linear", 256, 10),
+    ]
+    assert layers(network.decoder) == [
+        ("Linear", 10, 256), "ReLU", ("Linear", 256, 784),
+        ("ConvTranspose2d", 16, 32, 2), ("BatchNorm2d", 32), "ReLU",
+        ("ConvTranspose2d", 32, 32, 1), ("BatchNorm2d", 32), "ReLU",
+        ("ConvTranspose2d", 32, 16, 2), ("BatchNorm2d", 16), "ReLU",
+        ("ConvTranspose2d", 16, channels, 1), "Sigmoid",
+    ]
+    assert n_parameters(network) == {1: 445_515, 3: 446_093}[channels]
+
+
+def test_pixels_keep_their_places():
+    """Rows of X are images in the order channel, row, column, on the way in and on the way out."""
+    network = ConvAutoencoder((3, 8, 12)).eval()
+    image = torch.rand(1, 3, 8, 12)
+    first = next(layer for layer in network.encoder if isinstance(layer, nn.Conv2d))
+    seen = []
+    first.register_forward_hook(lambda _layer, given, _made: seen.append(given[0]))
+    network.encode(image.reshape(1, -1))
+    assert torch.equal(seen[0], image)
+    last = [layer for layer in network.decoder if isinstance(layer, nn.ConvTranspose2d)][-1]
+    last.register_forward_hook(lambda _layer, _given, made: seen.append(made))
+    decoded = network.decode(torch.randn(1, 10))
+    torch.testing.assert_close(decoded.reshape(1, 3, 8, 12), torch.sigmoid(seen[1]))
+
+
+@pytest.mark.parametrize("shape", [(1, 30, 28), (1, 28, 30), (3, 2, 4)])
+def test_an_image_that_cannot_be_halved_twice_is_refused(shape):
+    with pytest.raises(InputError, match=f"divisible by 4, but are {shape[1]} and {shape[2]}; "
+                                         "pad or crop the images, or take network='fcn'"):
+        ConvAutoencoder(shape)
+
+
+@pytest.mark.parametrize("shape", [(28, 28), (1, 0, 28), (1, -4, 4), 784, None, (1, 8, 8, 1),
+                                   (1, "a", 8), (1, 8.5, 8), "888"])
+def test_what_is_no_image_shape_is_refused(shape):
+    with pytest.raises(InputError, match="three positive whole numbers, .channels, height, width"):
+        ConvAutoencoder(shape)
+
+
+def test_the_dense_network_is_the_papers():
+    network = DenseAutoencoder(784)
+    assert layers(network.encoder) == [
+        ("Dropout", 0.2), ("Linear", 784, 500), "ReLU",
+        ("Dropout", 0.2), ("Linear", 500, 500), "ReLU",
+        ("Dropout", 0.2), ("Linear", 500, 2000), "ReLU",
+        ("Dropout", 0.2), ("Linear", 2000, 10),
+    ]
+    assert layers(network.decoder) == [
+        ("Linear", 10, 2000), "ReLU", ("Linear", 2000, 500), "ReLU", ("Linear", 500, 500), "ReLU",
+        ("Linear", 500, 784), "Sigmoid",
+    ]
+    assert n_parameters(network) == 3_330_794
+
+
+def test_dropout_is_there_in_training_only():
+    network, X = DenseAutoencoder(20, (30,), 4, dropout=0.5), torch.rand(3, 20)
+    network.train()
+    assert not torch.equal(network.encode(X), network.encode(X))
+    z = torch.randn(3, 4)
+    assert torch.equal(network.decode(z), network.decode(z))
+    network.eval()
+    assert torch.equal(network.encode(X), network.encode(X))
+
+
+def test_a_table_is_not_squeezed_into_pixels():
+    z = 100 * torch.randn(50, 3)
+    with training.seeded(0):
+        table, pixels = (DenseAutoencoder(4, (5,), 3, sigmoid=sigmoid) for sigmoid in (False, True))
+    assert table.decode(z).abs().max() > 1
+    assert pixels.decode(z).min() >= 0 and pixels.decode(z).max() <= 1
+    assert layers(DenseAutoencoder(4, (), 3, dropout=0.0).decoder) == [("Linear", 3, 4), "Sigmoid"]
+
+
+@pytest.mark.parametrize(("options", "says"), [
+    ({"hidden": (5, 0)}, "hidden"), ({"hidden": (5, 2.5)}, "hidden"),
+    ({"dropout": 1.0}, "dropout"), ({"dropout": -0.1}, "dropout"),
+    ({"dropout": float("nan")}, "dropout"),
+])
+def test_a_dense_network_of_nothing_is_refused(options, says):
+    with pytest.raises(InputError, match=says):
+        DenseAutoencoder(4, **options)
+
+
+def test_fixed_features_are_only_brought_to_length_1():
+    network, X = FixedFeatures(3), torch.tensor([[3.0, 0.0, 4.0], [0.0, -2.0, 0.0]])
+    torch.testing.assert_close(network.encode(X), torch.tensor([[0.6, 0, 0.8], [0, -1.0, 0]]))
+    assert network.embedding_size == 3 and n_parameters(network) == 0
+
+
+# --- the settings -----------------------------------------------------------------------------
+
+IMAGES = np.random.default_rng(0).random((24, 64)).astype(np.float32)
+SMALL = {"n_clusters": 2, "network": "fcn", "hidden": (8,), "embedding_size": 2, "epochs": 2,
+         "batch_size": 8, "random_state": 0, "device": "cpu"}
+IMAGE = {"image_shape": (1, 8, 8)}
+
+
+@pytest.fixture
+def no_training(monkeypatch):
+    """Fail where an epoch would begin."""
+    def begun(*_, **__):
+        pytest.fail("training began")
+
+    monkeypatch.setattr(training, "train", begun)
+
+
+def changed(row=0, column=0, value=np.nan):
+    X = IMAGES.copy()
+    X[row, column] = value
+    return X
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
+@pytest.mark.parametrize(("X", "options", "says"), [
+    (IMAGES[:, :60], {"network": "cnn", "image_shape": (1, 6, 10)},
+     "divisible by 4, but are 6 and 10"),
+    (IMAGES[:, :60], {"network": "auto", "image_shape": (1, 6, 10)},
+     "divisible by 4, but are 6 and 10"),
+    (IMAGES, {"network": "cnn"}, "the convolutional network needs image_shape"),
+    (255 * IMAGES, IMAGE, r"pixels must lie in \[0, 1\].*divide bytes by 255"),
+    (changed(value=-0.01), IMAGE, "X runs from -0.01 to"),
+    (changed(value=1.01), {**IMAGE, "network": "cnn"}, "to 1.01"),
+    (IMAGES, {"image_shape": (1, 28, 28)}, r"\(1, 28, 28\) has 784 values, but X has 64 features"),
+    (IMAGES, {"image_shape": (8, 8)}, "image_shape must be three positive whole numbers"),
+    (IMAGES, {"image_shape": (1, 8.5, 8)}, "image_shape must be three positive whole numbers"),
+    (changed(), {}, "NaN"),
+    (changed(3, 4, np.inf), IMAGE, "infinity"),
+    (1e39 * IMAGES.astype(np.float64), {}, "infinity"),                          # beyond float32
+    (IMAGES[0], {}, "2D array"),
+    (IMAGES[:1], {"n_clusters": 1}, "1 sample"),
+    (IMAGES, {"alpha": 0}, "alpha must be a number above 0, not 0"),
+    (IMAGES, {"alpha": -1.0}, "alpha must be a number above 0"),
+    (IMAGES, {"alpha": float("nan")}, "alpha must be a number above 0"),
+    (IMAGES, {"alpha": "small"}, "alpha must be a number above 0"),
+    (IMAGES, {"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
+    (IMAGES, {"learning_rate": 0}, "learning_rate must be a number above 0"),
+    (IMAGES, {"n_clusters": 25}, "25 clusters can't be made of n_samples=24"),
+    (IMAGES, {"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
+    (IMAGES, {"n_clusters": 2.0}, "n_clusters must be a whole number"),
+    (IMAGES, {"embedding_size": 0}, "embedding_size must be"),
+    (IMAGES, {"epochs": -1}, "epochs must be a whole number of at least 0"),
+    (IMAGES, {"epochs": 1.5}, "epochs must be"),
+    (IMAGES, {"batch_size": 0}, "batch_size must be"),
+    (IMAGES, {"n_init": 0}, "n_init must be"),
+    (IMAGES, {"n_init": True}, "n_init must be"),
+    (IMAGES, {"evaluate_every": 0}, "evaluate_every must be"),
+    (IMAGES, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, but has \[3\]"),
+    (IMAGES, {"snapshot_epochs": (0,)}, r"from 1 to the 2 epochs of training, but has \[0\]"),
+    (IMAGES, {"snapshot_epochs": 1}, "snapshot_epochs"),
+    (IMAGES, {"snapshot_epochs": (1.5,)}, "snapshot_epochs"),
+    (IMAGES, {"hidden": (8, 0)}, "hidden must be a list of positive whole numbers"),
+    (IMAGES, {"hidden": 8}, "hidden must be"),
+    (IMAGES, {"dropout": 1}, "dropout is a share"),
+    (IMAGES, {"dropout": "none"}, "dropout is a share"),
+    (IMAGES, {"device": "gpu"}, "can't use the device 'gpu'"),
+    (IMAGES, {"random_state": -1}, "random_state must be"),
+])
+def test_bad_input_is_refused_before_training(no_training, X, options, says):
+    with pytest.raises(ValueError, match=says):
+        TELL(**{**SMALL, **options}).fit(X)
+
+
+@pytest.mark.parametrize(("name", "wrong", "meant"), [
+    ("network", "auot", "auto"), ("optimizer", "adadelt", "adadelta"),
+    ("optimizer", "Adam", "adam"), ("training", "two stage", "two-stage"),
+    ("init", "sample", "samples"), ("precision", "bf16", "bfloat16"),
+    ("precision", "float", "float32"),
+])
+def test_an_unknown_word_is_refused_with_the_nearest_one(no_training, name, wrong, meant):
+    with pytest.raises(InputError, match=f"no {name} '{wrong}'; did you mean '{meant}'"):
+        TELL(**{**SMALL, name: wrong}).fit(IMAGES)
+
+
+@pytest.mark.parametrize("y", [[0, 1], np.full(24, np.nan), np.zeros((24, 2))])
+def test_classes_that_cannot_be_scored_are_refused_before_training(no_training, y):
+    with pytest.raises(InputError):
+        TELL(**SMALL).fit(IMAGES, y)
+
+
+def test_the_guard_of_these_tests_would_notice_training(no_training):
+    with pytest.raises(pytest.fail.Exception, match="training began"):
+        TELL(**SMALL).fit(IMAGES)
+
+
+def test_a_batch_larger_than_the_data_is_clipped_with_a_warning():
+    with pytest.warns(UserWarning, match="batch_size 100 is larger than the data; all 24"):
+        large = TELL(**{**SMALL, "batch_size": 100}).fit(IMAGES)
+    whole = TELL(**{**SMALL, "batch_size": 24}).fit(IMAGES)
+    assert np.array_equal(large.cluster_centers_, whole.cluster_centers_)
+
+
+def test_after_fit_the_same_is_asked_of_new_samples():
+    model = TELL(**SMALL, **IMAGE).fit(IMAGES)
+    for ask in (model.predict, model.transform, model.soft_assignment, model.partial_fit):
+        with pytest.raises(InputError, match=r"pixels must lie in \[0, 1\]"):
+            ask(255 * IMAGES)
+        with pytest.raises(ValueError, match="NaN"):
+            ask(changed())
+        with pytest.raises(ValueError, match="60 features"):
+            ask(IMAGES[:, :60])
+
+
+def test_the_constructor_only_stores():
+    options = {"n_clusters": "many", "alpha": -1, "hidden": [8], "snapshot_epochs": [1],
+               "image_shape": [1, 8, 8], "device": "gpu", "random_state": "no"}
+    model = TELL(**options)
+    for name, value in options.items():
+        assert getattr(model, name) is value
+    assert set(vars(model)) == set(model.get_params())
+
+
+def test_the_defaults_are_the_papers():
+    stored = TELL().get_params()
+    expected = {"n_clusters": 10, "embedding_size": 10, "hidden": (500, 500, 2000), "dropout": 0.2,
+                "alpha": 1e-3, "clustering_weight": 0.01, "training": "end-to-end", "epochs": 3000,
+                "batch_size": 256, "optimizer": "adadelta", "learning_rate": None,
+                "normalize_gradients": True, "init": "kaiming", "n_init": 1,
+                "precision": "float32", "compile": False}
+    assert {name: stored[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(("options", "kind"), [
+    (IMAGE, ConvAutoencoder), ({}, DenseAutoencoder), ({**IMAGE, "network": "fcn"},
+                                                       DenseAutoencoder),
+    ({"network": "none"}, FixedFeatures), ({**IMAGE, "network": "none"}, FixedFeatures),
+])
+def test_which_network_is_taken(options, kind):
+    model = TELL(**{**SMALL, "network": "auto", "epochs": 0, **options}).fit(IMAGES)
+    assert type(model.network_) is kind
+    assert model.cluster_centers_.shape == (2, 64 if kind is FixedFeatures else 2)
+    decoded = model.reconstruct_centers()
+    assert decoded.shape == (2, 64)
+    if kind is FixedFeatures:
+        assert np.array_equal(decoded, model.cluster_centers_)
+    elif options:
+        assert decoded.min() >= 0 and decoded.max() <= 1

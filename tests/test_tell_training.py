@@ -1,0 +1,838 @@
+"""TELL's training against the released algorithm, the estimator's contract, and exact resume."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+from torch.nn import functional
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from clusterbook import TELL, metrics, training
+from clusterbook.errors import InputError
+from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder
+from clusterbook.training import Checkpoint
+
+PIXELS, CLASSES = load_digits(return_X_y=True)
+PIXELS = (PIXELS / 16).astype(np.float32)
+X, Y = PIXELS[:200], CLASSES[:200]                      # three batches of 64, and 8 are left out
+K, SIZE, HIDDEN, ALPHA = 10, 5, (16, 12), 1e-3
+CNN = {"network": "cnn", "image_shape": (1, 8, 8)}
+FCN = {"network": "fcn", "image_shape": (1, 8, 8), "hidden": HIDDEN}
+NONE = {"network": "none"}
+NETWORKS = [pytest.param(CNN, id="cnn"), pytest.param(FCN, id="fcn")]
+
+
+def tell(epochs=4, **options):
+    settings = {"n_clusters": K, "embedding_size": SIZE, "batch_size": 64, "random_state": 0,
+                "device": "cpu"}
+    return TELL(**{**settings, "epochs": epochs, **options})
+
+
+def weights(model):
+    """Everything that was learnt, by name."""
+    return {**{f"network.{name}": part for name, part in model.network_.state_dict().items()},
+            "centers": model.layer_.weight.detach()}
+
+
+def same_weights(a, b):
+    a, b = weights(a), weights(b)
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def ends_alike(a, b):
+    """Whether two models are the same bit for bit, with all that they remember."""
+    return (same_weights(a, b) and a.history_.rows == b.history_.rows and a.loss_ == b.loss_
+            and np.array_equal(a.labels_, b.labels_) and a.starts_ == b.starts_)
+
+
+# --- the released algorithm, literally ----------------------------------------------------------
+
+
+class Literal(nn.Module):
+    """The released network, its layers one by one, with another's first weights.
+
+    Its images lie in memory as in the released code, and torch's own batch normalization works on
+    them; the library's lie there with channels last.
+    """
+
+    def __init__(self, kind, network, centers):
+        super().__init__()
+        self.shape = (1, 8, 8) if kind == "cnn" else (64,)
+        if kind == "cnn":
+            encoder, decoder = [], [nn.Linear(SIZE, 256), nn.ReLU(), nn.Linear(256, 64),
+                                    nn.Unflatten(1, (16, 2, 2))]
+            for inputs, outputs, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 1), (32, 16, 2)):
+                encoder += [nn.Conv2d(inputs, outputs, 3, stride, 1), nn.BatchNorm2d(outputs),
+                            nn.ReLU()]
+            encoder += [nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, SIZE)]
+            for inputs, outputs, stride in ((16, 32, 2), (32, 32, 1), (32, 16, 2)):
+                decoder += [nn.ConvTranspose2d(inputs, outputs, 3, stride, 1, stride - 1),
+                            nn.BatchNorm2d(outputs), nn.ReLU()]
+            decoder += [nn.ConvTranspose2d(16, 1, 3, 1, 1), nn.Sigmoid()]
+        else:
+            a, b = HIDDEN
+            encoder = [nn.Dropout(0.2), nn.Linear(64, a), nn.ReLU(), nn.Dropout(0.2),
+                       nn.Linear(a, b), nn.ReLU(), nn.Dropout(0.2), nn.Linear(b, SIZE)]
+            decoder = [nn.Linear(SIZE, b), nn.ReLU(), nn.Linear(b, a), nn.ReLU(),
+                       nn.Linear(a, 64), nn.Sigmoid()]
+        self.encoder, self.decoder = nn.Sequential(*encoder), nn.Sequential(*decoder)
+        self.cluster_layer = nn.Linear(SIZE, K, bias=False)
+        given = [*network.state_dict().values(), centers]
+        self.load_state_dict({name: tensor.clone() for name, tensor
+                              in zip(self.state_dict(), given, strict=True)})
+        self.to(memory_format=torch.contiguous_format)
+
+    def encode(self, x):
+        return functional.normalize(self.encoder(x.reshape(-1, *self.shape)))
+
+    def decode(self, z):
+        return self.decoder(z).reshape(-1, 64)
+
+
+@contextmanager
+def first_weights(kind):
+    """The released network with the weights and random numbers that the library begins with."""
+    with training.seeded(0) as generator:
+        network = (ConvAutoencoder((1, 8, 8), SIZE) if kind == "cnn"
+                   else DenseAutoencoder(64, HIDDEN, SIZE))
+        layer = ClusterLayer(K, SIZE, ALPHA)
+        with torch.random.fork_rng([]):                         # its own first weights do not count
+            net = Literal(kind, network, layer.weight.detach())
+        yield net, generator
+
+
+def full_batches(x, generator, size=64):
+    order = torch.randperm(len(x), generator=generator)
+    for start in range(0, len(x) - size + 1, size):
+        yield x[order[start:start + size]]
+
+
+def one_hot_of_the_nearest(logits):
+    delta = torch.zeros(logits.shape)
+    for i in range(len(logits)):
+        delta[i, torch.argmax(functional.softmax(logits[i].detach(), dim=0))] = 1
+    return delta
+
+
+def literal_training(kind, epochs, *, given=None, normalize=True,
+                     optimizer=torch.optim.Adadelta, weight=0.01):
+    """The released loop; the network as it ends, each epoch's two losses, and each step.
+
+    Of a step: the gradients that the optimizer is given, and the weights that come of it. With
+    *given*, each step begins from those weights, so that rounding does not add up.
+    """
+    rows, trace, given = [], [], iter(given or ())
+    with first_weights(kind) as (net, generator):
+        steps = optimizer(net.parameters())
+        for epoch in range(epochs):
+            net.train()
+            seen = []
+            for batch in full_batches(torch.tensor(X), generator):
+                for mine, other in zip(net.parameters(), next(given, ()), strict=False):
+                    mine.data.copy_(other)
+                z = net.encode(batch)
+                logits = net.cluster_layer(z.detach() if epoch % 2 == 0 else z)
+                delta = one_hot_of_the_nearest(logits)
+                clustering = weight / ALPHA * (2 * ALPHA - delta * logits).mean()
+                reconstruction = nn.MSELoss()(net.decode(z), batch)
+                steps.zero_grad()
+                (reconstruction + clustering).backward()
+                W = net.cluster_layer.weight
+                if epoch % 2:
+                    net.cluster_layer.zero_grad()
+                elif normalize:
+                    W.grad = functional.normalize(W.grad, dim=1) * 0.2 * ALPHA
+                nearest = torch.cdist(z.detach().double(), (W.detach() / (2 * ALPHA)).double())
+                seen.append((reconstruction.item(), nearest.amin(1).square().mean().item()))
+                gradients = copies(part.grad for part in net.parameters())
+                steps.step()
+                W.data = functional.normalize(W.data, dim=1) * 2 * ALPHA
+                trace.append((gradients, copies(net.parameters())))
+            rows.append(np.mean(seen, axis=0))
+    return net, np.array(rows), trace
+
+
+def copies(tensors):
+    return [None if tensor is None else tensor.detach().clone() for tensor in tensors]
+
+
+def literal_centers(W, z, generator, epochs, *, normalize=True, optimizer=torch.optim.Adadelta):
+    """Spherical k-means in small batches: the released step of the centers on fixed samples."""
+    W = nn.Parameter(W.clone())
+    steps = optimizer([W])
+    for _ in range(epochs):
+        for batch in full_batches(z, generator):
+            literal_center_step(W, batch, steps, normalize)
+    return W.detach()
+
+
+def literal_center_step(W, batch, steps, normalize=True):
+    logits = batch @ W.T
+    loss = 0.01 / ALPHA * (2 * ALPHA - one_hot_of_the_nearest(logits) * logits).mean()
+    steps.zero_grad()
+    loss.backward()
+    if normalize:
+        W.grad = functional.normalize(W.grad, dim=1) * 0.2 * ALPHA
+    steps.step()
+    W.data = functional.normalize(W.data, dim=1) * 2 * ALPHA
+
+
+def assert_close(found, expected, atol=1e-6):
+    torch.testing.assert_close(found, expected, rtol=0, atol=atol, check_stride=False)
+
+
+@contextmanager
+def watched_steps():
+    """The weights and the gradients that the library's optimizer is given, step by step."""
+    seen = []
+
+    def hook(optimizer, *_):
+        parameters = [part for group in optimizer.param_groups for part in group["params"]]
+        seen.append((copies(parameters), copies(part.grad for part in parameters)))
+
+    handle = register_optimizer_step_pre_hook(hook)
+    try:
+        yield seen
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("options", [FCN, CNN], ids=["fcn", "cnn"])
+def test_each_step_is_one_of_the_released_algorithm(options):
+    """From the same weights and batch: loss, gradients, weights, in both kinds of epoch."""
+    with watched_steps() as ours:
+        model = tell(4, **options).fit(X)
+    before = [weights for weights, _ in ours]
+    after = [*before[1:], [*model.network_.parameters(), model.layer_.weight]]
+    _, rows, trace = literal_training(options["network"], 4, given=before)
+    assert len(ours) == len(trace) == 12
+    for i, ((_, gradients), (expected, updated)) in enumerate(zip(ours, trace, strict=True)):
+        moves_centers = i // 3 % 2 == 0
+        assert (gradients[-1] is not None) == (expected[-1] is not None) == moves_centers
+        for found, literal in zip(gradients, expected, strict=True):
+            if literal is not None:
+                assert_close(found, literal)
+        if moves_centers:                                   # in units of the step: 0.1 of a length
+            lengths = gradients[-1].norm(dim=1) / (2 * ALPHA)
+            assert {round(length, 5) for length in lengths.tolist()} <= {0.1, 0.0}
+            assert lengths.max() > 0.09
+            assert_close(gradients[-1] / (2 * ALPHA), expected[-1] / (2 * ALPHA), atol=1e-5)
+        for found, literal in zip(after[i], updated, strict=True):
+            assert_close(found.detach(), literal)
+        assert_close(after[i][-1].detach() / (2 * ALPHA), updated[-1] / (2 * ALPHA))
+    for name, expected in zip(("reconstruction", "clustering"), rows.T, strict=True):
+        np.testing.assert_allclose(model.history_.column(name)[1], expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("options", "epochs", "atol"), [
+    *(pytest.param(FCN, epochs, 1e-6, id=f"fcn-{epochs}") for epochs in (1, 2, 3, 4)),
+    # Batch normalization of so few pixels makes rounding grow from step to step.
+    pytest.param(CNN, 1, 2e-5, id="cnn-1"), pytest.param(CNN, 2, 5e-4, id="cnn-2"),
+])
+def test_a_whole_fit_is_the_released_algorithm(options, epochs, atol):
+    """Batches, their order, weights and running statistics."""
+    ours = tell(epochs, **options).fit(X)
+    net, rows, _ = literal_training(options["network"], epochs)
+    for name, expected in zip(("reconstruction", "clustering"), rows.T, strict=True):
+        np.testing.assert_allclose(ours.history_.column(name)[1], expected, rtol=0, atol=atol)
+    for found, expected in zip(weights(ours).values(), net.state_dict().values(), strict=True):
+        assert_close(found, expected, atol=atol)
+    assert_close(torch.tensor(ours.cluster_centers_),
+                 net.cluster_layer.weight.detach() / (2 * ALPHA), atol=10 * atol)
+
+
+@pytest.mark.parametrize(("options", "literal"), [
+    ({"normalize_gradients": False}, {"normalize": False}),
+    ({"optimizer": "adam"}, {"optimizer": torch.optim.Adam}),
+    ({"learning_rate": 0.3}, {"optimizer": lambda p: torch.optim.Adadelta(p, lr=0.3)}),
+    ({"clustering_weight": 0.5}, {"weight": 0.5}),
+])
+def test_each_option_changes_what_it_says(options, literal):
+    ours = tell(4, **FCN, **options).fit(X)
+    net, _, _ = literal_training("fcn", 4, **literal)
+    usual, _, _ = literal_training("fcn", 4)
+    for found, expected in zip(weights(ours).values(), net.state_dict().values(), strict=True):
+        assert_close(found, expected, atol=5e-6)
+    # With Adam centers move by more than their length: their directions are compared too.
+    assert_close(torch.tensor(ours.cluster_centers_),
+                 net.cluster_layer.weight.detach() / (2 * ALPHA), atol=1e-4)
+    assert not torch.allclose(usual.encoder[1].weight, net.encoder[1].weight, atol=1e-4) or (
+        not torch.allclose(usual.cluster_layer.weight, net.cluster_layer.weight, atol=1e-5))
+
+
+def test_each_kind_of_epoch_moves_what_it_should():
+    start, first, second = (tell(epochs, **CNN).fit(X) for epochs in (0, 1, 2))
+    assert not np.allclose(start.cluster_centers_, first.cluster_centers_, atol=1e-2)
+    np.testing.assert_allclose(first.cluster_centers_, second.cluster_centers_, atol=1e-6)
+    for a, b in ((start, first), (first, second)):
+        assert not torch.allclose(a.network_.encoder[2].weight, b.network_.encoder[2].weight,
+                                  atol=1e-4)
+
+
+@pytest.mark.parametrize(("options", "literal"), [
+    ({}, {}), ({"normalize_gradients": False}, {"normalize": False}),
+    ({"optimizer": "adam"}, {"optimizer": torch.optim.Adam}),
+])
+def test_without_a_network_it_is_spherical_k_means_in_batches(options, literal):
+    ours = tell(3, **NONE, **options).fit(7 * X)
+    with training.seeded(0) as generator:
+        W = functional.normalize(torch.empty(K, 64).uniform_(-1 / 8, 1 / 8)) * 2 * ALPHA
+        z = functional.normalize(torch.tensor(X))
+        expected = literal_centers(W, z, generator, 3, **literal) / (2 * ALPHA)
+    assert_close(torch.tensor(ours.cluster_centers_), expected, atol=1e-5)
+    assert np.array_equal(ours.labels_, (z @ expected.T).argmax(1).numpy())
+    np.testing.assert_allclose(ours.transform(3 * X), z, atol=1e-6)
+    assert ours.loss_ == pytest.approx((2 - 2 * (z @ expected.T).amax(1)).mean().item(), abs=1e-5)
+    assert not np.allclose(tell(0, **NONE).fit(X).cluster_centers_, expected, atol=0.1)
+
+
+def test_without_a_network_real_digits_come_out_as_by_k_means():
+    model = tell(20, **NONE, init="samples", n_init=3).fit(PIXELS)
+    Z = PIXELS / np.linalg.norm(PIXELS, axis=1, keepdims=True)
+    means = KMeans(10, n_init=3, random_state=0).fit(Z).cluster_centers_
+    spherical = (2 - 2 * (Z @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T).max(1))
+    assert model.loss_ < 1.03 * spherical.mean()
+    assert metrics.accuracy(CLASSES, model.labels_) > 0.65
+
+
+@pytest.mark.parametrize("options", NETWORKS)
+def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding(options):
+    ours = tell(2, **options, training="two-stage", snapshot_epochs=[1, 2]).fit(X)
+    first, second = ours.at(1), ours.at(2)
+    for name, part in weights(first).items():
+        assert torch.equal(part, weights(second)[name]) == (name != "centers")
+    assert same_weights(second, ours)
+    assert [(row["stage"], row["epoch"]) for row in ours.history_.rows] == [
+        ("reconstruction", 1), ("reconstruction", 2), ("centers", 1), ("centers", 2)]
+
+    x, rows = torch.tensor(X), []
+    with first_weights(options["network"]) as (net, generator):
+        steps = torch.optim.Adadelta([*net.encoder.parameters(), *net.decoder.parameters()])
+        for _ in range(2):
+            seen = []
+            for batch in full_batches(x, generator):
+                loss = (net.decode(net.encode(batch)) - batch).square().mean()
+                steps.zero_grad()
+                loss.backward()
+                steps.step()
+                seen.append(loss.item())
+            rows.append(np.mean(seen))
+        net.eval()
+        with torch.no_grad():
+            z = net.encode(x)
+        centers = literal_centers(net.cluster_layer.weight.detach(), z, generator, 2) / (2 * ALPHA)
+    assert_close(torch.tensor(ours.transform(X)), z, atol=5e-6)
+    assert_close(torch.tensor(ours.cluster_centers_), centers, atol=2e-5)
+    np.testing.assert_allclose(ours.history_.column("reconstruction")[1], rows, atol=1e-6)
+
+
+# --- the contract of an estimator ---------------------------------------------------------------
+
+TINY = {"embedding_size": 2, "epochs": 2, "batch_size": 16, "random_state": 0, "device": "cpu"}
+
+
+@pytest.mark.filterwarnings("ignore:batch_size 16 is larger than the data")
+@parametrize_with_checks(
+    [TELL(2, network="fcn", hidden=(8,), **TINY), TELL(2, network="none", **TINY),
+     TELL(2, network="fcn", hidden=(8,), training="two-stage", init="samples", **TINY)],
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("ask", ["predict", "transform", "soft_assignment"])
+def test_before_fit_it_says_so(ask):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        getattr(tell(), ask)(X)
+
+
+def test_before_fit_there_is_nothing_to_decode_or_save(tmp_path):
+    for ask in (tell().reconstruct_centers, lambda: tell().at(1),
+                lambda: tell().save(tmp_path / "model.pt")):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            ask()
+    assert not hasattr(tell(), "cluster_centers_") and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [*NETWORKS, pytest.param(NONE, id="none")])
+@pytest.mark.parametrize("how", ["end-to-end", "two-stage"])
+def test_what_was_learnt_fits_together(options, how):
+    model = tell(2, **options, training=how).fit(X)
+    labels = model.labels_
+    assert labels.dtype == np.int64 and labels.shape == (200,)
+    assert np.array_equal(model.predict(X), labels)
+    assert np.array_equal(clone(model).fit_predict(X), labels)
+    z, centers = model.transform(X), model.cluster_centers_
+    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-6)
+    distances = np.square(z[:, None].astype(float) - centers).sum(2)
+    assert np.array_equal(labels, distances.argmin(1))
+    assert model.loss_ == pytest.approx(distances.min(1).mean(), abs=1e-5)
+    soft = np.exp(-distances / 0.3)
+    np.testing.assert_allclose(model.soft_assignment(X, temperature=0.3),
+                               soft / soft.sum(1, keepdims=True), atol=1e-4)
+    assert len(model.get_feature_names_out()) == z.shape[1]
+    assert not model.network_.training
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), labels)
+
+
+def test_one_seed_one_model_and_another_seed_another():
+    first, again, other = tell(**FCN).fit(X), tell(**FCN), tell(**FCN, random_state=1).fit(X)
+    torch.manual_seed(77)
+    np.random.seed(77)                                                           # noqa: NPY002
+    assert ends_alike(first, again.fit(X)) and ends_alike(first, again.fit(X))
+    assert not np.array_equal(first.labels_, other.labels_)
+    for name, part in weights(first).items():
+        if part.is_floating_point():
+            assert not torch.equal(part, weights(other)[name]), name
+    source = np.random.RandomState(0)
+    drawn = [tell(1, **FCN, random_state=source).fit(X) for _ in range(2)]
+    assert not same_weights(*drawn)
+
+
+def test_the_callers_random_numbers_are_left_alone(tmp_path):
+    def states():
+        return (torch.get_rng_state().tolist(), random.getstate(),
+                [str(part) for part in np.random.get_state(legacy=True)])        # noqa: NPY002
+
+    before = states()
+    model = tell(2, **FCN, snapshot_epochs=[1], random_state=None, init="samples").fit(X)
+    model.at(1).predict(X)
+    model.partial_fit(X).reconstruct_centers()
+    model.save(tmp_path / "model.pt")
+    TELL.load(tmp_path / "model.pt").transform(X)
+    assert states() == before
+
+
+def test_nothing_is_printed_or_warned_and_data_are_left_alone(capfd):
+    read_only = X.copy()
+    read_only.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for options in (CNN, FCN, NONE, {**FCN, "training": "two-stage"}):
+            tell(2, **options).fit(read_only, Y).partial_fit(read_only).predict(read_only)
+    assert capfd.readouterr() == ("", "")
+    assert np.array_equal(read_only, PIXELS[:200])
+
+
+@pytest.mark.parametrize("options", [{}, {"training": "two-stage"}])
+def test_classes_influence_nothing(options):
+    options = {**FCN, "n_init": 2, "evaluate_every": 1, **options}
+    without = tell(2, **options).fit(X)
+    shuffled = np.random.default_rng(0).permutation(Y)
+    for y in (Y, shuffled, [f"digit {label}" for label in Y]):
+        given = tell(2, **options).fit(X, y)
+        assert same_weights(given, without) and given.starts_ == without.starts_
+        assert np.array_equal(given.labels_, without.labels_)
+
+
+def test_of_several_starts_the_one_with_the_smallest_loss_is_kept():
+    model = tell(2, **FCN, n_init=3, random_state=5).fit(X)
+    alone = [tell(2, **FCN, random_state=5 + i).fit(X) for i in range(3)]
+    losses = [one.loss_ for one in alone]
+    assert len(set(losses)) == 3
+    assert model.starts_ == [{"seed": 5 + i, "loss": loss} for i, loss in enumerate(losses)]
+    best = int(np.argmin(losses))
+    assert same_weights(model, alone[best]) and model.loss_ == min(losses)
+    assert np.array_equal(model.labels_, alone[best].labels_)
+    mean = model.history_.column("reconstruction")[1]
+    assert mean.tolist() == alone[best].history_.column("reconstruction")[1].tolist()
+    # Whatever classes are given, even those that another start finds without a fault.
+    for other in alone:
+        assert same_weights(tell(2, **FCN, n_init=3, random_state=5).fit(X, other.labels_), model)
+
+
+def test_the_history_has_each_epoch_and_its_evaluations():
+    model = tell(5, **CNN, evaluate_every=2).fit(X, Y)
+    rows = model.history_.rows
+    assert [row["epoch"] for row in rows] == [1, 2, 3, 4, 5]
+    assert [row["epoch"] for row in rows if "loss" in row] == [2, 4, 5]
+    assert all({"reconstruction", "clustering", "stage"} <= row.keys() for row in rows)
+    last = rows[-1]
+    assert last["loss"] == model.loss_
+    assert last["occupied"] == len(set(model.labels_.tolist()))
+    expected = metrics.scores(Y, model.labels_)
+    assert {name: last[name] for name in expected} == expected
+    assert not expected.keys() & tell(1, **CNN).fit(X).history_.rows[0].keys()
+    assert rows[-1]["reconstruction"] < rows[0]["reconstruction"]
+
+
+def test_centers_decoded_or_not_change_nothing():
+    model = tell(2, **CNN).fit(X)
+    before = copy.deepcopy(weights(model))
+    decoded = model.reconstruct_centers()
+    assert decoded.shape == (10, 64) and decoded.min() >= 0 and decoded.max() <= 1
+    one_by_one = [model.network_.decode(center[None]).detach() for center in model.layer_.centers()]
+    np.testing.assert_allclose(decoded, torch.cat(one_by_one), atol=1e-6)
+    assert all(torch.equal(part, before[name]) for name, part in weights(model).items())
+
+
+def test_first_centers_may_be_samples():
+    model = tell(0, **FCN, init="samples").fit(X)
+    z = model.transform(X)
+    distances = np.square(model.cluster_centers_[:, None] - z).sum(2)
+    nearest = distances.argmin(1)
+    assert distances.min(1).max() < 1e-10 and len(set(nearest.tolist())) == 10
+    assert sorted(nearest) != list(range(10))                   # drawn, not the first ones
+    other = tell(0, **FCN, init="samples", random_state=1).fit(X)
+    others = np.square(other.cluster_centers_[:, None] - other.transform(X)).sum(2).argmin(1)
+    assert set(others.tolist()) != set(nearest.tolist())
+    at_random = tell(0, **FCN).fit(X).cluster_centers_
+    assert np.square(at_random[:, None] - z).sum(2).min(1).max() > 1e-3
+
+
+@pytest.mark.parametrize("options", NETWORKS)
+def test_a_snapshot_is_the_model_of_its_epoch(options):
+    model = tell(4, **options, snapshot_epochs=(1, 2, 4)).fit(X)
+    assert same_weights(model, tell(4, **options).fit(X))                # they disturb nothing
+    for epoch in (1, 2, 4):
+        then, alone = model.at(epoch), tell(epoch, **options).fit(X)
+        assert same_weights(then, alone) and np.array_equal(then.predict(X), alone.labels_)
+        np.testing.assert_array_equal(then.transform(X), alone.transform(X))
+        np.testing.assert_array_equal(then.reconstruct_centers(), alone.reconstruct_centers())
+    with pytest.raises(InputError, match=r"no snapshot of epoch '3'.*Known: 1, 2, 4"):
+        model.at(3)
+    model.at(1).partial_fit(X)                                  # a snapshot is a copy
+    assert same_weights(model.at(1), tell(1, **options).fit(X))
+
+
+def test_snapshots_are_of_the_start_that_is_kept():
+    model = tell(2, **FCN, n_init=3, snapshot_epochs=[1, 2]).fit(X)
+    assert same_weights(model.at(2), model)
+    assert not same_weights(model.at(1), model)
+
+
+# --- online -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [*NETWORKS, pytest.param(NONE, id="none")])
+def test_later_samples_move_the_centers_only(options):
+    model, later = tell(2, **options), PIXELS[200:350]
+    assert model.partial_fit(X) is model
+    fitted = tell(2, **options).fit(X)
+    assert ends_alike(model, fitted)
+
+    z = torch.tensor(fitted.transform(later))
+    W = nn.Parameter(fitted.layer_.weight.detach().clone())
+    steps = torch.optim.Adadelta([W])
+    for _ in range(2):                            # the optimizer goes on where it was
+        for start in (0, 64, 128):                # in the order of arrival, the last one smaller
+            literal_center_step(W, z[start:start + 64], steps)
+        model.partial_fit(later)
+    assert_close(torch.tensor(model.cluster_centers_), W.detach() / (2 * ALPHA), atol=1e-5)
+    assert not np.allclose(model.cluster_centers_, fitted.cluster_centers_, atol=1e-3)
+    np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1, atol=1e-6)
+    for name, part in model.network_.state_dict().items():
+        assert torch.equal(part, fitted.network_.state_dict()[name]), name
+    assert np.array_equal(model.labels_, model.predict(later)) and len(model.labels_) == 150
+    assert model.loss_ == pytest.approx(
+        (2 - 2 * (z @ (W.detach() / (2 * ALPHA)).T).amax(1)).mean().item(), abs=1e-5)
+
+
+def test_fit_forgets_what_came_online():
+    model = tell(2, **FCN).fit(X).partial_fit(PIXELS[200:300])
+    assert ends_alike(model.fit(X), tell(2, **FCN).fit(X))
+    model.partial_fit(PIXELS[200:300])
+    fresh = tell(2, **FCN).fit(X).partial_fit(PIXELS[200:300])
+    assert same_weights(model, fresh)
+
+
+# --- save and load ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [
+    *NETWORKS, pytest.param(NONE, id="none"),
+    pytest.param({"network": "fcn", "hidden": [7], "snapshot_epochs": range(1, 3)}, id="table"),
+])
+def test_a_saved_model_comes_back(tmp_path, options):
+    model, path = tell(2, **options).fit(X), tmp_path / "model.pt"
+    model.save(path)
+    found = TELL.load(path, device="cpu")
+    assert same_weights(found, model) and found.loss_ == model.loss_
+    assert np.array_equal(found.predict(X), model.labels_)
+    assert np.array_equal(found.transform(X), model.transform(X))
+    assert np.array_equal(found.reconstruct_centers(), model.reconstruct_centers())
+    silent = ("checkpoint", "device", "progress", "random_state")
+    kept = {name: value for name, value in model.get_params().items() if name not in silent}
+    for name, value in kept.items():
+        now = getattr(found, name)
+        assert (list(now) == list(value) if name in ("hidden", "snapshot_epochs")
+                else now == value), name
+    assert same_weights(found.partial_fit(PIXELS[200:300]), model.partial_fit(PIXELS[200:300]))
+    with pytest.raises(ValueError, match="63 features"):
+        found.predict(X[:, :63])
+
+
+def test_files_that_hold_no_model_are_refused(tmp_path):
+    model, good = tell(1, **FCN).fit(X), tmp_path / "model.pt"
+    model.save(good)
+    with pytest.raises(InputError, match=r"there is no file .*missing\.pt"):
+        TELL.load(tmp_path / "missing.pt")
+    stored = torch.load(good, weights_only=True)
+    settings = json.loads(stored["settings"])
+    other = tmp_path / "other.pt"
+    for wrong in (
+        {**stored, "clusterbook": "IDC"}, {"state": {}}, [1, 2],
+        {**stored, "settings": json.dumps({**settings, "hidden": [4]})},       # another network
+        {**stored, "settings": json.dumps({**settings, "network": "cnn"})},
+        {**stored, "settings": json.dumps({**settings, "n_clusters": 3})},
+        {**stored, "settings": json.dumps({**settings, "bias": 3})},
+        {**stored, "settings": json.dumps({**settings, "alpha": -1})},
+        {**stored, "n_features": 63},
+        {name: part for name, part in stored.items() if name != "weights"},
+    ):
+        torch.save(wrong, other)
+        with pytest.raises(InputError, match=r"other\.pt is no model that TELL\.save wrote"):
+            TELL.load(other)
+    for content in (b"", b"no model", good.read_bytes()[:1000]):
+        other.write_bytes(content)
+        with pytest.raises(InputError, match=r"other\.pt is no model that TELL\.save wrote"):
+            TELL.load(other)
+    kept = tell(1, **FCN, checkpoint=tmp_path / "run.pt").fit(X).checkpoint
+    with pytest.raises(InputError, match=r"run\.pt is no model that TELL\.save wrote"):
+        TELL.load(kept)
+
+
+# --- resume -------------------------------------------------------------------------------------
+
+
+class Stop(Exception):
+    """What ends a run in the middle, without the loop's doing."""
+
+
+@contextmanager
+def before_steps(call):
+    """Have *call* called with the number of each optimizer's step, from 1."""
+    count = [0]
+
+    def hook(*_):
+        count[0] += 1
+        call(count[0])
+
+    handle = register_optimizer_step_pre_hook(hook)
+    try:
+        yield count
+    finally:
+        handle.remove()
+
+
+def stopping(at):
+    def call(number):
+        if number == at:
+            raise Stop
+
+    return call
+
+
+@pytest.fixture
+def save_always(monkeypatch):
+    """Save after each epoch, however short it is."""
+    monkeypatch.setattr(Checkpoint, "due", property(lambda _self: True))
+
+
+RUNS = {
+    "cnn": ({**CNN, "epochs": 4}, 12),
+    "fcn": ({**FCN, "epochs": 4, "init": "samples", "snapshot_epochs": [1, 3]}, 12),
+    "adam": ({**FCN, "epochs": 4, "optimizer": "adam"}, 12),
+    "two-stage": ({**CNN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12),
+    "two starts": ({**FCN, "epochs": 2, "n_init": 2, "snapshot_epochs": [1]}, 12),
+    "none": ({**NONE, "epochs": 4}, 12),
+}
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("at", [2, 5, 8, 12])
+def test_a_run_that_fails_and_is_started_again_ends_alike(tmp_path, save_always, run, at):
+    options, steps = RUNS[run]
+    with before_steps(lambda _number: None) as counted:
+        whole = tell(**options).fit(X)
+    assert counted[0] == steps
+    kept = {**options, "checkpoint": tmp_path / "run.pt"}
+    with before_steps(stopping(at)), pytest.raises(Stop):
+        tell(**kept).fit(X)
+    with before_steps(lambda _number: None) as counted:
+        resumed = tell(**kept).fit(X)
+    assert counted[0] == steps - (at - 1) // 3 * 3             # no epoch again, none left out
+    assert ends_alike_but_for_stages(resumed, whole)
+    for epoch in options.get("snapshot_epochs", ()):
+        assert same_weights(resumed.at(epoch), whole.at(epoch))
+    with before_steps(lambda _number: None) as counted:
+        again = tell(**kept).fit(X)
+    assert counted[0] == 0 and ends_alike_but_for_stages(again, whole)
+
+
+def ends_alike_but_for_stages(a, b):
+    return ends_alike(a, b) and a.history_.seconds > 0
+
+
+def test_what_comes_after_a_resumed_fit_is_the_same(tmp_path, save_always):
+    kept = {**FCN, "checkpoint": tmp_path / "run.pt"}
+    with before_steps(stopping(8)), pytest.raises(Stop):
+        tell(**kept).fit(X)
+    resumed, whole = (tell(**options).fit(X).partial_fit(PIXELS[200:300])
+                      for options in (kept, FCN))
+    assert same_weights(resumed, whole)
+
+
+@pytest.mark.parametrize(("changed", "says"), [
+    ({"alpha": 0.002}, "the parameter 'alpha' was 0.001 and is now 0.002"),
+    ({"embedding_size": 6}, "the parameter 'embedding_size' was 5 and is now 6"),
+    ({"hidden": (16, 13)}, r"the parameter 'hidden' was \[16, 12\] and is now \[16, 13\]"),
+    ({"network": "cnn"}, "the parameter 'network' was \"fcn\" and is now \"cnn\""),
+    ({"n_clusters": 9}, "the parameter 'n_clusters' was 10 and is now 9"),
+    ({"random_state": 1}, "the parameter 'seed' was 0 and is now 1"),
+    ({"training": "two-stage"}, "the parameter 'training' was"),
+    ({"n_init": 2}, "the parameter 'n_init' was 1 and is now 2"),
+])
+def test_another_runs_checkpoint_is_refused_before_training(tmp_path, changed, says):
+    path = tmp_path / "run.pt"
+    tell(2, **FCN, checkpoint=path).fit(X)
+    before = path.read_bytes()
+    with before_steps(lambda _number: None) as counted, pytest.raises(InputError, match=says):
+        tell(**{**FCN, "epochs": 2, "checkpoint": path, **changed}).fit(X)
+    assert counted[0] == 0 and path.read_bytes() == before
+
+
+def test_a_checkpoint_of_other_data_or_code_is_refused(tmp_path, monkeypatch):
+    kept = {**FCN, "epochs": 2, "checkpoint": tmp_path / "run.pt"}
+    tell(**kept).fit(X)
+    with pytest.raises(InputError, match="the data differs"):
+        tell(**kept).fit(PIXELS[1:201])
+    monkeypatch.setattr("clusterbook.tell.estimator.hash_modules", lambda names: "other")
+    with pytest.raises(InputError, match="the code differs"):
+        tell(**kept).fit(X)
+
+
+def test_where_a_run_is_kept_and_watched_does_not_matter(tmp_path, capfd):
+    first, second = tmp_path / "one.pt", tmp_path / "two.pt"
+    tell(2, **FCN, checkpoint=first).fit(X)
+    first.rename(second)
+    with before_steps(lambda _number: None) as counted:
+        tell(2, **FCN, checkpoint=str(second), progress=True, random_state=np.int64(0)).fit(X)
+    assert counted[0] == 0
+    capfd.readouterr()
+
+
+KILLED = {"cnn": [5, 7], "two-stage": [5, 8], "two starts": [4, 11]}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_kill_9_loses_nothing(tmp_path):
+    """Each run is killed twice, started again each time, and ends like one that never stopped."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, __file__, str(tmp_path)], env=environment, check=True,
+                          capture_output=True, text=True, timeout=600)
+    reports = json.loads(done.stdout)
+    for run, kills in KILLED.items():
+        report = reports[run]
+        assert report["signals"] == [signal.SIGKILL] * len(kills) + [0]
+        # A piece begins at the epoch (three steps) that the kill before it cut short.
+        begun = [1] + [(at - 1) // 3 * 3 + 1 for at in kills]
+        assert report["pieces"] == [[first, last] for first, last
+                                    in zip(begun, [*kills, 12], strict=True)], run
+        assert report["end"] == report["whole"], run
+
+
+def everything(model):
+    """All that a fit leaves, in a form that one process can hand to another."""
+    digest = hashlib.sha256()
+    snapshots = [model.at(epoch) for epoch in model.snapshot_epochs]
+    for part in (model, *snapshots):
+        for name, tensor in weights(part).items():
+            digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
+    return {"weights": digest.hexdigest(), "labels": model.labels_.tolist(),
+            "rows": model.history_.rows, "starts": model.starts_, "loss": model.loss_}
+
+
+def doomed(folder, run, begun, at):
+    """Fit in this process until SIGKILL strikes before the given step."""
+    def call(number):
+        (folder / "last").write_text(str(begun + number - 1))
+        if number == 1:
+            (folder / "first").write_text(str(begun))
+        if begun + number - 1 == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Checkpoint.due = property(lambda _self: True)
+    with before_steps(call):
+        model = tell(**RUNS[run][0], checkpoint=folder / "run.pt").fit(X)
+    (folder / "end.json").write_text(json.dumps(everything(model)))
+
+
+def nursery(root):
+    """Import torch once, fork one child after the other, and report how each of them ended."""
+    torch.set_num_threads(1)
+    reports = {}
+    for run, kills in KILLED.items():
+        folder = root / run
+        folder.mkdir()
+        report = {"signals": [], "pieces": [],
+                  "whole": everything(tell(**RUNS[run][0]).fit(X))}
+        for before, at in zip([1, *kills], [*kills, None], strict=True):
+            # Steps count from the start of the epoch that was cut short, three to an epoch.
+            begun = (before - 1) // 3 * 3 + 1
+            child = os.fork()
+            if child == 0:
+                doomed(folder, run, begun, at)
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            report["signals"].append(os.WTERMSIG(status) if os.WIFSIGNALED(status) else status)
+            report["pieces"].append([int((folder / name).read_text()) for name in ("first",
+                                                                                   "last")])
+        reports[run] = {**report, "end": json.loads((folder / "end.json").read_text())}
+    print(json.dumps(reports))
+
+
+# --- faster forms -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [*NETWORKS,
+                                     pytest.param({**FCN, "training": "two-stage"}, id="stages")])
+def test_bfloat16_is_near_float32(options):
+    fine = tell(4, **options).fit(X)
+    coarse = tell(4, **options, precision="bfloat16").fit(X)
+    assert not same_weights(fine, coarse)
+    for name, atol in (("reconstruction", 0.01), ("clustering", 0.1)):
+        np.testing.assert_allclose(coarse.history_.column(name)[1],
+                                   fine.history_.column(name)[1], rtol=0, atol=atol)
+    assert all(part.dtype in (torch.float32, torch.int64) for part in weights(coarse).values())
+    assert coarse.transform(X).dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(coarse.cluster_centers_, axis=1), 1, atol=1e-6)
+
+
+def test_the_compiled_form_is_near_the_plain_one():
+    try:
+        torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
+    except Exception as error:  # torch reports a missing compiler in several ways
+        pytest.skip(f"torch can't compile here: {str(error).splitlines()[0]}")
+    options = {**FCN, "hidden": (6,), "dropout": 0.0}
+    plain = tell(2, **options).fit(X)
+    compiled = tell(2, **options, compile=True).fit(X)
+    for name in ("reconstruction", "clustering"):
+        np.testing.assert_allclose(compiled.history_.column(name)[1],
+                                   plain.history_.column(name)[1], rtol=0, atol=1e-4)
+    np.testing.assert_allclose(compiled.cluster_centers_, plain.cluster_centers_, atol=1e-3)
+
+
+if __name__ == "__main__":
+    nursery(Path(sys.argv[1]))
