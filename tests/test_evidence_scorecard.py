@@ -147,7 +147,7 @@ def test_edited_code_makes_its_records_stale_and_prose_does_not(book, old, new, 
     assert (card.counts()["demo"].get("reproduced", 0) == 0) == stale
     assert ("2 reproduced (stale)" in str(card)) == stale
     assert ("cb-stale" in card._repr_html_()) == stale
-    assert ("code has changed since" in say("demo")._repr_html_()) == stale
+    assert ("have changed since these runs" in say("demo")._repr_html_()) == stale
 
 
 def test_other_data_make_records_stale(book):

@@ -26,7 +26,7 @@ import nbformat
 
 from .. import evidence, paths
 from ..errors import InputError
-from ..fingerprint import fingerprint
+from ..evidence.verdicts import is_stale, present_code, present_data
 from . import parameters
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
@@ -269,9 +269,10 @@ def _one(source: Path, chapter: str, profile: str | None, values: dict[str, Any]
 
 
 def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]) -> bool:
-    """Whether the run has its record already, of the same parameters and of today's code."""
+    """Whether the run has its record already, of the same parameters, code and data as today."""
     found = [r for r in evidence.load_records(folder) if f"{r.profile}-seed{r.seed}" == name]
-    return any(r.parameters == values and r.code == fingerprint(chapter) for r in found)
+    now = present_code([chapter]), present_data()
+    return any(r.parameters == values and not is_stale(r, *now) for r in found)
 
 
 def _checkpoints() -> Path:

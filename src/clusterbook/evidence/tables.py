@@ -116,7 +116,7 @@ def _html_row(row: Row, address: str, with_id: bool) -> str:
     anchor = f' id="{_q(claim.id)}"' if with_id else ""
     reason = verdict.reason
     if verdict.stale:
-        reason += " The code has changed since these runs."
+        reason += " The code or the data have changed since these runs."
     return (
         f'<tr{anchor}><th scope="row">{name}<div class="cb-says">{_q(claim.says)}</div>'
         f'<div class="cb-source">{_q(claim.source)} ({_q(seen)})</div></th>'

@@ -124,9 +124,9 @@ def judge(
         fingerprints = present_code([claim.chapter]) if ours else {}
     if contents is None:
         contents = present_data()
-    is_stale = partial(_is_stale, fingerprints=fingerprints, contents=contents)
+    stale = partial(is_stale, fingerprints=fingerprints, contents=contents)
     if claim.check is not None:
-        return _demonstrated(claim, ours, is_stale)
+        return _demonstrated(claim, ours, stale)
     runs, lacking = read_runs(claim, ours)
     if not runs:
         return _nothing(claim, ours)
@@ -155,7 +155,7 @@ def judge(
         sd=stdev(shown) if len(shown) > 1 else None,
         n=n,
         interval=t_interval(shown),
-        stale=any(map(is_stale, used)),
+        stale=any(map(stale, used)),
         records=tuple(dict.fromkeys(record.name for record in used)),
     )
 
@@ -232,9 +232,10 @@ def _uncommitted(records: Sequence[Record]) -> list[str]:
     return []
 
 
-def _is_stale(
+def is_stale(
     record: Record, fingerprints: Mapping[str, str], contents: Mapping[str, str]
 ) -> bool:
+    """Whether a record's code or data are no longer the present ones; see `judge`."""
     if record.code != fingerprints.get(record.chapter):
         return True
     known = contents.get(record.data["name"]) if record.data else None
