@@ -68,7 +68,7 @@ def test_alternative_text_and_caption_reach_the_page(built):
     book, _, _ = built
     page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
     figure = re.search(r"<figure.*?</figure>", page, re.DOTALL).group()
-    assert 'id="figure-a-line"' in figure
+    assert 'id="tiny-a-line"' in figure
     assert 'alt="A line that rises."' in figure
     assert "Its <em>slope</em> is one." in figure
     assert page.count("<em>slope</em>") == 1, "the notebook's own caption was kept beside it"

@@ -199,16 +199,16 @@ def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
     shutil.copy2(source / "_config.yml", target)
     for place, executed in notebooks.items():
         notebook = nbformat.read(executed, as_version=4)
-        describe_figures(notebook)
+        describe_figures(notebook, Path(place).stem)
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, target / place)
 
 
-def describe_figures(notebook: nbformat.NotebookNode) -> None:
+def describe_figures(notebook: nbformat.NotebookNode, page: str) -> None:
     """Make the figures of `clusterbook.figures.show` the page's own, in place.
 
     A notebook shows the caption below the picture; the page gets one figure with its alternative
-    text, a caption and an anchor.
+    text, a caption and an anchor. Anchors are the whole book's, so they begin with the page's name.
     """
     for cell in notebook.cells:
         kept = []
@@ -219,7 +219,7 @@ def describe_figures(notebook: nbformat.NotebookNode) -> None:
             if "alt" in about:
                 cell.metadata["mystnb"] = {
                     "image": {"alt": about["alt"]},
-                    "figure": {"name": f"figure-{about['name']}", "caption": about["caption"]},
+                    "figure": {"name": f"{page}-{about['name']}", "caption": about["caption"]},
                 }
             kept.append(output)
         if "outputs" in cell:
