@@ -25,11 +25,13 @@ import pytest
 import sklearn.datasets
 
 from clusterbook import datasets, downloads, paths
+from clusterbook.datasets import loaders
 from clusterbook.datasets.table import SOURCES
 from clusterbook.errors import InputError
 
-EMBEDDED = ("digits", "breast_cancer", "wine", "photographs")
-TRAIN_SIZES = {"mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000}
+EMBEDDED = {"digits": "scikit-learn", "breast_cancer": "scikit-learn", "wine": "scikit-learn",
+            "photographs": "scikit-learn", "synthetic": "clusterbook"}  # fmt: skip
+TRAIN_SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000}
 TABULAR = ("tox171", "allaml", "prostate_ge")
 NAMES = [source.name for source in datasets.catalog()]
 
@@ -73,7 +75,7 @@ def test_what_is_loaded_is_what_the_table_says(name):
 def test_embedded_data_need_no_folder(name, monkeypatch, tmp_path):
     monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path / "absent"))
     data = datasets.load(name, download=False)
-    assert data.source.embedded_in == "scikit-learn" and data.train_size is None
+    assert data.source.embedded_in == EMBEDDED[name] and data.train_size is None
     assert datasets.status(name) == datasets.Status("embedded")
     assert datasets.fetch(name) == datasets.Status("embedded")
     assert not (tmp_path / "absent").exists()
@@ -89,7 +91,10 @@ def test_content_tells_values_types_shapes_and_labels_apart():
     assert known == datasets.content(replace(data, X=np.asfortranarray(data.X)))
     changed = data.X.copy()
     changed[-1, -1] = np.nextafter(changed[-1, -1], 0)
+    alone = replace(data, y=None)
+    assert datasets.content(alone) == hashlib.sha256(b"<f4(178, 13)" + data.X.tobytes()).hexdigest()
     others = [
+        alone,
         replace(data, X=changed),
         replace(data, X=data.X.astype(np.float64)),
         replace(data, X=data.X.reshape(13, 178)),
@@ -181,6 +186,45 @@ def test_the_table_is_complete():
     assert len(set(contents)) == len(contents)
 
 
+# --- IDC's synthetic experiment ----------------------------------------------------------------
+
+
+def test_the_synthetic_data_are_the_generators():
+    data = datasets.load("synthetic")
+    X, y, informative = datasets.make_synthetic(800, 10, nuisance_std=0.01, random_state=0)
+    np.testing.assert_array_equal(data.X, X)
+    np.testing.assert_array_equal(data.y, y)
+    assert np.bincount(data.y).tolist() == [800] * 4 and data.classes == tuple("0123")
+    assert data.feature_names[:4] == ("informative 1", "informative 2", "informative 3",
+                                      "nuisance 1")  # fmt: skip
+    assert data.feature_names[-1] == "nuisance 10"
+    of_use = [name.startswith("informative") for name in data.feature_names]
+    np.testing.assert_array_equal(informative.any(axis=0), of_use)
+
+
+def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():
+    X, y, informative = datasets.make_synthetic(random_state=3)
+    assert informative.astype(int)[:, :3].tolist() == [[1, 1, 0]] * 2 + [[1, 0, 1]] * 2
+    np.testing.assert_allclose(X[:, :3].mean(0), 0, atol=1e-5)
+    np.testing.assert_allclose(X[:, :3].std(0), 1, atol=1e-5)
+    np.testing.assert_allclose(X[:, 3:].std(0), 0.01, rtol=0.1)
+    means = np.array([X[y == cluster].mean(0) for cluster in range(4)])
+    assert means[:2, 0].min() - means[2:, 0].max() > 1.5
+    assert means[0, 1] - means[1, 1] > 1 and means[3, 2] - means[2, 2] > 1
+    # in what tells others apart, a cluster lies between them and is as wide as both
+    assert (X[y == 2, 1].std(), X[y == 0, 2].std()) > (0.5, 0.5)
+
+
+def test_the_generator_depends_on_its_seed_alone_and_refuses_what_cannot_be():
+    first, again, other = (datasets.make_synthetic(9, 2, random_state=s)[0] for s in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert first.shape == (36, 5) and not np.array_equal(first, other)
+    wrong = ({"n_samples": 0}, {"n_samples": 1.5}, {"n_nuisance": -1}, {"nuisance_std": np.inf})
+    for setting in wrong:
+        with pytest.raises(InputError, match=f"{next(iter(setting))} must be a .*number of at "):
+            datasets.make_synthetic(**setting)
+
+
 # --- splits ----------------------------------------------------------------------------------
 
 
@@ -224,27 +268,38 @@ def test_a_share_that_cannot_be_is_refused(share):
         datasets.load("wine").split(test_share=share)
 
 
+def test_a_split_without_labels_has_none():
+    data = replace(datasets.load("wine"), y=None, classes=())
+    X_train, X_test, y_train, y_test = data.split(random_state=3)
+    assert y_train is None and y_test is None and X_test.shape == (36, 13)
+    together = np.concatenate([X_train, X_test])
+    np.testing.assert_array_equal(np.sort(together, axis=0), np.sort(data.X, axis=0))
+    with pytest.raises(InputError, match="178 samples, 0 classes"):
+        data.split(test_share=2)
+
+
 def test_one_photograph_of_each_cannot_be_split():
     with pytest.raises(InputError, match="'photographs'.*can't be split"):
         datasets.load("photographs").split()
 
 
-# --- the real MNIST --------------------------------------------------------------------------
+# --- the real MNIST and Fashion-MNIST --------------------------------------------------------
 
 needs_mnist = needs("mnist")
+IDX = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 
 
-@needs_mnist
-def test_mnist_equals_torchvision_training_digits_first():
-    from torchvision.datasets import MNIST
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in IDX])
+def test_mnist_equals_torchvision_training_part_first(name):
+    import torchvision.datasets
 
-    data = datasets.load("mnist", download=False)
+    data = datasets.load(name, download=False)
     assert data.X.shape == (70_000, 784) and data.X.dtype == np.float32
     assert data.X.flags.c_contiguous and data.y.dtype == np.int64
     assert data.image_shape == (1, 28, 28) and data.train_size == 60_000
     X_train, X_test, y_train, y_test = data.split(random_state=5, test_share=0.5)
     for train, X, y in ((True, X_train, y_train), (False, X_test, y_test)):
-        oracle = MNIST(paths.data_home(), train=train)
+        oracle = getattr(torchvision.datasets, IDX[name])(paths.data_home(), train=train)
         np.testing.assert_array_equal(y, oracle.targets.numpy())
         np.testing.assert_array_equal(X, oracle.data.reshape(-1, 784).div(255).numpy())
 
@@ -408,6 +463,54 @@ def test_a_download_is_loaded_quietly_and_once(server, tiny_mnist, home, capfd):
     assert datasets.load("mnist10k").y.tolist() == [0, 1, 2, 3, 4]  # shares the files
     assert datasets.fetch("mnist10k").state == "here"
     assert len(server.requests) == asked
+
+
+@pytest.fixture
+def fashion_server(monkeypatch, home, http) -> Server:
+    """Serves Fashion-MNIST in tiny, other pictures than MNIST's."""
+    from torchvision.datasets import FashionMNIST
+
+    content = {name: idx(255 - IMAGES[:5]) if "train-images" in name else one
+               for name, one in TINY.items()}  # fmt: skip
+    archives = {f"{name}.gz": gzip.compress(one, mtime=0) for name, one in content.items()}
+    http.archives = {f"/fashion/{name}": archive for name, archive in archives.items()}
+    md5 = {name: hashlib.md5(archive).hexdigest() for name, archive in archives.items()}
+    monkeypatch.setattr(FashionMNIST, "mirrors", [f"{http.address}fashion/"])
+    monkeypatch.setattr(FashionMNIST, "resources", list(md5.items()))
+    sha256 = {f"FashionMNIST/raw/{name}": hashlib.sha256(one).hexdigest()
+              for name, one in content.items()}  # fmt: skip
+    row = replace(SOURCES["fashion_mnist"], files=sha256)
+    monkeypatch.setitem(SOURCES, "fashion_mnist", row)
+    return http
+
+
+def test_fashion_is_downloaded_beside_mnist(fashion_server, home, capfd):
+    data = datasets.load("fashion_mnist")
+    assert capfd.readouterr() == ("", "")
+    expected = np.concatenate([255 - IMAGES[:5], IMAGES[5:]]).reshape(8, 6)
+    np.testing.assert_array_equal(data.X, expected.astype(np.float32) / 255)
+    assert data.y.tolist() == LABELS.tolist() and data.train_size == 5
+    assert (data.classes[0], data.classes[9]) == ("T-shirt/top", "Ankle boot")
+    assert sorted(path.name for path in (home / "FashionMNIST" / "raw").iterdir()) == sorted(TINY)
+    assert [path.name for path in home.iterdir()] == ["FashionMNIST"]
+    asked = len(fashion_server.requests)
+    assert datasets.fetch("fashion_mnist").state == "here"
+    assert len(fashion_server.requests) == asked
+
+
+def test_a_truncated_download_of_fashion_leaves_nothing(fashion_server, home):
+    fashion_server.cut["train-images-idx3-ubyte.gz"] = 12
+    with pytest.raises(InputError, match="train-images-idx3-ubyte.gz arrived damaged or cut short"):
+        datasets.load("fashion_mnist")
+    assert list(home.iterdir()) == []
+
+
+def test_torchvision_names_the_classes_of_fashion_alike():
+    from torchvision.datasets import FashionMNIST
+
+    assert list(loaders._FASHION) == FashionMNIST.classes
+    files = [f"FashionMNIST/raw/{Path(name).stem}" for name, _ in FashionMNIST.resources]
+    assert list(SOURCES["fashion_mnist"].files) == files
 
 
 def test_progress_is_shown_when_asked_for(server, tiny_mnist, capfd):

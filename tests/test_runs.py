@@ -63,6 +63,23 @@ def test_a_default_run_leaves_the_notebook_as_it_is(book: Book, tmp_path, monkey
     assert book.sources() == before, "a run wrote into the checkout"
 
 
+def test_a_relative_file_is_looked_for_where_the_person_stands(book: Book, tmp_path):
+    book.notebook("tiny", "from clusterbook import datasets\n"
+                          "data = datasets.read(dataset)\n"
+                          "print(data.X.tolist(), data.feature_names, data.y)",
+                  parameters='dataset: str = "wine"  # the data | paper: wine | another')
+    stand = tmp_path / "stands {here}"
+    (stand / "tables").mkdir(parents=True)
+    (stand / "tables" / "my.csv").write_text("a,b\n1,2\n3,5\n")
+    asked = ("run", "tiny", "--output", "out.ipynb", "-p", "dataset")
+    done = book.command(*asked, "tables/my.csv", cwd=stand)
+    assert done.returncode == 0, done.stderr
+    assert "[[1.0, 2.0], [3.0, 5.0]] ('a', 'b') None" in shown(stand / "out.ipynb")
+    done = book.command(*asked, "tables/my.cvs", cwd=stand)
+    assert done.returncode == 2
+    assert f"there is no file {stand / 'tables' / 'my.cvs'}; did you mean 'my.csv'?" in done.stderr
+
+
 # --- what is refused before anything runs ----------------------------------------------------
 
 

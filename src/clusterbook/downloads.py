@@ -158,21 +158,22 @@ def _patience() -> Iterator[None]:
         socket.setdefaulttimeout(before)
 
 
-def download_mnist(folder: Path) -> None:
-    """Download the four MNIST files through torchvision, which unpacks them."""
+def download_idx(name: str, folder: Path) -> None:
+    """Download the four files of torchvision's MNIST or FashionMNIST, which unpacks them."""
     try:
-        from torchvision.datasets import MNIST
+        import torchvision.datasets as available
     except (ImportError, RuntimeError) as error:  # RuntimeError: built for another torch
         raise InputError(
-            f"downloading MNIST needs torchvision, which can't be imported ({error}): install the "
+            f"downloading {name} needs torchvision, which can't be imported ({error}): install the "
             "one that matches the installed torch with `pip install torchvision`"
         ) from error
+    known = getattr(available, name)
     try:
-        MNIST(folder, download=True)
+        known(folder, download=True)
     except _NETWORK_ERRORS:
         # torchvision reports a wrong MD5 like a missing network; what it left behind tells which.
-        for archive, expected in MNIST.resources:
-            path = folder / "MNIST" / "raw" / archive
+        for archive, expected in known.resources:
+            path = folder / name / "raw" / archive
             if path.is_file():
                 found = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
                 if found != expected:

@@ -250,7 +250,7 @@ def _one(source: Path, chapter: str, profile: str | None, values: dict[str, Any]
          target: Path | None, places: Mapping[str, Path | None], progress: str | None) -> None:
     assumed = sorted(parameters.profiles(chapter)[profile].assumed) if profile else []
     context = {"chapter": chapter, "profile": profile, "parameters": values, "assumed": assumed,
-               "seed": values.get("seed"),
+               "seed": values.get("seed"), "folder": str(Path.cwd()),
                "started": datetime.now(UTC).isoformat(timespec="seconds")}
     environment = {"CLUSTERBOOK_RUN": json.dumps(context)}
     environment |= {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())

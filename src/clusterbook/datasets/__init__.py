@@ -5,6 +5,8 @@ the folder that ``CLUSTERBOOK_DATA`` names (`clusterbook.paths.data_home`): they
 once, and their SHA-256 is checked before they are used. Images lie in [0, 1], one flattened image
 per row; tables stay in their own units.
 
+A person's own table is read by `read`, which looks at it before it becomes a data set.
+
 What a data set is stands in ``dataset.py``, how each is read in ``loaders.py``, and which there
 are in ``table.py``: a new data set is a row in the table and, unless it is read like another one, a
 loader. The row keeps the SHA-256 of what the loader returns (`content`). So no record depends on
@@ -19,9 +21,14 @@ from pathlib import Path
 from .. import downloads, paths
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source, Status, content
+from .files import read
+from .synthetic import make_synthetic
 from .table import SOURCES
 
-__all__ = ["Dataset", "Source", "Status", "catalog", "content", "fetch", "load", "status"]
+__all__ = [
+    "Dataset", "Source", "Status", "catalog", "content", "fetch", "load", "make_synthetic", "read",
+    "status",
+]  # fmt: skip
 
 
 def catalog() -> tuple[Source, ...]:

@@ -22,11 +22,11 @@ class Source:
     name, title : str
         The name to ask for, and what it is.
     n_samples, n_features, n_classes : int
-        The shape of ``X`` and the number of classes in ``y``.
+        The shape of ``X`` and the number of classes in ``y`` (0 if there are no labels).
     license, citation, address : str
         The terms as far as the source states them, what to cite, and the page that it is from.
     embedded_in : str or None
-        The installed package that contains it; None if it has to be downloaded.
+        The installed package that contains or generates it; None if it is read from files.
     files : mapping of str to str
         SHA-256 by path, relative to the data folder; empty for an embedded data set.
     size : int
@@ -69,10 +69,11 @@ class Dataset:
     ----------
     X : ndarray of float32, shape (n_samples, n_features)
         C-contiguous. Images are flattened and lie in [0, 1]; tables are in their own units.
-    y : ndarray of int64, shape (n_samples,)
-        Class of each sample, an index into ``classes``.
+    y : ndarray of int64, shape (n_samples,), or None
+        Class of each sample, an index into ``classes``; None for a person's own table without
+        labels (`clusterbook.datasets.read`), never for a data set of the table.
     classes : tuple of str
-        The name of each class.
+        The name of each class; empty without labels.
     source : Source
         Where the data are from.
     image_shape : tuple of int or None
@@ -84,7 +85,7 @@ class Dataset:
     """
 
     X: np.ndarray = field(repr=False)
-    y: np.ndarray = field(repr=False)
+    y: np.ndarray | None = field(repr=False)
     classes: tuple[str, ...]
     source: Source
     image_shape: tuple[int, int, int] | None = None
@@ -93,11 +94,11 @@ class Dataset:
 
     def split(
         self, random_state: int = 0, test_share: float = 0.2
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """A training and a test part, in scikit-learn's order.
 
         The source's own split if it has one, whatever the arguments; else a random one that keeps
-        the proportions of the classes.
+        the proportions of the classes, if there are labels.
 
         Parameters
         ----------
@@ -109,6 +110,7 @@ class Dataset:
         Returns
         -------
         X_train, X_test, y_train, y_test : ndarray
+            The last two are None without labels.
 
         Raises
         ------
@@ -128,20 +130,21 @@ class Dataset:
 
         try:
             # float: scikit-learn would read an integer as a number of samples
-            X_train, X_test, y_train, y_test = train_test_split(
-                self.X,
-                self.y,
+            train, test = train_test_split(
+                np.arange(len(self.X)),
                 test_size=float(test_share),
                 random_state=random_state,
                 stratify=self.y,
             )
         except ValueError as error:
             raise InputError(
-                f"data set {self.source.name!r} ({len(self.y)} samples, {len(self.classes)} "
+                f"data set {self.source.name!r} ({len(self.X)} samples, {len(self.classes)} "
                 f"classes) can't be split with test_share={test_share} ({error}): expected a share "
                 "between 0 and 1 that puts a sample of each class into both parts, such as 0.2"
             ) from error
-        return X_train, X_test, y_train, y_test
+        if self.y is None:
+            return self.X[train], self.X[test], None, None
+        return self.X[train], self.X[test], self.y[train], self.y[test]
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,8 @@ class Status:
 def content(dataset: Dataset) -> str:
     """The SHA-256 (hexadecimal) of ``X`` and ``y``: of types, shapes and every value.
 
-    A record keeps it, and the table holds what each data set must have.
+    Without labels, of ``X`` alone. A record keeps it, and the table holds what each data set must
+    have.
 
     Examples
     --------
@@ -177,7 +181,10 @@ def content(dataset: Dataset) -> str:
     True
     """
     digest = hashlib.sha256()
-    for array in (np.asarray(dataset.X), np.asarray(dataset.y)):
+    for array in (dataset.X, dataset.y):
+        if array is None:
+            continue
+        array = np.asarray(array)
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         # Seen as bytes where it lies: `tobytes` would copy what may be most of the memory.
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))

@@ -12,11 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
+from .columns import as_classes
 from .dataset import Dataset, Source, content
+from .formats import matlab_arrays
+from .synthetic import make_synthetic
 
 _DIGITS = tuple("0123456789")
 _CIFAR10 = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
+_FASHION = (
+    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag",
+    "Ankle boot",
 )  # fmt: skip
 
 
@@ -56,7 +63,24 @@ def photographs(source: Source, home: Path) -> Dataset:
     return _images(source, images, np.arange(len(images)), names)
 
 
-# --- MNIST -------------------------------------------------------------------------------------
+# --- generated ---------------------------------------------------------------------------------
+
+
+def synthetic(source: Source, home: Path) -> Dataset:
+    """IDC's synthetic experiment, as its generator draws it from random state 0."""
+    X, y, informative = make_synthetic(random_state=0)
+    matter = int(informative.any(axis=0).sum())
+    numbered = [("informative", matter), ("nuisance", X.shape[1] - matter)]
+    return Dataset(
+        X=X,
+        y=y,
+        classes=tuple(str(number) for number in range(len(informative))),
+        source=source,
+        feature_names=tuple(f"{kind} {i + 1}" for kind, count in numbered for i in range(count)),
+    )
+
+
+# --- MNIST and Fashion-MNIST -------------------------------------------------------------------
 
 
 def mnist(source: Source, home: Path) -> Dataset:
@@ -74,6 +98,11 @@ def mnist10k(source: Source, home: Path) -> Dataset:
     """The first 10,000 training digits, from the same files."""
     images, labels = (_read_idx(home / file)[:10_000] for file in list(source.files)[:2])
     return _images(source, images[:, np.newaxis], labels, _DIGITS)
+
+
+def fashion_mnist(source: Source, home: Path) -> Dataset:
+    """Training and test pictures, in files of the same names and form as MNIST's."""
+    return replace(mnist(source, home), classes=_FASHION)
 
 
 def _read_idx(path: Path) -> np.ndarray:
@@ -169,15 +198,13 @@ def scikit_feature(source: Source, home: Path) -> Dataset:
     The file names neither its columns nor its classes: the columns are counted from 1, and a
     class is called what its number is.
     """
-    from scipy.io import loadmat
-
-    matlab = loadmat(_file(source, home), variable_names=["X", "Y"])
-    numbers, y = np.unique(matlab["Y"].ravel(), return_inverse=True)
+    matlab = matlab_arrays(_file(source, home))
+    y, classes = as_classes(matlab["Y"])
     X = np.ascontiguousarray(matlab["X"], dtype=np.float32)
     return Dataset(
         X=X,
-        y=y.astype(np.int64),
-        classes=tuple(str(number) for number in numbers),
+        y=y,
+        classes=classes,
         source=source,
         feature_names=tuple(f"gene {number}" for number in range(1, X.shape[1] + 1)),
     )

@@ -35,9 +35,16 @@ _MNIST = Source(
     loader=loaders.mnist,
     files={f"MNIST/raw/{file}": sha256 for file, sha256 in _MNIST_SHA256.items()},
     size=54_950_048,
-    download=downloads.download_mnist,
+    download=partial(downloads.download_idx, "MNIST"),
     content="0441b31c4deede181f94277ac00dea3bb6b66123bd8f6d23d10ae9c8747a0b66",
 )
+
+_FASHION_SHA256 = {
+    "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    "train-labels-idx1-ubyte": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    "t10k-images-idx3-ubyte": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+}
 
 _CIFAR10 = Source(
     name="cifar10",
@@ -132,6 +139,19 @@ _TABLE = (
         embedded_in="scikit-learn",
         content="e2e084b6f5ca9aee86d356a25dec0a39fba49180d6f91f6a7df272b7570fc746",
     ),
+    Source(
+        name="synthetic",
+        title="IDC's synthetic experiment: 3 features that matter beside 10 that don't",
+        n_samples=3200,
+        n_features=13,
+        n_classes=4,
+        license="none of its own: the book generates it",
+        citation="Svirsky and Lindenbaum, Interpretable deep clustering for tabular data, 2024",
+        address="https://arxiv.org/abs/2306.04785",
+        loader=loaders.synthetic,
+        embedded_in="clusterbook",
+        content="768f5bc971698f3df181cb103d2ba2a6a9bcc4cee3c629c535527022a36b5d21",
+    ),
     _MNIST,
     replace(
         _MNIST,
@@ -140,6 +160,21 @@ _TABLE = (
         n_samples=10_000,
         loader=loaders.mnist10k,
         content="331ac0ffc57dc89f2419077b290f4c765193d8f1813596e9b5cd2d8744837912",
+    ),
+    replace(
+        _MNIST,
+        name="fashion_mnist",
+        title="Fashion-MNIST pictures of clothes, 28 × 28 pixels, the training pictures first",
+        license="MIT",
+        citation=(
+            "Xiao et al., Fashion-MNIST: a novel image dataset for benchmarking machine learning "
+            "algorithms, 2017"
+        ),
+        address="https://github.com/zalandoresearch/fashion-mnist",
+        loader=loaders.fashion_mnist,
+        files={f"FashionMNIST/raw/{file}": sha256 for file, sha256 in _FASHION_SHA256.items()},
+        download=partial(downloads.download_idx, "FashionMNIST"),
+        content="38776072d80e0dbdc2ccb5305d8088aa74eec4ebd08f3a80a4a7e3acad2c0cb0",
     ),
     _CIFAR10,
     _TOX171,
