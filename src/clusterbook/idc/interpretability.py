@@ -1,0 +1,415 @@
+"""How much gates tell, in numbers; and the released forms of these numbers beside them.
+
+The measures are those of section 5.1 of the paper. The released ones have defects that change
+their values, so each measure here is a corrected one, and ``original=True`` gives what the
+released code computes, for the comparison with published numbers:
+
+========================  =====================================================================
+measure                   what the released form does
+========================  =====================================================================
+`open_features`           median sum of soft gates in a batch, mean over batches: no count
+`diversity`               compares each cluster with itself too: at most 0.8889 for K = 10
+`uniqueness`, `stability`  loop over exactly 10,000 samples; equal samples give 0 / 0
+`faithfulness`            removes features one after another and correlates two falling curves
+`greedy_accuracy`         matches clusters greedily: at most the best matching's accuracy
+========================  =====================================================================
+
+Gates are arrays of shape (n_samples, n_features), in [0, 1]; a gate is open if it is above 0.
+Arrays from any method can be scored, such as an attribution's absolute values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.neighbors import NearestNeighbors
+from sklearn.svm import LinearSVC
+
+from ..errors import InputError
+from ..metrics import accuracy, contingency
+
+_ROWS = 8192                                # samples given to a prediction at a time
+
+
+def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int = 100) -> float:
+    """The number of features that a sample is left with.
+
+    Parameters
+    ----------
+    gates : array-like of shape (n_samples, n_features)
+    original : bool
+        The mean number of open gates; or the original's ``local_gates``: in each batch, in the
+        order of the rows, the (lower) median of the samples' *sums* of gates, and their mean.
+    batch_size : int
+        Of the original form.
+
+    Examples
+    --------
+    >>> gates = np.array([[0.1, 0.1, 0.0], [1.0, 1.0, 0.0]])
+    >>> open_features(gates), round(open_features(gates, original=True), 3)
+    (2.0, 0.2)
+    """
+    gates = _gates(gates)
+    if not original:
+        return float((gates > 0).sum(1).mean())
+    sums = gates.sum(1)
+    medians = [np.sort(batch)[(len(batch) - 1) // 2]        # torch's median is the lower one
+               for batch in np.split(sums, range(batch_size, len(sums), batch_size))]
+    return float(np.mean(medians))
+
+
+def cluster_features(gates: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """The features that are open in the median of each cluster's samples.
+
+    Parameters
+    ----------
+    gates : array-like of shape (n_samples, n_features)
+    labels : array-like of shape (n_samples,)
+
+    Returns
+    -------
+    clusters : ndarray of shape (n_clusters,)
+        The labels that occur, sorted.
+    selected : ndarray of bool, shape (n_clusters, n_features)
+
+    Examples
+    --------
+    >>> cluster_features([[1, 0], [1, 0], [0, 1]], [4, 4, 7])[1].astype(int)
+    array([[1, 0],
+           [0, 1]])
+    """
+    gates, labels = _gates(gates), _labels(labels, gates)
+    clusters = np.unique(labels)
+    return clusters, np.array([np.median(gates[labels == k], axis=0) > 0 for k in clusters])
+
+
+def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
+              n_clusters: int | None = None) -> float:
+    r"""How different the features of different clusters are.
+
+    .. math:: 1 - \frac2{K(K-1)} \sum_{k<l} \frac{|S_k \cap S_l|}{|S_k \cup S_l|}
+
+    with the features :math:`S_k` of `cluster_features`: 0 if all clusters use the same, 1 if no
+    two share one. Table 1 of the paper prints it in percent. The paper's formula sums over ordered
+    pairs and divides by the number of unordered ones, which is twice this number minus 1.
+
+    Parameters
+    ----------
+    gates : array-like of shape (n_samples, n_features)
+    labels : array-like of shape (n_samples,)
+    original : bool
+        The released form: the sum runs over all ordered pairs, each cluster with itself included,
+        and is divided by :math:`K(K-1)`. It lies between :math:`-1/(K-1)` and
+        :math:`1 - 1/(K-1)` (for K = 10: -0.1111 and 0.8889), and above only if a cluster has no
+        open feature at all, because a pair without any counts as different.
+    n_clusters : int, optional
+        *K* of the original form, whose clusters are 0 to *K* - 1; by default as many as occur.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two clusters; or two have no open feature (not in the original
+        form): what they share is not defined.
+
+    Examples
+    --------
+    >>> gates, labels = np.eye(10), np.arange(10)
+    >>> diversity(gates, labels), round(diversity(gates, labels, original=True), 4)
+    (1.0, 0.8889)
+    """
+    clusters, selected = cluster_features(gates, labels)
+    if original and n_clusters is not None:
+        full = np.zeros((n_clusters, selected.shape[1]), dtype=bool)
+        full[_indices(clusters, n_clusters)] = selected
+        selected = full
+    K = len(selected)
+    if K < 2:
+        raise InputError(f"diversity compares clusters, but there is {K}; it needs at least 2")
+    counts = selected.astype(np.int64)
+    shared = counts @ counts.T
+    union = counts.sum(1)[:, None] + counts.sum(1) - shared
+    if original:
+        jaccard = np.divide(shared, union, out=np.zeros((K, K)), where=union > 0)
+        return float(1 - jaccard.sum() / (K * (K - 1)))
+    pairs = np.triu_indices(K, 1)
+    if (union[pairs] == 0).any():
+        empty = ", ".join(str(k) for k in clusters[~selected.any(1)])
+        raise InputError(f"clusters {empty} have no open feature, so what they share is not "
+                         "defined; leave them out, or lower the sparsity")
+    return float(1 - np.mean(shared[pairs] / union[pairs]))
+
+
+def uniqueness(X: ArrayLike, gates: ArrayLike, *, n_neighbors: int = 1,
+               original: bool = False) -> float:
+    r"""How much gates differ between similar samples: large where explanations are fine-grained.
+
+    .. math:: \frac1N \sum_i \min_{k \in N_i} \frac{\|w_i - w_k\|}{\|x_i - x_k\|}
+
+    for gates *w* and the nearest neighbors :math:`N_i`. Its unit is that of one over the data's,
+    so it can't be compared between data sets, nor between scalings of one.
+
+    Parameters
+    ----------
+    X, gates : array-like of shape (n_samples, n_features)
+    n_neighbors : int
+        Neighbors of a sample, itself not counted (the original's ``k`` counts it).
+    original : bool
+        Equal samples have distance 0, and the ratio 0 / 0 makes the released form NaN. By default
+        the first of them stands for all.
+
+    Raises
+    ------
+    InputError
+        If there are not more different samples than neighbors.
+
+    Examples
+    --------
+    >>> X, gates = np.array([[0.0], [1.0], [3.0]]), np.array([[0.0], [1.0], [0.0]])
+    >>> round(uniqueness(X, gates), 3)              # 1/1, 1/1, 1/2
+    0.833
+    """
+    return float(_ratios(X, gates, n_neighbors, original).min(1).mean())
+
+
+def stability(X: ArrayLike, gates: ArrayLike, *, n_neighbors: int = 1,
+              original: bool = False) -> float:
+    r"""The local Lipschitz constant of the gates: small where similar samples are explained alike.
+
+    `uniqueness` with the maximum over neighbors instead of the minimum: with one neighbor the two
+    are the same number, wanted large under one name and small under the other.
+
+    Examples
+    --------
+    >>> stability(np.array([[0.0], [1.0], [3.0]]), np.array([[0.0], [1.0], [0.0]]), n_neighbors=2)
+    0.8333333333333334
+    """
+    return float(_ratios(X, gates, n_neighbors, original).max(1).mean())
+
+
+def _ratios(X: ArrayLike, gates: ArrayLike, n_neighbors: int, original: bool) -> np.ndarray:
+    """Differences of gates over distances, (n_samples, n_neighbors)."""
+    X, gates = np.asarray(X, dtype=np.float64), _gates(gates)
+    if X.ndim != 2 or len(X) != len(gates):
+        raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; both need one row "
+                         "per sample")
+    back = np.arange(len(X))
+    if not original:
+        X, first, back = np.unique(X, axis=0, return_index=True, return_inverse=True)
+        gates, back = gates[first], back.ravel()
+    if not 1 <= n_neighbors < len(X):
+        raise InputError(f"{n_neighbors} neighbors can't be found among {len(X)} different "
+                         "samples; a sample is not its own neighbor")
+    near = NearestNeighbors(n_neighbors=n_neighbors + 1).fit(X).kneighbors(
+        X, return_distance=False)
+    # The released code takes the nearest row for the sample itself: true but for equal rows.
+    own = near[:, 0] if original else np.arange(len(X))
+    is_own = near == own[:, None]
+    is_own[~is_own.any(1), -1] = True                       # rounding ranked other rows before it
+    others = near[~is_own].reshape(len(X), n_neighbors)
+    ratios = np.empty(others.shape)
+    for j, column in enumerate(others.T):
+        # Anew: distances by the dot product leave equal rows a little apart.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios[:, j] = (np.linalg.norm(gates[own] - gates[column], axis=1)
+                            / np.linalg.norm(X[own] - X[column], axis=1))
+    return ratios[back]
+
+
+def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gates: ArrayLike,
+                 y: ArrayLike | None = None, *, original: bool = False) -> float:
+    """Whether the features that are called important are those that the clusters depend on.
+
+    The correlation (Pearson's) of a feature's importance, the share of samples whose gate is open,
+    with the loss of accuracy when that feature alone is set to 0.
+
+    Parameters
+    ----------
+    predict : callable
+        Samples, (any, n_features), to clusters.
+    X : array-like of shape (n_samples, n_features)
+    gates : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), optional
+        Classes, for the accuracy; by default the clusters of the samples as they are, so that no
+        labels are needed. The released form was used with classes.
+    original : bool
+        The released form: the features that any gate selects are removed one after another, the
+        most important first, all that were removed stay out, and importance is correlated with
+        the *accuracy that is left*. Both series fall, whatever is removed, so the number is above 0
+        for features that don't matter too, and smaller where the first removals ruin the accuracy
+        than where the last ones do.
+
+    Raises
+    ------
+    InputError
+        If all features are equally important, or none changes the accuracy: a constant correlates
+        with nothing.
+
+    Notes
+    -----
+    The released form matches clusters to classes anew after each removal, and so does this one.
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 1.0, 1.0], [0.0, 2.0, 1.0], [3.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
+    >>> gates = np.array([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
+    >>> round(faithfulness(lambda X: (X[:, 0] > 1).astype(int), X, gates), 3)
+    0.971
+    """
+    X, gates = np.asarray(X), _gates(gates)
+    if X.shape != gates.shape:
+        raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; they must be equal")
+    importance = (gates > 0).mean(0)
+    target = np.asarray(predict(X)) if y is None else np.asarray(y)
+    if original:
+        order = np.argsort(-importance[importance > 0])
+        order = np.flatnonzero(importance > 0)[order]
+        keep = np.ones((len(order), X.shape[1]), dtype=X.dtype)
+        for step, feature in enumerate(order):
+            keep[step:, feature] = 0
+        importance, change = importance[order], _accuracies(predict, X, keep, target)
+    else:
+        keep = 1 - np.eye(X.shape[1], dtype=X.dtype)
+        change = accuracy(target, predict(X)) - _accuracies(predict, X, keep, target)
+    for name, values in (("importance of the features", importance), ("accuracy", change)):
+        if len(values) < 2 or np.ptp(values) == 0:
+            raise InputError(f"the {name} is the same throughout, and a constant correlates with "
+                             "nothing; faithfulness is not defined here")
+    return float(np.corrcoef(importance, change)[0, 1])
+
+
+def _accuracies(predict: Callable[[np.ndarray], np.ndarray], X: np.ndarray, keep: np.ndarray,
+                target: np.ndarray) -> np.ndarray:
+    """The accuracy under each mask, several masks in a prediction."""
+    n, found = len(X), []
+    for masks in np.array_split(keep, max(1, -(-len(keep) * n // _ROWS))):
+        if len(masks):
+            stacked = (X * masks[:, None, :]).reshape(-1, X.shape[1])
+            found += [accuracy(target, labels)
+                      for labels in np.asarray(predict(stacked)).reshape(len(masks), n)]
+    return np.array(found)
+
+
+def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: ArrayLike,
+                     X_test: ArrayLike, gates_test: ArrayLike, labels_test: ArrayLike, *,
+                     random_state: int = 0) -> float:
+    """How well a simple classifier predicts the labels of new samples from the gated features.
+
+    The accuracy of a linear support vector machine that is trained on ``X_train * gates_train``.
+    Gates that are computed from the sample carry its cluster even where the features don't; compare
+    with gates of 1, and with the features set to 1.
+
+    Parameters
+    ----------
+    X_train, gates_train : array-like of shape (n_train, n_features)
+    labels_train : array-like of shape (n_train,)
+    X_test, gates_test, labels_test
+        The same for other samples.
+    random_state : int
+        The released form draws without a seed.
+
+    Raises
+    ------
+    InputError
+        If shapes do not fit, or all training labels are the same.
+
+    Examples
+    --------
+    >>> X, gates, labels = np.array([[-1.0], [-2.0], [1.0], [2.0]]), np.ones((4, 1)), [0, 0, 1, 1]
+    >>> generalizability(X, gates, labels, 3 * X, gates, labels)
+    1.0
+    """
+    parts = []
+    for X, gates, labels in ((X_train, gates_train, labels_train),
+                             (X_test, gates_test, labels_test)):
+        X, gates = np.asarray(X, dtype=np.float64), _gates(gates)
+        if X.shape != gates.shape:
+            raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; they must be "
+                             "equal")
+        parts.append((X * gates, _labels(labels, gates)))
+    (train, y_train), (test, y_test) = parts
+    if len(np.unique(y_train)) < 2:
+        raise InputError("all training labels are the same, so there is nothing to predict; "
+                         "generalizability needs at least 2 clusters")
+    model = LinearSVC(random_state=random_state, max_iter=10_000).fit(train, y_train)
+    return float(model.score(test, y_test))
+
+
+def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """The original's accuracy: the largest overlap is matched first, then the largest of the rest.
+
+    Never above `clusterbook.metrics.accuracy`, which finds the best matching.
+
+    Examples
+    --------
+    >>> table = np.array([[338, 331], [331, 0]])
+    >>> y_true, y_pred = (np.repeat(np.indices(table.shape)[i].ravel(), table.ravel())
+    ...                   for i in (0, 1))
+    >>> greedy_accuracy(y_true, y_pred), accuracy(y_true, y_pred)
+    (0.338, 0.662)
+    """
+    left = contingency(y_true, y_pred).T                # clusters first: they decide between ties
+    total, right = left.sum(), 0
+    while left.size:
+        cluster, label = np.unravel_index(left.argmax(), left.shape)
+        right += left[cluster, label]
+        left = np.delete(np.delete(left, cluster, axis=0), label, axis=1)
+    return float(right / total)
+
+
+def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
+    """How well a selection of features hits the informative ones: F1 of each row, and the mean.
+
+    Parameters
+    ----------
+    selected, informative : array-like of bool, shape (n_rows, n_features)
+        One row per sample or per cluster. For samples, ``informative[y]``.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, or a row has no informative feature.
+
+    Examples
+    --------
+    >>> selection_f1([[1, 1, 0, 0]], [[1, 0, 0, 0]])
+    0.6666666666666666
+    """
+    selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
+    if selected.ndim != 2 or selected.shape != informative.shape:
+        raise InputError(f"the selection has shape {selected.shape} and what is informative "
+                         f"{informative.shape}; both need one row per sample or cluster and one "
+                         "column per feature")
+    if not len(informative) or not informative.any(1).all():
+        raise InputError("F1 needs at least one informative feature in each row")
+    hits = (selected & informative).sum(1)
+    return float(np.mean(2 * hits / (selected.sum(1) + informative.sum(1))))
+
+
+# --------------------------------------------------------------------------------- what is given
+
+
+def _gates(gates: ArrayLike) -> np.ndarray:
+    gates = np.asarray(gates)
+    if gates.ndim != 2 or not gates.size:
+        raise InputError(f"gates have shape {gates.shape}; expected (n_samples, n_features), with "
+                         "at least one of each")
+    if gates.dtype.kind not in "buif" or not np.isfinite(gates).all():
+        raise InputError("gates must be finite numbers, one per sample and feature")
+    return gates
+
+
+def _labels(labels: ArrayLike, gates: np.ndarray) -> np.ndarray:
+    labels = np.asarray(labels)
+    if labels.shape != (len(gates),):
+        raise InputError(f"there are gates of {len(gates)} samples, but labels of shape "
+                         f"{labels.shape}; expected one label per sample")
+    return labels
+
+
+def _indices(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
+    if clusters.dtype.kind not in "iu" or clusters.min() < 0 or clusters.max() >= n_clusters:
+        raise InputError(f"with n_clusters={n_clusters} labels must be whole numbers from 0 to "
+                         f"{n_clusters - 1}, but some are {clusters.tolist()}")
+    return clusters

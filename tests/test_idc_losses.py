@@ -1,0 +1,503 @@
+"""IDC's parts: gates, losses and networks, each against its literal transcription in float64."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import norm
+from torch import nn
+from torch.nn import functional
+
+from clusterbook import IDC
+from clusterbook.idc import fitting, losses
+from clusterbook.idc.gates import (
+    GatingNetwork,
+    GlobalGates,
+    hard_gates,
+    open_probability,
+    stochastic_gates,
+)
+from clusterbook.idc.model import Model
+from clusterbook.idc.networks import Autoencoder, apply_apart, classifier, gumbel_softmax
+
+TINY = {"n_clusters": 3, "encdec": [8, 6, 2, 7], "clustering_head": 5, "aux_classifier": 5,
+        "gates_hidden_dim": 4}
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+def random(*shape, **options):
+    return torch.rand(*shape, dtype=torch.float64, **options)
+
+
+def value_and_gradients(loss, *tensors):
+    tensors = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+    value = loss(*tensors)
+    return (value.detach(), *torch.autograd.grad(value, tensors))
+
+
+def agree(found, literal, tolerance=1e-10):
+    """Whether values and gradients agree, and there is something to agree on."""
+    for fast, slow in zip(found, literal, strict=True):
+        scale = float(slow.abs().max())
+        assert scale > 1e-6
+        torch.testing.assert_close(fast, slow, rtol=0, atol=tolerance * max(scale, 1))
+
+
+# --- gates --------------------------------------------------------------------------------------
+
+
+def test_a_gate_is_one_half_and_mu_clipped():
+    mu = torch.tensor([-0.9, -0.5, -0.3, 0.0, 0.2, 0.5, 0.9])
+    torch.testing.assert_close(hard_gates(mu), torch.tensor([0, 0, 0.2, 0.5, 0.7, 1, 1.0]))
+    assert torch.equal(stochastic_gates(mu, 0.0), hard_gates(mu))
+
+
+@pytest.mark.parametrize("noise", [0.25, 0.5])
+@pytest.mark.parametrize("center", [-0.6, -0.25, 0.0, 0.3])
+def test_noise_of_gates_has_its_standard_deviation_before_clipping(center, noise):
+    gates = stochastic_gates(torch.full((200_000,), center), noise).double()
+    for share, probability in (((gates == 0), norm.cdf(-(center + 0.5) / noise)),
+                               ((gates == 1), 1 - norm.cdf((0.5 - center) / noise)),
+                               ((gates < 0.5), norm.cdf(-center / noise))):
+        assert share.double().mean().item() == pytest.approx(probability, abs=0.005)
+
+
+def test_the_default_noise_is_that_of_the_released_code():
+    # Half of a normal draw with standard deviation 0.5.
+    gates = stochastic_gates(torch.zeros(200_000))
+    inside = norm.cdf(1) - norm.cdf(-1)                     # one deviation is 0.25
+    near = ((gates > 0.25) & (gates < 0.75)).float().mean()
+    assert near.item() == pytest.approx(inside, abs=0.005)
+
+
+def test_noise_is_drawn_for_each_gate_and_each_time():
+    mu = torch.zeros(30, 20)
+    first, second = stochastic_gates(mu), stochastic_gates(mu)
+    assert not torch.equal(first, second)
+    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.15
+    assert len(first.unique()) > 500
+
+
+def test_a_gate_has_a_gradient_only_where_it_is_neither_open_nor_closed():
+    mu = torch.tensor([-0.7, -0.2, 0.1, 0.8], requires_grad=True)
+    hard_gates(mu).sum().backward()
+    assert mu.grad.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("sigma", [0.25, 0.5, 1.0])
+def test_the_open_probability_is_that_of_gates_with_that_noise(sigma):
+    mu = torch.linspace(-1, 1, 9, dtype=torch.float64)
+    expected = [0.5 - 0.5 * math.erf((-0.5 - m) / (math.sqrt(2) * sigma)) for m in mu.tolist()]
+    assert open_probability(mu, sigma).tolist() == pytest.approx(expected, abs=1e-14)
+    drawn = (stochastic_gates(mu.expand(100_000, 9), sigma) > 0).double().mean(0)
+    assert drawn.tolist() == pytest.approx(expected, abs=0.006)
+
+
+def test_gating_networks_begin_near_one_half_and_stay_between_their_bounds():
+    network = GatingNetwork(50, 40)
+    mu = network(torch.rand(20, 50))
+    assert mu.shape == (20, 50) and mu.abs().max() < 0.3
+    assert network(1e6 * torch.randn(20, 50)).abs().max() <= 1
+    gates = GlobalGates(10, 784)
+    assert gates.matrix().sum(1).mean().item() == pytest.approx(392, abs=1)  # as it was published
+    labels = torch.tensor([3, 3, 0])
+    torch.testing.assert_close(hard_gates(gates(labels)), gates.matrix()[labels])
+
+
+# --- sparsity -----------------------------------------------------------------------------------
+
+
+def test_the_released_regularizer_is_the_literal_one():
+    def literal(mu):
+        total = 0
+        for row in mu:
+            for m in row:
+                total = total + 0.5 - 0.5 * torch.erf((-1 / 2 - m) / math.sqrt(2))
+        return total / mu.numel()
+
+    mu = 2 * random(7, 5) - 1
+    agree(value_and_gradients(losses.regularizer_released, mu), value_and_gradients(literal, mu))
+
+
+def test_the_papers_regularizer_is_the_literal_one():
+    def literal(mu, sigma=0.5):
+        total = 0
+        for row in mu:
+            for m in row:
+                total = total + 0.5 - 0.5 * torch.erf(-(m + 0.5) / (math.sqrt(2) * sigma))
+        return total / len(mu)
+
+    mu = 2 * random(7, 5) - 1
+    agree(value_and_gradients(losses.regularizer_paper, mu), value_and_gradients(literal, mu))
+
+
+def test_regularizers_have_their_stated_bounds_and_fall_as_gates_close():
+    for mu, bound in ((-1.0, 0.3085), (1.0, 0.9332)):
+        value = losses.regularizer_released(torch.full((3, 4), mu))
+        assert value.item() == pytest.approx(bound, abs=1e-4)
+    closed, open_ = (losses.regularizer_paper(torch.full((3, 40), mu)) for mu in (-1.0, 1.0))
+    assert 0 < closed < 40 * 0.16 and 40 * 0.99 < open_ < 40
+    for name in losses.REGULARIZERS:
+        mu = (2 * random(6, 5) - 1).requires_grad_()
+        losses.REGULARIZERS[name](mu).backward()
+        assert (mu.grad > 0).all()                          # a step downhill closes every gate
+
+
+def test_the_papers_regularizer_counts_the_gates_that_are_open():
+    mu = 2 * random(1, 30) - 1
+    drawn = (stochastic_gates(mu.expand(20_000, 30), 0.5) > 0).sum(1).double().mean()
+    assert losses.regularizer_paper(mu).item() == pytest.approx(drawn.item(), abs=0.1)
+
+
+def test_the_weight_of_sparsity_rises_along_half_a_cosine():
+    weights = [losses.sparsity_weight(epoch, 290, 3.0) for epoch in range(1, 291)]
+    assert weights == sorted(weights) and weights[-1] == 3.0
+    assert weights[144] == pytest.approx(1.5) and 0 < weights[0] < 1e-3
+    # The released code counts from 0, begins after the epochs 0 to 10, and ends at 300.
+    released = [0.5 * 3.0 * (1 + math.cos((t - 300) * math.pi / 290)) for t in range(11, 301)]
+    assert weights == pytest.approx(released, abs=1e-12)
+
+
+# --- the coding rate of the gates ----------------------------------------------------------------
+
+
+def literal_rate(gates, eps, projection=None):
+    """As it is written: the determinant of a matrix as large as there are features."""
+    if projection is not None:
+        gates = gates @ projection
+    m, d = gates.shape
+    matrix = torch.eye(d, dtype=gates.dtype)
+    for sample in gates:
+        matrix = matrix + d / (m * eps) * torch.outer(sample, sample)
+    return 0.5 * torch.logdet(matrix)
+
+
+@pytest.mark.parametrize("eps", [0.3, 1.0])
+@pytest.mark.parametrize("shape", [(6, 17), (17, 6), (8, 8), (1, 5), (5, 1)])
+def test_the_coding_rate_is_the_literal_one_on_either_side(shape, eps):
+    gates = random(*shape)
+    agree(value_and_gradients(lambda g: losses.total_coding_rate(g, eps), gates),
+          value_and_gradients(lambda g: literal_rate(g, eps), gates))
+
+
+@pytest.mark.parametrize("dimensions", [3, 9, 40])
+def test_the_coding_rate_of_projected_gates_is_the_literal_one(dimensions):
+    gates, matrix = random(8, 20), losses.random_projection(20, dimensions).double()
+    agree(value_and_gradients(lambda g: losses.total_coding_rate(g, 1.0, matrix), gates),
+          value_and_gradients(lambda g: literal_rate(g, 1.0, matrix), gates))
+
+
+def test_a_random_projection_keeps_squared_lengths_on_average():
+    gates, matrix = torch.rand(50, 30), losses.random_projection(30, 4000)
+    ratio = (gates @ matrix).square().sum(1) / gates.square().sum(1)
+    assert ratio.mean().item() == pytest.approx(1, abs=0.02)
+
+
+def test_the_loss_is_minus_the_rate_of_a_sample_and_wants_samples_to_differ():
+    gates = random(6, 17)
+    assert losses.gate_coding_loss(gates, 1.0).item() == pytest.approx(
+        -literal_rate(gates, 1.0).item() / 6)
+    alike = torch.zeros(4, 8, dtype=torch.float64)
+    alike[:, :2] = 1
+    apart = torch.zeros(4, 8, dtype=torch.float64)
+    for i in range(4):
+        apart[i, 2 * i:2 * i + 2] = 1
+    assert losses.gate_coding_loss(apart, 1.0) < losses.gate_coding_loss(alike, 1.0)
+    # Two orthogonal directions of length √2 each: 4 x 1/2 log(1 + 8/4 x 2).
+    assert losses.total_coding_rate(apart, 1.0).item() == pytest.approx(4 * math.log(5) / 2)
+    assert losses.total_coding_rate(alike, 1.0).item() == pytest.approx(math.log(1 + 2 * 8) / 2)
+
+
+def test_the_coding_rate_is_accurate_in_float32_at_the_size_of_images():
+    gates = stochastic_gates(0.1 * torch.randn(100, 784))
+    exact = value_and_gradients(lambda g: losses.total_coding_rate(g, 1.0), gates.double())
+    found = value_and_gradients(lambda g: losses.total_coding_rate(g, 1.0), gates)
+    assert found[0].item() == pytest.approx(exact[0].item(), rel=1e-6)
+    error = (found[1].double() - exact[1]).norm() / exact[1].norm()
+    assert error < 1e-4                             # the full determinant: some 1e-3
+
+
+def test_a_matrix_without_a_factorization_gives_nan_and_no_error():
+    assert losses.total_coding_rate(torch.tensor([[float("nan"), 1.0]]), 1.0).isnan()
+    assert losses._logdet_of_identity_plus(torch.tensor([[-3.0, 0], [0, 1]])).isnan()
+
+
+# --- clusters -----------------------------------------------------------------------------------
+
+
+def literal_compression(z, memberships, eps):
+    """The released code's formula, one cluster and one sample at a time."""
+    m, p = z.shape
+    total = 0
+    for k in range(memberships.shape[1]):
+        size = memberships[:, k].sum() + 1e-8
+        matrix = torch.eye(p, dtype=z.dtype)
+        for i in range(m):
+            h = z[i] / z[i].norm()
+            matrix = matrix + p / (size * eps) * memberships[i, k] * torch.outer(h, h)
+        total = total + size / (2 * m) * torch.logdet(matrix)
+    return total / p
+
+
+def literal_compression_of_the_paper(z, memberships, eps):
+    p, total = z.shape[1], 0
+    for k in range(memberships.shape[1]):
+        mean = torch.zeros(p, p, dtype=z.dtype)
+        for h, share in zip(functional.normalize(z, dim=1), memberships[:, k], strict=True):
+            mean = mean + share * torch.outer(h, h) / (memberships[:, k].sum() + 1e-8)
+        total = total + torch.logdet(torch.eye(p, dtype=z.dtype) + p / eps * mean) / 2
+    return total
+
+
+@pytest.mark.parametrize(("name", "literal"), [("released", literal_compression),
+                                               ("paper", literal_compression_of_the_paper)])
+@pytest.mark.parametrize("shape", [(9, 4, 3), (5, 8, 2)])
+@pytest.mark.parametrize("eps", [0.1, 1.0])
+def test_compression_is_the_literal_one(name, literal, shape, eps):
+    m, p, k = shape
+    z, memberships = random(m, p) - 0.5, random(m, k).softmax(1)
+    agree(value_and_gradients(lambda z, pi: losses.COMPRESSIONS[name](z, pi, eps), z, memberships),
+          value_and_gradients(lambda z, pi: literal(z, pi, eps), z, memberships))
+
+
+def test_compression_is_small_for_clusters_that_point_one_way_each():
+    z = torch.eye(4, dtype=torch.float64).repeat_interleave(10, 0) + 0.05 * random(40, 4)
+    right = torch.eye(4, dtype=torch.float64).repeat_interleave(10, 0)
+    wrong = right[torch.randperm(40)]
+    for loss in losses.COMPRESSIONS.values():
+        assert loss(z, right, 0.1) < loss(z, right / 2 + 1 / 8, 0.1) < loss(z, wrong, 0.1)
+
+
+def test_an_empty_cluster_costs_nothing_and_has_a_gradient():
+    z = random(6, 3)
+    memberships = torch.zeros(6, 2, dtype=torch.float64)
+    memberships[:, 0] = 1
+    for loss in losses.COMPRESSIONS.values():
+        value, *gradients = value_and_gradients(lambda z, pi, loss=loss: loss(z, pi, 1.0), z,
+                                                memberships)
+        assert value.item() == pytest.approx(loss(z, memberships[:, :1], 1.0).item(), abs=1e-9)
+        assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+def test_memberships_are_the_softmax_of_noisy_log_probabilities():
+    logits = random(6, 4)
+    torch.manual_seed(3)
+    found = gumbel_softmax(logits, 0.7)
+    torch.manual_seed(3)
+    uniform = torch.rand_like(logits)
+    noisy = torch.log(logits.softmax(1)) - torch.log(-torch.log(uniform))
+    torch.testing.assert_close(found, torch.softmax(noisy / 0.7, 1))
+    torch.testing.assert_close(found.sum(1), torch.ones(6, dtype=torch.float64))
+
+
+def test_the_largest_membership_is_drawn_with_the_probabilities_of_the_logits():
+    probabilities = torch.tensor([0.1, 0.6, 0.3])
+    drawn = gumbel_softmax(probabilities.log().expand(100_000, 3), 5.0).argmax(1)
+    shares = torch.bincount(drawn) / len(drawn)
+    torch.testing.assert_close(shares, probabilities, atol=0.01, rtol=0)
+
+
+@pytest.mark.parametrize(("spread", "largest"), [(1, 0.10), (10, 0.12), (100, 0.32), (1000, 0.89)])
+def test_at_the_published_temperature_memberships_are_nearly_uniform(spread, largest):
+    logits = spread * torch.randn(20_000, 10)
+    assert gumbel_softmax(logits, 100.0).max(1).values.mean().item() == pytest.approx(largest,
+                                                                                      abs=0.02)
+
+
+# --- reconstruction -----------------------------------------------------------------------------
+
+
+def autoencoder():
+    """In double precision, with weights of ordinary size: the first ones are tiny."""
+    network = Autoencoder(5, [6, 7, 3, 8]).double()
+    for parameter in network.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return network.train()
+
+
+def literal_terms(network, X, gates, mask, latent, error):
+    """The four terms as the released code has them: a pass for each, the clean one twice."""
+    return {
+        "clean": error(network(X), X), "gated": error(network(X * gates), X),
+        "masked": error(network(X * mask), X),
+        "latent": error(network.decoder(network.encoder(X) * latent), X)}
+
+
+@pytest.mark.parametrize("name", list(losses.ERRORS))
+def test_the_reconstruction_terms_are_the_literal_ones(name):
+    network, X, gates = autoencoder(), random(9, 5), random(9, 5)
+    mask, latent = (random(9, 5) > 0.6).double(), 1 + random(9, 3)
+    literal = {"mse": lambda out, X: ((out - X) ** 2).sum() / X.numel(),
+               "l1": lambda out, X: sum((o - x).abs().sum() for o, x in zip(out, X, strict=True))
+               / len(X)}[name]
+    parameters = list(network.parameters())
+    for weights in ([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 2, 3, 4]):
+        found = []
+        for terms, error in ((losses.reconstruction_terms, losses.ERRORS[name]),
+                             (literal_terms, literal)):
+            g = gates.clone().requires_grad_()
+            parts = terms(network, X, gates=g, mask=mask, latent=latent, error=error)
+            assert list(parts) == ["clean", "gated", "masked", "latent"]
+            loss = sum(w * part for w, part in zip(weights, parts.values(), strict=True))
+            found.append([loss.detach(), *torch.autograd.grad(loss, [*parameters, g],
+                                                              allow_unused=True)])
+        for fast, slow in zip(*found, strict=True):
+            if slow is None:
+                assert fast is None or not fast.abs().max()
+            else:
+                torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
+
+
+def test_terms_that_are_switched_off_are_left_out():
+    network, X = autoencoder(), random(9, 5)
+    only = losses.reconstruction_terms(network, X)
+    assert list(only) == ["clean", "gated"] and only["clean"] is only["gated"]
+    kept = losses.reconstruction_terms(network, X, latent=torch.ones(9, 3, dtype=torch.float64))
+    assert list(kept) == ["clean", "gated", "latent"]
+    torch.testing.assert_close(kept["latent"], kept["clean"])
+
+
+def test_groups_are_normalized_by_themselves_and_averages_move_in_order():
+    apart, together = autoencoder(), autoencoder()
+    together.load_state_dict(apart.state_dict())
+    groups = [random(9, 5), 4 * random(9, 5) - 1, torch.zeros(9, 5, dtype=torch.float64)]
+    expected = [apart.encoder(group) for group in groups]
+    for found, one in zip(apply_apart(together.encoder, *groups), expected, strict=True):
+        torch.testing.assert_close(found, one)
+    for found, one in zip(together.buffers(), apart.buffers(), strict=True):
+        torch.testing.assert_close(found, one)
+
+
+def test_a_mask_hides_its_share_of_the_inputs():
+    mask = losses.random_mask(torch.zeros(300, 300), 0.9)
+    assert set(mask.unique().tolist()) == {0, 1}
+    assert mask.mean().item() == pytest.approx(0.1, abs=0.01)
+    assert losses.random_mask(torch.zeros(9, 9), 0.0).all()
+
+
+# --- what a step minimizes ------------------------------------------------------------------------
+
+
+def model_of(settings, n_features=5):
+    model = Model(settings, n_features).double().train()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"regularizer": "paper", "reconstruction": "l1"}, {"gate_noise": 0.5},
+    {"gtcr_projection_dim": 3}, {"gtcr_loss": False}, {"mask_percentage": 0.0},
+    {"latent_noise_std": 0.0}], ids=str)
+def test_the_first_loss_is_the_literal_one_with_the_same_random_numbers(options):
+    settings = IDC(**{**TINY, "mask_percentage": 0.4, "latent_noise_std": 0.2, "gtcr_lambda": 0.7,
+                      **options})
+    model, X, weight = model_of(settings), random(9, 5), 0.3
+    torch.manual_seed(5)
+    found, parts = fitting.sparse_loss(settings, model, X, weight)
+
+    torch.manual_seed(5)
+    mu = model.gating(X)
+    gates = torch.clamp(0.5 + mu + settings.gate_noise * torch.randn_like(X), 0, 1)
+    blotted = torch.rand_like(X) < settings.mask_percentage if settings.mask_percentage else None
+    e = model.autoencoder.encoder(X)
+    terms = [model.autoencoder(X), model.autoencoder(X * gates)]
+    if blotted is not None:
+        hidden = X.clone()
+        hidden[blotted] = 0
+        terms.append(model.autoencoder(hidden))
+    if settings.latent_noise_std:
+        noise = 1 + settings.latent_noise_std * torch.randn_like(e)
+        terms.append(model.autoencoder.decoder(e * noise))
+    l1 = settings.reconstruction == "l1"
+    loss = sum((out - X).abs().sum(1).mean() if l1 else functional.mse_loss(out, X)
+               for out in terms)
+    sigma = 0.5 if settings.regularizer == "paper" else 1
+    probability = 0.5 - 0.5 * torch.erf(-(mu + 0.5) / (math.sqrt(2) * sigma))
+    loss = loss + weight * (probability.sum(1).mean() if sigma == 0.5 else probability.mean())
+    if settings.gtcr_loss:
+        loss = loss - 0.7 * literal_rate(gates, 1.0, model.projection) / len(X)
+    torch.testing.assert_close(found, loss, rtol=0, atol=1e-9)
+    assert len(parts) == len(terms) + 1 + settings.gtcr_loss
+    gradients = [torch.autograd.grad(value, list(model.gating.parameters()))
+                 for value in (found, loss)]
+    for fast, slow in zip(*gradients, strict=True):
+        torch.testing.assert_close(fast, slow, rtol=0, atol=1e-9)
+        assert slow.abs().max() > 1e-4
+
+
+def test_gates_are_noisy_in_training_and_not_afterwards():
+    settings = IDC(**TINY, mask_percentage=0.0, latent_noise_std=0.0)
+    model, X = model_of(settings), random(9, 5)
+    drawn = {fitting.sparse_loss(settings, model, X, 1.0)[1]["gated"].item() for _ in range(4)}
+    assert len(drawn) == 4
+    assert torch.equal(model.local_gates(X), hard_gates(model.gating(X)))
+    assert torch.equal(model.local_gates(X), model.local_gates(X))
+
+
+def test_the_heads_loss_moves_the_head_alone():
+    settings = IDC(**TINY, tau=1.0)
+    model, X = model_of(settings), random(9, 5).requires_grad_()
+    embeddings = model.autoencoder.encoder(X)
+    fitting.compression_loss(settings, embeddings, model.head(embeddings.detach())).backward()
+    assert X.grad is None
+    moved = {name.split(".")[0] for name, part in model.named_parameters() if part.grad is not None}
+    assert moved == {"head"}
+
+
+def test_the_global_loss_moves_classifier_and_global_gates_alone():
+    settings = IDC(**TINY, global_gates_lambda=2.0)
+    model, X = model_of(settings), random(9, 5)
+    labels = torch.arange(9) % 3
+    torch.manual_seed(5)
+    found, parts = fitting.global_loss(settings, model, X, labels)
+    torch.manual_seed(5)
+    mu = torch.tanh(model.global_gates.weight)[labels]
+    gates = torch.clamp(0.5 + mu + 0.25 * torch.randn_like(mu), 0, 1)
+    literal = functional.cross_entropy(model.auxiliary(X * gates), labels)
+    penalty = (0.5 - 0.5 * torch.erf((-0.5 - mu) / math.sqrt(2))).mean()
+    torch.testing.assert_close(found, literal + 2 * penalty)
+    assert set(parts) == {"cross_entropy", "global_regularizer"}
+    found.backward()
+    moved = {name.split(".")[0] for name, part in model.named_parameters() if part.grad is not None}
+    assert moved == {"auxiliary", "global_gates"}
+
+
+# --- networks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("widths", "embedding", "linear"), [
+    ([4], 4, [(13, 4), (4, 13)]), ([8, 3], 3, [(13, 8), (8, 3), (3, 13)]),
+    ([8, 3, 9], 3, [(13, 8), (8, 3), (3, 9), (9, 13)]),
+    ([8, 7, 3, 9], 3, [(13, 8), (8, 7), (7, 3), (3, 9), (9, 13)])])
+def test_an_autoencoder_has_any_widths(widths, embedding, linear):
+    network = Autoencoder(13, widths)
+    assert network.embedding_size == embedding
+    layers = [m for m in network.modules() if isinstance(m, nn.Linear)]
+    assert [(m.in_features, m.out_features) for m in layers] == linear
+    assert isinstance(network.encoder[-1], nn.Linear) and isinstance(network.decoder[-1], nn.Linear)
+    norms = [m.num_features for m in network.modules() if isinstance(m, nn.BatchNorm1d)]
+    assert norms == [out for _, out in linear if out not in (embedding, 13)]
+    assert network(torch.rand(4, 13)).shape == (4, 13)
+
+
+def test_the_published_networks_have_the_published_numbers_of_weights():
+    model = Model(IDC(10), 784)
+    sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in
+             model.named_children()}
+    assert sizes["head"] == pytest.approx(47.1e3, abs=50)
+    assert sizes["autoencoder"] == pytest.approx(3.5e6, abs=5e4)
+    assert sizes["auxiliary"] == pytest.approx(1.6e6, abs=5e4)
+    assert sizes["gating"] + sizes["global_gates"] == pytest.approx(1.2e6, abs=5e4)
+    for linear in (m for m in model.modules() if isinstance(m, nn.Linear)):
+        assert linear.weight.std().item() == pytest.approx(1e-3, rel=0.05)
+    assert classifier(4, 6, 3)(torch.rand(5, 4)).shape == (5, 3)
