@@ -226,6 +226,16 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
 
 
 @pytest.mark.filterwarnings("error")
+def test_a_heatmap_leaves_out_what_is_not_known():
+    options = ARGUMENTS["heatmap"][1] | {"diverging": False}
+    table = np.array(next(iter(ARGUMENTS["heatmap"][0][0].values())), dtype=float)
+    table[0, 0] = np.nan
+    figure = figures.heatmap({"one": table}, **options)
+    axis = figure.axes[0]
+    assert [text.get_text() for text in axis.texts][0] == "–"
+    assert axis.images[0].get_clim() == (min(0.0, np.nanmin(table)), np.nanmax(np.abs(table)))
+
+
 @pytest.mark.parametrize("diverging", [False, True])
 def test_a_heatmap_of_zeros_is_drawn(diverging):
     options = ARGUMENTS["heatmap"][1] | {"diverging": diverging}

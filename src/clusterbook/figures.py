@@ -292,7 +292,7 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
     Parameters
     ----------
     tables : mapping
-        Title → array of shape (n_rows, n_columns).
+        Title → array of shape (n_rows, n_columns); NaN where there is no value.
     rows, columns : sequence of str
         Names of the rows and columns.
     row_label, column_label, values : str
@@ -307,8 +307,9 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
     Figure
     """
     tables = {title: np.asarray(table, dtype=float) for title, table in tables.items()}
-    top = max(np.abs(table).max() for table in tables.values())
-    low = -top if diverging else min(0.0, *(table.min() for table in tables.values()))
+    known = np.concatenate([table[~np.isnan(table)] for table in tables.values()] + [np.zeros(1)])
+    top = np.abs(known).max()
+    low = -top if diverging else known.min()
     height = 0.9 + len(tables) * (0.55 + 0.36 * len(rows))
     figure, axes = _figure(height, 1, len(tables), squeeze=False)
     image = None
@@ -316,6 +317,9 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
         image = axis.imshow(table, vmin=low, vmax=top, aspect="auto",
                             cmap="RdBu_r" if diverging else "cividis")
         for (i, j), value in np.ndenumerate(table):
+            if np.isnan(value):
+                axis.text(j, i, "–", ha="center", va="center", color="black", fontsize=8)
+                continue
             strength = abs(value) / (top or 1) if diverging else (value - low) / (top - low or 1)
             dark = strength > 0.6 if diverging else strength < 0.55
             axis.text(j, i, f"{value:.{digits}f}".replace("-", "−"), ha="center", va="center",

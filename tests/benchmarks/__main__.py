@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -24,7 +25,10 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchvision.transforms import ToTensor
 
-from clusterbook import TELL, training
+from clusterbook import IDC, TELL, training
+from clusterbook.idc import fitting as idc_fitting
+from clusterbook.idc import losses as idc_losses
+from clusterbook.idc import model as idc_model
 from clusterbook.tell import ConvAutoencoder, fitting
 from clusterbook.weights import WeightCoclustering
 
@@ -165,9 +169,53 @@ def _released_tell(images: np.ndarray, alpha: float = 0.001) -> None:
             reconstruction.item()
 
 
+def idc_step() -> Cases:
+    """Ten gated steps of IDC, 784 features, batches of 100 (to gain at least 1.2)."""
+    X = torch.rand(100, 784, generator=torch.Generator().manual_seed(0))
+    return {
+        "clusterbook": _idc_steps(X),
+        "clusterbook, bfloat16": _idc_steps(X, precision="bfloat16"),
+        "full determinant": _idc_steps(X, full=True),
+    }
+
+
+def idc_coding_rate() -> Cases:
+    """Total coding rate and gradient, 5,748 features, 100 samples (to gain at least 50)."""
+    gates = torch.rand(100, 5748, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    return {
+        "clusterbook": lambda: idc_losses.gate_coding_loss(gates, 1.0).backward(),
+        "full determinant": lambda: _full_determinant(gates, 1.0).backward(),
+    }
+
+
+def _full_determinant(gates: Tensor, eps: float, projection: None = None) -> Tensor:
+    """The loss with the determinant over features, as the released code has it."""
+    m, d = gates.shape
+    return -0.5 * torch.logdet(torch.eye(d) + d / (m * eps) * gates.T @ gates) / m
+
+
+def _idc_steps(X: Tensor, full: bool = False, **options: object) -> Callable[[], object]:
+    """Steps of one and the same model, in the middle of its gated stage."""
+    settings = IDC(10, **options)
+    with training.seeded(0):
+        model = idc_model.Model(settings, X.shape[1])
+    steps = idc_fitting.adam([*model.autoencoder.parameters(), *model.gating.parameters()], 1e-3)
+
+    def run() -> None:
+        with patch.object(idc_losses, "gate_coding_loss",
+                          _full_determinant if full else idc_losses.gate_coding_loss):
+            for _ in range(10):
+                loss, _parts = idc_fitting.sparse_loss(settings, model, X, 0.5)
+                steps.zero_grad()
+                loss.backward()
+                steps.step()
+
+    return run
+
+
 BENCHMARKS = {function.__name__: function
               for function in (coclustering_512, coclustering_4096, training_loop, tell_epochs,
-                               tell_memory)}
+                               tell_memory, idc_step, idc_coding_rate)}
 
 
 # ------------------------------------------------------------------------------------ measuring

@@ -238,6 +238,7 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
             "figures": figures / f"seed{seed}" if figures and several else figures,
             "records": records,
             "checkpoints": _checkpoints() / name if records else None,
+            "tables": target.parent if target else None,
         }
         _one(source, chapter, profile, values, target, places, name if progress else None)
         said += [f"{name}: {what} in {where}" for what, where in

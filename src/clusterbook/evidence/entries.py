@@ -151,7 +151,7 @@ def _with_ids(entries: list[Entry]) -> list[Entry]:
     seen: dict[str, int] = {}
     for entry in entries:
         entry.required(["id"])
-        name, prefix = entry.text("id"), f"{entry.chapter}-"
+        name, prefix = entry.text("id"), entry.chapter.replace("_", "-") + "-"
         if not name.startswith(prefix) or not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
             raise entry.error(
                 f"an id begins with its chapter, {prefix!r}, and has only small letters, digits "
