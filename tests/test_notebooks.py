@@ -45,7 +45,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "88.9": "the same in per cent",
         "25 %": "arithmetic: a quarter of four equal clusters",
         "25.72 %": "what the paper reports of k-means; a claim has its verdict",
-        "393.89": "what the original notebook prints; the claim idc-notebook-global-gates has its verdict",
+        "393.89": "what the original notebook prints; see the claim idc-notebook-global-gates",
     },
 }
 
