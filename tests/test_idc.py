@@ -329,7 +329,7 @@ def test_the_clusters_that_the_classifier_learns_are_the_heads(monkeypatch):
 @pytest.mark.parametrize(("options", "gone"), [
     ({"use_gating": False}, {"regularizer", "coding_rate"}),
     ({"gtcr_loss": False}, {"coding_rate"}), ({"mask_percentage": 0.0}, {"masked"}),
-    ({"latent_noise_std": 0}, {"latent"})], ids=str)
+    ({"latent_noise_std": 0}, {"latent"})], ids=lambda value: "-".join(sorted(map(str, value))))
 def test_a_switch_leaves_its_part_out_of_the_loss(options, gone):
     columns = [{name for row in model.history_.rows for name in row}
                for model in (idc().fit(X), idc(**options).fit(X))]
