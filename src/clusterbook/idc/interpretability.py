@@ -4,15 +4,15 @@ The measures are those of section 5.1 of the paper. The released ones have defec
 their values, so each measure here is a corrected one, and ``original=True`` gives what the
 released code computes, for the comparison with published numbers:
 
-========================  =====================================================================
-measure                   what the released form does
-========================  =====================================================================
-`open_features`           median sum of soft gates in a batch, mean over batches: no count
-`diversity`               compares each cluster with itself too: at most 0.8889 for K = 10
+=========================  ====================================================================
+measure                    what the released form does
+=========================  ====================================================================
+`open_features`            median sum of soft gates in a batch, mean over batches: no count
+`diversity`                compares each cluster with itself too: at most 0.8889 for K = 10
 `uniqueness`, `stability`  loop over exactly 10,000 samples; equal samples give 0 / 0
-`faithfulness`            removes features one after another and correlates two falling curves
-`greedy_accuracy`         matches clusters greedily: at most the best matching's accuracy
-========================  =====================================================================
+`faithfulness`             removes features one after another and correlates two falling curves
+`greedy_accuracy`          matches clusters greedily: at most the best matching's accuracy
+=========================  ====================================================================
 
 Gates are arrays of shape (n_samples, n_features), in [0, 1]; a gate is open if it is above 0.
 Arrays from any method can be scored, such as an attribution's absolute values.

@@ -47,8 +47,9 @@ def reconstruction_terms(
 
     Parameters
     ----------
-    network : Autoencoder
-        In training mode: batch normalization sees each of the four kinds of input by itself.
+    network : Module
+        The autoencoder. In training mode batch normalization sees each of the four kinds of input
+        by itself.
     X : Tensor of shape (n_samples, n_features)
     gates : Tensor of shape (n_samples, n_features), optional
         Without them all gates are 1, and the gated term equals the clean one.
