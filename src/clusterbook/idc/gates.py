@@ -5,7 +5,7 @@ A gate is a number in [0, 1] that multiplies a feature (Eq. 1 of the paper),
 .. math:: z = \min(\max(\tfrac12 + \mu + \epsilon, 0), 1), \quad
           \epsilon \sim \mathcal N(0, \sigma^2),
 
-with a learnt :math:`\mu \in (-1, 1)`. In training the noise makes gates open and close at random,
+with a learned :math:`\mu \in (-1, 1)`. In training the noise makes gates open and close at random,
 so that a gate near the edge has a gradient; afterwards there is none, and a gate is what its
 :math:`\mu` says: closed from :math:`-\tfrac12` down, fully open from :math:`\tfrac12` up.
 """

@@ -113,7 +113,7 @@ class ClusterLayer(nn.Module):
     >>> optimizer.step()
     >>> layer.normalize_centers()
     >>> layer.centers()
-    tensor([[0.9915, 0.1304],
+    tensor([[0.9992, 0.0410],
             [0.0000, 1.0000]])
     """
 
@@ -165,7 +165,7 @@ class ClusterLayer(nn.Module):
     def normalize_gradient(self) -> None:
         """Give the gradient of each center 10 % of its weights' length; a zero gradient stays zero.
 
-        Then no center moves further in one step than another, however many samples it has.
+        Then no center takes a longer step than another, however many samples it has.
         """
         if self.weight.grad is not None:
             unit = functional.normalize(self.weight.grad, dim=1)
