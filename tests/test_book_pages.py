@@ -243,7 +243,9 @@ def test_a_page_opens_without_the_network(site, parsed, chromium, page):
 @browser
 @needs_browser
 def test_mathematics_is_there_to_be_rendered(parsed):
-    assert all(parsed[page].select(".math") for page in [*CHAPTERS, "book/notation.html"])
+    # A notebook for one's own table has no formulas.
+    with_formulas = [page for page in CHAPTERS if not page.endswith("_table.html")]
+    assert all(parsed[page].select(".math") for page in [*with_formulas, "book/notation.html"])
 
 
 @browser
