@@ -1,8 +1,9 @@
 """Speed and memory, measured in one run on one machine: ``python tests/benchmarks [NAME]...``.
 
-A benchmark is a function below that prepares its data and returns its cases, ours first. Each case
-runs in a process of its own, so that its peak memory is nobody else's; it counts everything, the
-libraries and the data too. Compare ratios, not seconds: the machine and its load decide those.
+A benchmark is a function below that prepares its data and returns its cases, ours first. Speed is
+measured case after case in one process, so that a ratio is of one moment; peak memory in a process
+for each case, where it counts everything, the libraries and the data too. Compare ratios, not
+seconds: the machine and its load decide those.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -221,15 +223,22 @@ BENCHMARKS = {function.__name__: function
 # ------------------------------------------------------------------------------------ measuring
 
 
-def fastest(case: Callable[[], object], enough: float = 3.0, at_most: int = 5) -> float:
-    """Seconds of the fastest of a few runs, after one that only warms up."""
-    case()
-    seconds: list[float] = []
-    while len(seconds) < at_most and sum(seconds) < enough:
-        begun = time.perf_counter()
+def speeds(cases: Cases, enough: float = 60.0, at_most: int = 7) -> list[list[float]]:
+    """Seconds of every case, a row a round, after one round that only warms up.
+
+    In turns: a machine is slower at one moment than at another, and a ratio is of the same moment.
+    """
+    for case in cases.values():
         case()
-        seconds.append(time.perf_counter() - begun)
-    return min(seconds)
+    rounds: list[list[float]] = []
+    while len(rounds) < at_most and (len(rounds) < 2 or np.sum(rounds) < enough):
+        row = []
+        for case in cases.values():
+            begun = time.perf_counter()
+            case()
+            row.append(time.perf_counter() - begun)
+        rounds.append(row)
+    return rounds
 
 
 def peak_mib() -> float | None:
@@ -242,32 +251,31 @@ def peak_mib() -> float | None:
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def measure_here(name: str, number: int) -> None:
-    """Measure one case in this process and print it as JSON."""
+def measure_here(name: str, number: int | None) -> None:
+    """Print as JSON the speed of all cases, or the peak memory of one, in this process."""
     cases = BENCHMARKS[name]()
-    label, case = list(cases.items())[number]
-    seconds = fastest(case)
-    print(json.dumps({"label": label, "of": len(cases), "seconds": seconds, "mib": peak_mib()}))
+    if number is None:
+        print(json.dumps({"labels": list(cases), "rounds": speeds(cases)}))
+    else:
+        list(cases.values())[number]()
+        print(json.dumps(peak_mib()))
 
 
-def measure(name: str, rounds: int = 3) -> list[dict]:
-    """Every case of a benchmark in turns, each time in a fresh process; the fastest of each counts.
+def measure(name: str) -> list[dict]:
+    """Every case of a benchmark: the fastest round, the median ratio to ours, the peak memory.
 
-    In turns, because a machine is slower at one moment than at another.
+    Speed is measured in one process, case after case; memory in a process for each.
     """
-    best: list[dict] = []
-    for _ in range(rounds):
-        number = 0
-        while not best or number < best[0]["of"]:
-            process = subprocess.run([sys.executable, __file__, "--case", name, str(number)],
-                                     stdout=subprocess.PIPE, text=True, check=True)
-            found = json.loads(process.stdout)
-            if number == len(best):
-                best.append(found)
-            elif found["seconds"] < best[number]["seconds"]:
-                best[number] = found
-            number += 1
-    return best
+    def asked(*what: str) -> Any:
+        process = subprocess.run([sys.executable, __file__, *what, name], stdout=subprocess.PIPE,
+                                 text=True, check=True)
+        return json.loads(process.stdout)
+
+    found = asked("--speed")
+    seconds = np.array(found["rounds"])                     # (rounds, cases)
+    ratios = np.median(seconds / seconds[:, :1], axis=0)
+    return [{"label": label, "seconds": seconds[:, i].min(), "ratio": ratios[i],
+             "mib": asked("--memory", str(i))} for i, label in enumerate(found["labels"])]
 
 
 def main(names: list[str]) -> int:
@@ -281,17 +289,17 @@ def main(names: list[str]) -> int:
     for name in names or BENCHMARKS:
         print(f"\n{name}: {BENCHMARKS[name].__doc__}")
         print(f"  {'':28}{'seconds':>10}{'ratio':>8}{'peak MiB':>10}")
-        rows = measure(name)
-        for row in rows:
+        for row in measure(name):
             memory = "not measured" if row["mib"] is None else f"{row['mib']:.0f}"
-            ratio = row["seconds"] / rows[0]["seconds"]
-            print(f"  {row['label']:28}{row['seconds']:10.3f}{ratio:8.2f}{memory:>10}")
+            print(f"  {row['label']:28}{row['seconds']:10.3f}{row['ratio']:8.2f}{memory:>10}")
     return 0
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["--case", name, number]:
+        case ["--speed", name]:
+            measure_here(name, None)
+        case ["--memory", number, name]:
             measure_here(name, int(number))
         case names:
             sys.exit(main(names))
