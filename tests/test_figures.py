@@ -227,7 +227,8 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
 
 @pytest.mark.filterwarnings("error")
 def test_a_row_of_a_table_is_an_image_one_pixel_high():
-    figure = figures.image_grid(np.zeros((2, 3, 13)), (1, 1, 13), rows=["a", "b"], columns=list("xyz"))
+    figure = figures.image_grid(np.zeros((2, 3, 13)), (1, 1, 13), rows=["a", "b"],
+                                columns=list("xyz"))
     assert all(axis.images[0].get_array().shape == (1, 13) for axis in figure.axes)
 
 

@@ -386,7 +386,8 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     for (i, j), axis in np.ndenumerate(axes):
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
         if np.isfinite(image).all():
-            axis.imshow(image[..., 0] if image_shape[0] == 1 else image, vmin=0, vmax=1, cmap="gray", interpolation="nearest")
+            axis.imshow(image[..., 0] if image_shape[0] == 1 else image, vmin=0, vmax=1,
+                        cmap="gray", interpolation="nearest")
         axis.set(xticks=[], yticks=[])
         axis.grid(False)
         for edge in axis.spines.values():
