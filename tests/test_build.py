@@ -24,6 +24,10 @@ figure = Figure(figsize=(2, 1))
 figure.subplots().plot([0, 1])
 figures.show(figure, name="a-line", alt="A line that rises.", caption="Its *slope* is one.")
 """
+STEPS = """\
+figures.show_steps({"one": figure, "two": figure}, name="two-steps", alt="The line, twice.",
+                   caption="It *stays*.")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,7 @@ def built(tmp_path_factory):
     """A small book, built once with its chapter executed: the book, what was said, its sources."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         book = adopt(Book(tmp_path_factory.mktemp("built") / "a {book}"), monkeypatch)
-        book.notebook("tiny", FIGURE, "print('eleven times', 3)", shows="committed output")
+        book.notebook("tiny", FIGURE, STEPS, "print('eleven times', 3)", shows="committed output")
         book.write("book/other.md", "# Another page\n\nIts text.\n")
         book.toc("book/intro", "notebooks/tiny", "book/other")
         before, said = book.sources(), []
@@ -72,6 +76,14 @@ def test_alternative_text_and_caption_reach_the_page(built):
     assert 'alt="A line that rises."' in figure
     assert "Its <em>slope</em> is one." in figure
     assert page.count("<em>slope</em>") == 1, "the notebook's own caption was kept beside it"
+
+
+def test_a_figure_in_steps_keeps_its_script_its_caption_and_has_an_anchor(built):
+    book, _, _ = built
+    page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
+    figure = re.search(r'<figure id="tiny-two-steps" class="cb-steps".*?</figure>', page, re.DOTALL)
+    assert figure.group().count("<img ") == 2 and "<script>" in figure.group()
+    assert page.count("<em>stays</em>") == 1
 
 
 def test_a_second_build_does_nothing(site):

@@ -60,6 +60,9 @@ ARGUMENTS = {
         [{"epoch 1": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2))),
           "epoch 2": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2)))}],
         {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
+    "pipeline": (
+        [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)), "spectrum": RNG.random(9),
+          "features": RNG.random((6, 3)), "labels": RNG.random((2, 2))}], {"back": "next epoch"}),
 }
 every = pytest.mark.parametrize("name", ARGUMENTS)
 
@@ -84,9 +87,8 @@ def shown(figure: Figure, **about):
 
 
 def test_every_public_figure_is_tested():
-    made = {name for name, value in vars(figures).items() if callable(value)
-            and getattr(value, "__module__", None) == figures.__name__ and not name.startswith("_")}
-    assert made - {"show", "Shown"} == set(ARGUMENTS)
+    made = {name for name in figures.__all__ if callable(getattr(figures, name))}
+    assert made - {"show", "show_steps", "Shown"} == set(ARGUMENTS)
 
 
 @every
@@ -102,10 +104,11 @@ def test_every_axis_says_what_it_shows(name):
             assert bool(axis.get_title(loc="center")) == first_row
             assert bool(axis.get_ylabel()) == first_column
             continue
-        if name == "maps" and axis is not figure.axes[0]:   # panels side by side share their axis
-            assert axis.get_xlabel()
-            continue
         assert axis.get_xlabel()
+        if name == "pipeline":              # the picture itself is what stands there
+            continue
+        if name == "maps" and axis is not figure.axes[0]:   # panels side by side share their axis
+            continue
         named_ticks = [t.get_text() for t in axis.get_yticklabels()
                        if re.search("[a-z]", t.get_text())]
         assert axis.get_ylabel() or named_ticks
@@ -258,6 +261,21 @@ def test_a_scatter_has_one_color_and_one_marker_a_group():
     assert [t.get_text() for t in figure.legends[0].get_texts()] == ["plain", "pruned"]
 
 
+def test_the_stages_of_a_pipeline_stand_in_their_order_and_lead_back():
+    figure = draw("pipeline")
+    (stages,), _ = ARGUMENTS["pipeline"]
+    assert [axis.get_xlabel() for axis in figure.axes if axis.get_position().y0 > 0.4] == [
+        "photograph", "gray", "spectrum"]
+    drawn = {axis.get_xlabel(): axis for axis in figure.axes}
+    assert list(drawn) == ["photograph", "gray", "spectrum", "labels", "features"]
+    figure.draw_without_rendering()
+    assert drawn["labels"].get_position().x0 < drawn["features"].get_position().x0
+    np.testing.assert_array_equal(drawn["photograph"].images[0].get_array(), stages["photograph"])
+    np.testing.assert_array_equal(drawn["spectrum"].lines[0].get_ydata(), stages["spectrum"])
+    assert len(figure.artists) == len(stages)                # four arrows on, one back
+    assert [text.get_text() for text in drawn["labels"].texts] == ["next epoch"]
+
+
 def test_colors_stay_apart_for_the_color_blind():
     # Okabe and Ito's eight.
     assert set(figures.COLORS) == {"#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7",
@@ -282,6 +300,51 @@ def test_a_figure_is_shown_with_its_text_and_its_caption():
                                              "caption": "Look *left*."}
     assert caption.data["text/markdown"] == "*Look *left*.*"
     assert caption.metadata["clusterbook"] == {"caption_of": "strip-2"}
+
+
+def steps_shown(steps, **about):
+    about = {"name": "two-steps", "alt": "Dots move.", "caption": "They *settle*.", **about}
+    with capture_output() as captured:
+        assert figures.show_steps(steps, **about) is None
+    return captured.outputs
+
+
+def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
+    steps = {"epoch <1>": draw("scatter"), "epoch 2": draw("pipeline"), "epoch 3": draw("scatter")}
+    for figure in steps.values():
+        figure.set_size_inches(7.2, 3.6)
+    picture, caption = steps_shown(steps, pause=0.5)
+    page = picture.data["text/html"]
+    told = re.findall(r'<img width="518" alt="([^"]*)" data-title="([^"]*)"( hidden)? '
+                      r'src="data:image/png;base64,([^"]*)">', page)
+    assert [(alt, title, hidden) for alt, title, hidden, _ in told] == [
+        ("Dots move. Step 1 of 3: epoch &lt;1&gt;.", "epoch &lt;1&gt;", ""),
+        ("Dots move. Step 2 of 3: epoch 2.", "epoch 2", " hidden"),
+        ("Dots move. Step 3 of 3: epoch 3.", "epoch 3", " hidden")]
+    pictures = [Image.open(io.BytesIO(base64.b64decode(png))) for *_, png in told]
+    assert len({each.size for each in pictures}) == 1 and pictures[0].size[0] in (1036, 1037)
+    assert told[0][3] == told[2][3] == picture.data["image/png"] != told[1][3]
+    assert page.startswith('<figure class="cb-steps" data-pause="0.5">') and 'max="3"' in page
+    assert "http" not in page                                # it plays without the network
+    assert picture.data["text/plain"] == "Figure two-steps: Dots move."
+    assert picture.metadata["clusterbook"]["name"] == "two-steps"
+    assert caption.data["text/markdown"] == "*They *settle*.*"
+
+
+def test_steps_are_written_as_files_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path))
+    steps_shown({"a": draw("scatter"), "b": draw("scatter")})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "two-steps-1.png", "two-steps-1.svg", "two-steps-2.png", "two-steps-2.svg"]
+
+
+def test_steps_of_two_sizes_and_no_steps_are_refused():
+    with pytest.raises(InputError, match="not 2 steps of 2 sizes"):
+        steps_shown({"a": draw("scatter"), "b": draw("seed_strip")})
+    with pytest.raises(InputError, match="at least one step"):
+        steps_shown({})
+    with pytest.raises(InputError, match="has no alt text"):
+        steps_shown({"a": draw("scatter")}, alt=" ")
 
 
 def test_without_being_asked_no_file_is_written(tmp_path, monkeypatch):

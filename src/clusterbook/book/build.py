@@ -211,12 +211,16 @@ def describe_figures(notebook: nbformat.NotebookNode, page: str) -> None:
     text, a caption and an anchor. Anchors are the whole book's, so they begin with the page's name.
     """
     for cell in notebook.cells:
-        kept = []
+        kept, in_steps = [], set()
         for output in cell.get("outputs", []):
             about = output.get("metadata", {}).get("clusterbook", {})
-            if "caption_of" in about:
+            if "caption_of" in about and about["caption_of"] not in in_steps:
                 continue
-            if "alt" in about:
+            if "alt" in about and "text/html" in output["data"]:
+                in_steps.add(about["name"])
+                output["data"]["text/html"] = output["data"]["text/html"].replace(
+                    "<figure ", f'<figure id="{page}-{about["name"]}" ', 1)
+            elif "alt" in about:
                 cell.metadata["mystnb"] = {
                     "image": {"alt": about["alt"]},
                     "figure": {"name": f"{page}-{about['name']}", "caption": about["caption"]},

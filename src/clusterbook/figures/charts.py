@@ -1,0 +1,229 @@
+"""Numbers as lines, dots, bars and cells: every axis has its name and unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from .style import COLORS, NEUTRAL, blank, styled
+
+
+@styled
+def training_curves(curves: Sequence[Mapping], *, x: str = "epoch") -> Figure:
+    """One panel a quantity, against the epoch.
+
+    Parameters
+    ----------
+    curves : sequence of mappings
+        Each with ``label`` (the y axis, with its unit) and ``runs``: a mapping from a run's name to
+        its pair (epochs, values).
+    x : str
+        The x axis.
+
+    Returns
+    -------
+    Figure
+    """
+    figure, axes = blank(2.7, len(curves), squeeze=False)
+    for panel, axis in zip(curves, axes[0], strict=True):
+        for i, (name, (epochs, values)) in enumerate(panel["runs"].items()):
+            axis.plot(epochs, values, color=COLORS[i % len(COLORS)], label=name,
+                      marker="." if len(epochs) < 20 else None)
+        axis.set(xlabel=x, ylabel=panel["label"])
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        if len(panel["runs"]) > 1:
+            axis.legend()
+    return figure
+
+
+@styled
+def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
+                  *, rows: str, columns: str, values: str) -> Figure:
+    """Matrices with rows and columns ordered by cluster, blocks outlined, on one color scale.
+
+    Parameters
+    ----------
+    matrices : mapping
+        Title → (matrix of shape (n_rows, n_columns), row labels, column labels).
+    rows, columns, values : str
+        What rows, columns and entries are.
+
+    Returns
+    -------
+    Figure
+    """
+    figure, axes = blank(3.3, len(matrices), squeeze=False)
+    top = max(np.quantile(np.abs(m), 0.99) for m, _, _ in matrices.values())
+    image = None
+    for axis, (title, (matrix, row_labels, column_labels)) in zip(axes[0], matrices.items(),
+                                                                  strict=True):
+        matrix = np.asarray(matrix)
+        row_labels, column_labels = np.asarray(row_labels), np.asarray(column_labels)
+        order_rows = np.argsort(row_labels, kind="stable")
+        order_columns = np.argsort(column_labels, kind="stable")
+        image = axis.imshow(matrix[np.ix_(order_rows, order_columns)], vmin=0, vmax=top,
+                            interpolation="nearest", rasterized=True)
+        for c in np.intersect1d(row_labels, column_labels):
+            if c < 0:
+                continue
+            y, height = (row_labels < c).sum(), (row_labels == c).sum()
+            x, width = (column_labels < c).sum(), (column_labels == c).sum()
+            axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), width, height, fill=False,
+                                                 edgecolor="white", linewidth=1.6))
+        axis.set(title=title, xlabel=columns, ylabel=rows)
+        axis.grid(False)
+        for side in axis.spines.values():
+            side.set_visible(False)
+    figure.colorbar(image, ax=axes[0].tolist(), label=values, extend="max")
+    return figure
+
+
+@styled
+def null_distribution(null: ArrayLike, value: float, *, quantity: str,
+                      meaningless: float | None = None) -> Figure:
+    """A histogram of a null model with the network's own value in it.
+
+    Parameters
+    ----------
+    null : array-like of shape (n_shuffles,)
+    value : float
+        Of the network.
+    quantity : str
+        What is measured: the x axis.
+    meaningless : float, optional
+        The value that a partition unrelated to the weights would have.
+
+    Returns
+    -------
+    Figure
+    """
+    null = np.asarray(null)
+    figure, axis = blank(2.9)
+    axis.hist(null, bins=min(20, max(5, len(null) // 3)), color=NEUTRAL, edgecolor="white",
+              label=f"{len(null)} shuffles of the same weights")
+    axis.axvline(value, color=COLORS[1], linewidth=2.5, label="the trained network")
+    if meaningless is not None:
+        axis.axvline(meaningless, color=COLORS[0], linestyle="--", label="a meaningless partition")
+    axis.set(xlabel=quantity, ylabel="number of shuffles")
+    axis.margins(x=0.15)
+    figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+@styled
+def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
+               references: Mapping[str, float] | None = None, log: bool = False) -> Figure:
+    """One dot a seed, one row a group, reference values as lines.
+
+    Parameters
+    ----------
+    groups : mapping
+        Name → values, one per seed.
+    quantity : str
+        The x axis, with its unit.
+    references : mapping, optional
+        Name → value: what a source states, or chance.
+    log : bool
+        Whether the x axis is logarithmic.
+
+    Returns
+    -------
+    Figure
+    """
+    figure, axis = blank(1.3 + 0.45 * len(groups))
+    for row, (_name, values) in enumerate(groups.items()):
+        values = np.asarray(values, dtype=float)
+        spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else np.zeros(len(values))
+        axis.scatter(values, row + spread, color=COLORS[0], s=42, alpha=0.85,
+                     edgecolor="white", linewidth=0.8, zorder=3)
+    for i, (name, value) in enumerate((references or {}).items()):
+        axis.axvline(value, color="#333333", linestyle=("--", ":", "-.")[i % 3], linewidth=1.3,
+                     label=name)
+    axis.set(xlabel=quantity, yticks=range(len(groups)), yticklabels=list(groups),
+             ylim=(-0.6, len(groups) - 0.4), xscale="log" if log else "linear")
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+    if references:
+        figure.legend(loc="outside upper left", ncols=3)
+    return figure
+
+
+@styled
+def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Sequence[str],
+            row_label: str, column_label: str, values: str, diverging: bool = False,
+            digits: int = 2) -> Figure:
+    """Small tables as colored cells with their numbers in them, on one color scale.
+
+    Parameters
+    ----------
+    tables : mapping
+        Title → array of shape (n_rows, n_columns); NaN where there is no value.
+    rows, columns : sequence of str
+        Names of the rows and columns.
+    row_label, column_label, values : str
+        What rows, columns and entries are.
+    diverging : bool
+        Colors that part at 0, for signed values.
+    digits : int
+        Decimals of the numbers.
+
+    Returns
+    -------
+    Figure
+    """
+    tables = {title: np.asarray(table, dtype=float) for title, table in tables.items()}
+    known = np.concatenate([table[~np.isnan(table)] for table in tables.values()] + [np.zeros(1)])
+    top = np.abs(known).max()
+    low = -top if diverging else known.min()
+    height = 0.9 + len(tables) * (0.55 + 0.36 * len(rows))
+    figure, axes = blank(height, 1, len(tables), squeeze=False)
+    image = None
+    for axis, (title, table) in zip(axes[:, 0], tables.items(), strict=True):
+        image = axis.imshow(table, vmin=low, vmax=top, aspect="auto",
+                            cmap="RdBu_r" if diverging else "cividis")
+        for (i, j), value in np.ndenumerate(table):
+            if np.isnan(value):
+                axis.text(j, i, "–", ha="center", va="center", color="black", fontsize=8)
+                continue
+            strength = abs(value) / (top or 1) if diverging else (value - low) / (top - low or 1)
+            dark = strength > 0.6 if diverging else strength < 0.55
+            axis.text(j, i, f"{value:.{digits}f}".replace("-", "−"), ha="center", va="center",
+                      color="white" if dark else "black", fontsize=8)
+        axis.set(title=title, xlabel=column_label, ylabel=row_label, xticks=range(len(columns)),
+                 xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
+        axis.tick_params(length=0)
+        axis.grid(False)
+        axis.label_outer()
+        for side in axis.spines.values():
+            side.set_visible(False)
+    figure.colorbar(image, ax=axes[:, 0].tolist(), label=values)
+    return figure
+
+
+@styled
+def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str) -> Figure:
+    """One dot a run, one color and one marker a group.
+
+    Parameters
+    ----------
+    groups : mapping
+        Name → (x values, y values), one per run.
+    x, y : str
+        The axes, with their units.
+
+    Returns
+    -------
+    Figure
+    """
+    figure, axis = blank(3.6)
+    for i, (name, (xs, ys)) in enumerate(groups.items()):
+        axis.scatter(xs, ys, label=name, color=COLORS[i % len(COLORS)], marker="osD^vP*X"[i % 8],
+                     s=52, edgecolor="white", linewidth=0.8, zorder=3)
+    axis.set(xlabel=x, ylabel=y)
+    if groups:
+        figure.legend(loc="outside right upper")
+    return figure

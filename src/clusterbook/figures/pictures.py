@@ -1,0 +1,147 @@
+"""Images of samples, and samples as points of a map."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import ConnectionPatch
+from numpy.typing import ArrayLike
+
+from .style import COLORS, NEUTRAL, WIDTH, blank, styled
+
+
+@styled
+def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[str],
+               columns: Sequence[str]) -> Figure:
+    """Small images in rows and columns, each row and column with its name.
+
+    Parameters
+    ----------
+    images : array-like of shape (n_rows, n_columns, n_features)
+        Flattened, in [0, 1]; NaN where there is none.
+    image_shape : tuple of int
+        (channels, height, width).
+    rows, columns : sequence of str
+
+    Returns
+    -------
+    Figure
+    """
+    images = np.asarray(images, dtype=float)
+    n_rows, n_columns, _ = images.shape
+    left = 0.16 + 0.075 * max((len(name) for name in rows), default=0)
+    side = (WIDTH - left) / n_columns
+    figure, axes = blank(0.35 + n_rows * side * image_shape[1] / image_shape[2], n_columns,
+                           n_rows, squeeze=False)
+    for (i, j), axis in np.ndenumerate(axes):
+        image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
+        if np.isfinite(image).all():
+            axis.imshow(image[..., 0] if image_shape[0] == 1 else image, vmin=0, vmax=1,
+                        cmap="gray", interpolation="nearest")
+        axis.set(xticks=[], yticks=[])
+        axis.grid(False)
+        for edge in axis.spines.values():
+            edge.set_visible(False)
+        if i == 0:
+            axis.set_title(columns[j], fontsize=9, fontweight="normal", loc="center")
+        if j == 0:
+            axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
+    figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
+    return figure
+
+
+@styled
+def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
+    """The stages that data pass through, each as a small picture, with arrows; then once more.
+
+    The first half runs from left to right, the second below it from right to left, and an arrow
+    leads from the last stage back to the first.
+
+    Parameters
+    ----------
+    stages : mapping of str to array-like
+        What a stage holds, and the array itself: a color image of shape (height, width, 3), a
+        matrix or gray image of shape (height, width), or the values of a curve of shape (n,).
+    back : str
+        What the arrow from the last stage to the first says.
+
+    Returns
+    -------
+    Figure
+    """
+    columns = (len(stages) + 1) // 2
+    figure, axes = blank(3.9, columns, 2, squeeze=False)
+    way = [*axes[0], *axes[1, ::-1]]
+    for axis in way[len(stages):]:
+        axis.remove()
+    way = way[:len(stages)]
+    for axis, (title, values) in zip(way, stages.items(), strict=True):
+        values = np.asarray(values, dtype=float)
+        if values.ndim == 1:
+            axis.plot(values, color=COLORS[0])
+        else:
+            axis.imshow(values, cmap="gray" if "gray" in title else None, aspect="equal",
+                        interpolation="nearest")
+        axis.set_box_aspect(1)
+        axis.set(xticks=[], yticks=[], xlabel=title)
+        axis.grid(False)
+        for edge in axis.spines.values():
+            edge.set(visible=True, color="#CCCCCC")
+    arrow = {"arrowstyle": "-|>", "mutation_scale": 16, "color": NEUTRAL, "linewidth": 2}
+    for i, (axis, following) in enumerate(itertools.pairwise(way)):
+        if i + 1 < columns:
+            start, end = (1.04, 0.5), (-0.04, 0.5)
+        elif i + 1 == columns:
+            start, end = (0.5, -0.24), (0.5, 1.06)
+        else:
+            start, end = (-0.04, 0.5), (1.04, 0.5)
+        figure.add_artist(ConnectionPatch(start, end, axis.transAxes, following.transAxes, **arrow))
+    last, first = way[-1], way[0]
+    figure.add_artist(ConnectionPatch((0.5, 1.06), (0.5, -0.24), last.transAxes, first.transAxes,
+                                      **arrow | {"color": COLORS[1], "linestyle": "-"}))
+    last.text(0.56, 1.12, back, transform=last.transAxes, color=COLORS[1], fontsize=9, va="bottom")
+    return figure
+
+
+@styled
+def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
+         classes: Sequence[str], stars: str, axes: str) -> Figure:
+    """Points in the plane, colored by class, with special ones as stars: one panel a moment.
+
+    Parameters
+    ----------
+    panels : mapping
+        Title → (points of shape (n, 2), class of each as an index, stars of shape (m, 2)).
+    classes : sequence of str
+        The names of the classes; up to ten have colors of their own.
+    stars, axes : str
+        What the stars are, and what made the plane.
+
+    Returns
+    -------
+    Figure
+    """
+    figure, grid = blank(2.9, len(panels), squeeze=False)
+    palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], COLORS[7])
+    for axis, (title, (points, labels, special)) in zip(grid[0], panels.items(), strict=True):
+        points, labels, special = np.asarray(points), np.asarray(labels), np.asarray(special)
+        for c, name in enumerate(classes):
+            axis.scatter(*points[labels == c].T, s=5, linewidth=0, alpha=0.75, rasterized=True,
+                         color=palette[c % len(palette)], label=name)
+        axis.scatter(*special.T, marker="*", s=130, color="white", edgecolor="black",
+                     linewidth=1.1, zorder=4, label=stars)
+        axis.set(title=title, xticks=[], yticks=[], xlabel=f"{axes} 1", ylabel=f"{axes} 2")
+        axis.label_outer()
+        axis.grid(False)
+        for edge in axis.spines.values():
+            edge.set_color("#DDDDDD")
+            edge.set_visible(True)
+    handles, names = grid[0, 0].get_legend_handles_labels()
+    legend = figure.legend(handles, names, loc="outside lower center", ncols=min(11, len(names)),
+                           handletextpad=0.1, columnspacing=0.8)
+    for handle in legend.legend_handles[:-1]:
+        handle.set_sizes([40])
+    return figure
