@@ -61,8 +61,8 @@ ARGUMENTS = {
           "epoch 2": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2)))}],
         {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
     "pipeline": (
-        [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)), "spectrum": RNG.random(9),
-          "features": RNG.random((6, 3)), "labels": RNG.random((2, 2))}], {"back": "next epoch"}),
+        [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)),
+          "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2))}], {"back": "next epoch"}),
 }
 every = pytest.mark.parametrize("name", ARGUMENTS)
 

@@ -15,5 +15,6 @@ from .style import COLORS, NEUTRAL
 
 __all__ = [
     "COLORS", "NEUTRAL", "Shown", "heatmap", "image_grid", "maps", "matrix_blocks",
-    "null_distribution", "pipeline", "scatter", "seed_strip", "show", "show_steps", "training_curves",
+    "null_distribution", "pipeline", "scatter", "seed_strip", "show", "show_steps",
+    "training_curves",
 ]  # fmt: skip
