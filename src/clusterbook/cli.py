@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__, paths
-from .errors import InputError, unknown
+from .errors import InputError
 
 _EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 130 interrupted"
 
@@ -161,8 +161,7 @@ def _data(options) -> int:
 
     known = {source.name: source for source in datasets.catalog()}
     for name in options.names:
-        if name not in known:
-            raise unknown("data set", name, known)
+        datasets.status(name)  # refuses what can't be fetched, before anything is downloaded
     for name in options.names:
         datasets.fetch(name, progress=sys.stderr.isatty())
     print(f"data files: {paths.data_home()}\n")
@@ -173,6 +172,8 @@ def _data(options) -> int:
               f"{size} · license: {source.license}")
         for file, checksum in source.files.items():
             print(f"{'':16}{file}  sha256 {checksum}")
+    if not options.names:
+        print(f"{'folder:PATH':<16}{'your own':<10}A folder of images, or of one folder per class")
     return 0
 
 

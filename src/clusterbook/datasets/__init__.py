@@ -5,7 +5,8 @@ the folder that ``CLUSTERBOOK_DATA`` names (`clusterbook.paths.data_home`): they
 once, and their SHA-256 is checked before they are used. Images lie in [0, 1], one flattened image
 per row; tables stay in their own units.
 
-A person's own table is read by `read`, which looks at it before it becomes a data set.
+A person's own table is read by `read`, and a folder of their own images by `load("folder:PATH")`;
+both look at what is there before it becomes a data set.
 
 What a data set is stands in ``dataset.py``, how each is read in ``loaders.py``, and which there
 are in ``table.py``: a new data set is a row in the table and, unless it is read like another one, a
@@ -22,6 +23,7 @@ from .. import downloads, paths
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source, Status, content
 from .files import read
+from .folders import PREFIX, read_folder
 from .synthetic import make_synthetic
 from .table import SOURCES
 
@@ -36,21 +38,61 @@ def catalog() -> tuple[Source, ...]:
     return tuple(SOURCES.values())
 
 
-def load(name: str, *, download: bool = True) -> Dataset:
+def load(
+    name: str,
+    *,
+    download: bool = True,
+    image_size: int | None = None,
+    color: str = "keep",
+    unreadable: str = "refuse",
+) -> Dataset:
     """The data set of that name, and never another one in its place.
+
+    ``folder:PATH`` is a folder of images of one's own: .bmp, .jpeg, .jpg, .pgm, .png, .ppm, .tif,
+    .tiff or .webp files with 8 bits a channel, either all in that folder, without labels, or all
+    in one subfolder per class. A relative path begins where the person stands who typed
+    ``clusterbook run``, otherwise in the current folder. Each image becomes the square in its
+    middle, resized; turned as its camera noted, its transparency ignored. All of them are held in
+    memory, 4 bytes a value: this is for modest folders, some ten thousand images at the default
+    size. For larger ones, the estimator DeepCluster takes the folder itself, and reads a batch at
+    a time.
 
     Parameters
     ----------
     name : str
-        A name from `catalog`.
+        A name from `catalog`, or ``folder:PATH``.
     download : bool
         Whether missing files may be downloaded; nothing is written if none is missing.
+    image_size : int, optional
+        Width and height of the images of a folder, in pixels; 64 by default. Smaller images are
+        enlarged. The catalog's images have a size of their own, and no other can be asked for.
+    color : {"keep", "rgb"}
+        For a folder: keep images that are all grey (one channel) or all in color (RGB) as they
+        are, and refuse a mixture; or give every image three channels. A palette counts as color.
+    unreadable : {"refuse", "skip"}
+        For a folder: what to do with images that can't be read; leaving them out comes with a
+        warning that names them.
+
+    Returns
+    -------
+    Dataset
+        That of a folder is sorted by class and name. Its source's name is ``folder:`` and the
+        folder's name without the path, and its content is not known beforehand.
 
     Raises
     ------
     InputError
         There is no such data set, its files are missing and can't be downloaded, or one of them
-        is damaged (it is removed then, if it can be downloaded again).
+        is damaged (it is removed then, if it can be downloaded again). Of a folder: it is missing,
+        it has fewer than two images, or they lie at several depths or deeper than one subfolder
+        per class; an image can't be read, or grey and color are mixed, and nobody asked for what
+        to do then; they don't fit into the memory. Or a setting does not fit the data set.
+
+    Warns
+    -----
+    UserWarning
+        Something of a folder was left out: images as asked, files that are none, or subfolders
+        without any.
 
     Examples
     --------
@@ -58,6 +100,9 @@ def load(name: str, *, download: bool = True) -> Dataset:
     >>> digits.X.shape, digits.image_shape
     ((1797, 64), (1, 8, 8))
     """
+    if _is_folder(name):
+        path = name.removeprefix(PREFIX)
+        return read_folder(path, image_size=image_size, color=color, unreadable=unreadable)
     source, home = _source(name), _home()
     wrong = downloads.wrong_files(source, home)
     for file, found in wrong.items():
@@ -71,7 +116,7 @@ def load(name: str, *, download: bool = True) -> Dataset:
         )
     if wrong:
         downloads.download_files(source, home, wrong, progress=False)
-    return source.loader(source, home)
+    return _as_asked(source.loader(source, home), image_size, color)
 
 
 def status(name: str) -> Status:
@@ -113,9 +158,33 @@ def fetch(name: str, *, progress: bool = False) -> Status:
     return status(name)
 
 
+def _as_asked(found: Dataset, image_size: int | None, color: str) -> Dataset:
+    """A data set of the catalog, unless it was asked for in a form that it does not have."""
+    name, shape = found.source.name, found.image_shape
+    if image_size is not None and (shape is None or shape[1:] != (image_size, image_size)):
+        has = "has no images" if shape is None else f"has images of {shape[2]} × {shape[1]} pixels"
+        raise InputError(
+            f"data set {name!r} {has}; image_size={image_size!r} is for 'folder:PATH': leave it out"
+        )
+    if color != "keep":
+        raise InputError(
+            f"color={color!r} is for 'folder:PATH', and data set {name!r} is as it is: leave it out"
+        )
+    return found
+
+
+def _is_folder(name: object) -> bool:
+    return isinstance(name, str) and name.startswith(PREFIX)
+
+
 def _source(name: str) -> Source:
+    if _is_folder(name):
+        raise InputError(
+            f"{name!r} is a folder of your own images, so there is nothing to fetch and no "
+            f"checksum: load it with datasets.load({name!r})"
+        )
     if name not in SOURCES:
-        raise unknown("data set", name, SOURCES)
+        raise unknown("data set", name, [*SOURCES, f"{PREFIX}PATH"])
     return SOURCES[name]
 
 

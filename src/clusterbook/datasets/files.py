@@ -121,13 +121,21 @@ def _read_again(source: Source, home: Path, **settings: Any) -> Dataset:
 # --- which file --------------------------------------------------------------------------------
 
 
-def _located(path: str | os.PathLike[str]) -> Path:
-    """The file that was meant: it is there, and of a kind that can be read."""
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """The path that a person means, who may stand elsewhere than the process."""
     # A notebook runs in a folder of its own; a relative path means the person's.
     here = Path(paths.run_context().get("folder", "."))
-    file = Path(os.path.abspath(here / Path(path).expanduser()))
+    return Path(os.path.abspath(here / Path(path).expanduser()))
+
+
+def _located(path: str | os.PathLike[str]) -> Path:
+    """The file that was meant: it is there, and of a kind that can be read."""
+    file = absolute(path)
     if os.path.isdir(file):
-        raise InputError(f"{file} is a folder; a .csv, .npz or .mat file was expected")
+        raise InputError(
+            f"{file} is a folder; a .csv, .npz or .mat file was expected (load('folder:PATH') "
+            "loads a folder of images)"
+        )
     if not os.path.exists(file):  # unlike Path's, no error for a name that can't be
         raise InputError(f"there is no file {file}{_neighbors(file)}")
     if file.suffix.lower() not in READERS:

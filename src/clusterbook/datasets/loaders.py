@@ -166,13 +166,15 @@ def _from_jpegs(source: Source, files: Iterable[tuple[str, bytes]]) -> Dataset:
         from PIL import Image
     except ImportError as error:
         raise _without_pillow(source) from error
-    images = {}
-    for name, jpeg in files:
-        pixels = np.asarray(Image.open(io.BytesIO(jpeg), formats=["JPEG"]))
-        images[name] = pixels.transpose(2, 0, 1)  # (channels, height, width)
-    names = sorted(images, key=lambda name: (not name.startswith("train/"), name))
+    # Decoded in order, so that no image is held twice as bytes beside the samples.
+    jpegs = dict(files)
+    names = sorted(jpegs, key=lambda name: (not name.startswith("train/"), name))
     labels = np.array([_CIFAR10.index(name.split("/")[1]) for name in names])
-    found = _images(source, np.stack([images[name] for name in names]), labels, _CIFAR10)
+    images = np.empty((len(names), 3, 32, 32), dtype=np.uint8)
+    for image, name in zip(images, names, strict=True):
+        pixels = np.asarray(Image.open(io.BytesIO(jpegs[name]), formats=["JPEG"]))
+        image[:] = pixels.transpose(2, 0, 1)  # (channels, height, width)
+    found = _images(source, images, labels, _CIFAR10)
     return replace(found, train_size=sum(name.startswith("train/") for name in names))
 
 

@@ -1,0 +1,381 @@
+"""A folder of a person's own images, in the form that every data set has.
+
+A folder is read as it is, or refused with everything that its owner needs to put it right: which
+images can't be read, how many are grey beside others in color, what lies where it can't have been
+meant. `find_images` tells which images there are and what their classes are without opening any,
+for whoever reads them one by one.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError, unknown
+from .columns import SHOWN, listed, similar
+from .dataset import Dataset, Source
+from .files import absolute
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+PREFIX = "folder:"
+ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+"""What the names of images end in, in capitals or not; torchvision reads the same ones."""
+IMAGE_SIZE = 64  # pixels on each side, unless another size is asked for
+
+_GREY = ("1", "L", "LA", "La")
+_DEEP = ("I", "F")  # and I;16, I;16B …: what is white in them, the file does not say
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of a folder, none of them opened yet.
+
+    Attributes
+    ----------
+    folder : Path
+        Absolute.
+    names : tuple of str
+        ``cat/1.jpg`` below the folder, sorted by class, then by name, letter by letter.
+    left_out : tuple of str
+        Other files, and subfolders without an image; hidden ones are not counted.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The images' paths."""
+        return tuple(self.folder / name for name in self.names)
+
+    def labels(self) -> tuple[np.ndarray | None, tuple[str, ...]]:
+        """The class of each image, and the classes' names; None and () if the folder is flat."""
+        return _labels(self.names)
+
+
+def read_folder(
+    path: str | os.PathLike[str],
+    *,
+    image_size: int | None = None,
+    color: str = "keep",
+    unreadable: str = "refuse",
+) -> Dataset:
+    """The images of a folder, each as a square; see `clusterbook.datasets.load` for the settings.
+
+    Everything is held in memory, 4 bytes a value (49 kB for an image in color of 64 × 64 pixels,
+    so 2 GB hold some 40,000) and nothing beside it but one image at a time.
+
+    Raises
+    ------
+    InputError
+        There is no such folder, it has fewer than two images that can be read, they lie in
+        several depths or deeper than one subfolder per class; an image can't be read, or grey
+        ones stand beside others in color, and nobody asked for what to do with them; a setting is
+        wrong; or the images don't fit into the memory.
+
+    Warns
+    -----
+    UserWarning
+        Files that are no images, subfolders without any or, if asked, images that can't be read
+        were left out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from PIL import Image
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("sky/1.png", "sky/2.png", "grass/1.png"):
+    ...         file = Path(folder) / name
+    ...         file.parent.mkdir(exist_ok=True)
+    ...         Image.new("RGB", (40, 30), "blue" if "sky" in name else "green").save(file)
+    ...     found = read_folder(folder, image_size=8)
+    >>> found.X.shape, found.image_shape, found.y.tolist(), found.classes
+    ((3, 192), (3, 8, 8), [0, 1, 1], ('grass', 'sky'))
+    """
+    size = _checked_size(image_size)
+    for name, value, known in (
+        ("color", color, ("keep", "rgb")),
+        ("unreadable", unreadable, ("refuse", "skip")),
+    ):
+        if value not in known:
+            raise unknown(f"setting of {name}", value, known)
+    try:
+        import PIL.Image  # noqa: F401  # said here once, instead of for each image
+    except ImportError as error:
+        raise InputError(
+            "a folder of images needs pillow: install it with `pip install pillow`"
+        ) from error
+    images = find_images(path)
+    broken: dict[str, str] = {}
+    mode = _common_mode(images, color, broken)
+    X, names = _pixels(images, mode, size, broken)
+    if broken:
+        _say_unreadable(images.folder, broken, unreadable)
+    if images.left_out:
+        warnings.warn(
+            f"{images.folder} has more than images; left out: {listed(images.left_out)}; files "
+            f"that end in {_endings()} are read",
+            stacklevel=3,
+        )
+    _check_number(images.folder, len(names))
+    y, classes = _labels(names)
+    channels = len(mode)  # L, or RGB
+    source = Source(
+        name=PREFIX + images.folder.name,
+        title=f"images of one's own, {images.folder.name}",
+        n_samples=len(X),
+        n_features=X.shape[1],
+        n_classes=len(classes),
+        license="your own",
+        citation="your own",
+        address=str(images.folder),
+        loader=partial(_read_again, image_size=size, color=color, unreadable=unreadable),
+    )
+    return Dataset(X, y, classes, source, image_shape=(channels, size, size))
+
+
+def _read_again(source: Source, home: Path, **settings: Any) -> Dataset:
+    """The loader of a person's images, in the form of the loaders of the book's data sets."""
+    return read_folder(source.address, **settings)
+
+
+# --- which images there are --------------------------------------------------------------------
+
+
+def find_images(path: str | os.PathLike[str]) -> Images:
+    """The images of a folder, in it or in one subfolder per class; opens none of them.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder. A relative path begins where the person stands who typed ``clusterbook run``,
+        otherwise in the current folder. What begins with a dot is not looked at.
+
+    Raises
+    ------
+    InputError
+        There is no such folder, it can't be listed, it has fewer than two images, or they lie
+        elsewhere than in it or in its subfolders.
+    """
+    folder = _located(path)
+    own, others, subfolders = _listing(folder)
+    names, left_out = list(own), list(others)
+    for sub in subfolders:
+        inside, beside, deeper = _listing(folder / sub)
+        names += [f"{sub}/{name}" for name in inside]
+        beside += [f"{one}/" for one in deeper]
+        left_out += [f"{sub}/{name}" for name in beside or ([] if inside else [""])]
+        for one in deeper:
+            if found := _listing(folder / sub / one)[0]:
+                raise InputError(
+                    f"{folder} has images two folders down (such as '{sub}/{one}/{found[0]}'); "
+                    "expected them in the folder or in one subfolder per class: name one of its "
+                    f"subfolders, as in {PREFIX + str(Path(path) / sub)!r}, or move the images"
+                )
+    if own and len(names) > len(own):
+        raise InputError(
+            f"{folder} has images of its own ({len(own):,}, such as {own[0]!r}) beside images in "
+            f"subfolders ({len(names) - len(own):,}, such as {names[len(own)]!r}); expected all "
+            "in the folder, without labels, or all in one subfolder per class: move the ones or "
+            "the others"
+        )
+    if not names:
+        other = f", but has {listed(left_out)}" if left_out else ""
+        raise InputError(
+            f"{folder} has no images{other}; expected files that end in {_endings()}, in the "
+            "folder or in one subfolder per class"
+        )
+    _check_number(folder, len(names))
+    return Images(folder, tuple(names), tuple(left_out))
+
+
+def _located(path: str | os.PathLike[str]) -> Path:
+    """The folder that was meant; it is there."""
+    if not str(path):
+        raise InputError(f"{PREFIX!r} names no folder; expected its path, as in 'folder:photos'")
+    folder = absolute(path)
+    if os.path.isdir(folder):
+        return folder
+    if os.path.exists(folder):
+        raise InputError(f"{folder} is a file; a folder of images was expected")
+    try:
+        beside = [one.name for one in folder.parent.iterdir() if one.is_dir()]
+    except OSError as error:
+        why = f", and the one above can't be listed ({error.strerror}); check the path"
+    else:
+        near = similar(folder.name, beside)
+        why = f"; did you mean {near}?" if near else "; check the path"
+    raise InputError(f"there is no folder {folder}{why}")
+
+
+def _listing(folder: Path) -> tuple[list[str], list[str], list[str]]:
+    """Images, other files and subfolders, each sorted by name; links count as what they are to."""
+    images, others, subfolders = [], [], []
+    try:
+        with os.scandir(folder) as found:
+            for one in found:
+                if one.name.startswith("."):
+                    continue
+                if one.is_dir():
+                    subfolders.append(one.name)
+                # A link that leads nowhere is an image that can't be read, not one less.
+                elif one.name.lower().endswith(ENDINGS) and (one.is_file() or one.is_symlink()):
+                    images.append(one.name)
+                else:
+                    others.append(one.name)
+    except OSError as error:
+        raise InputError(
+            f"the folder {folder} can't be listed ({error.strerror}): make it readable"
+        ) from error
+    return sorted(images), sorted(others), sorted(subfolders)
+
+
+def _labels(names: Sequence[str]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    of_each = [name.rpartition("/")[0] for name in names]
+    if not any(of_each):
+        return None, ()
+    classes = sorted(set(of_each))
+    place = {name: i for i, name in enumerate(classes)}
+    return np.array([place[name] for name in of_each], dtype=np.int64), tuple(classes)
+
+
+# --- what is in them ---------------------------------------------------------------------------
+
+
+def _common_mode(images: Images, color: str, broken: dict[str, str]) -> str:
+    """Pillow's mode for all images, L or RGB, from their headers; broken ones are added."""
+    kinds: dict[str, list[str]] = {"L": [], "RGB": []}
+    for name, file in zip(images.names, images.files, strict=True):
+        try:
+            with _opened(file) as image:
+                kinds["L" if image.mode in _GREY else "RGB"].append(name)
+        except Exception as error:  # a damaged file can break its reader anywhere
+            broken[name] = _reason(error)
+    grey, colored = kinds["L"], kinds["RGB"]
+    if color == "rgb":
+        return "RGB"
+    if grey and colored:
+        raise InputError(
+            f"{images.folder} has {len(grey):,} grey images (such as {grey[0]!r}) beside "
+            f"{len(colored):,} in color (such as {colored[0]!r}); expected one kind: "
+            "color='rgb' gives the grey ones three equal channels, or sort them into two folders"
+        )
+    return "L" if grey else "RGB"
+
+
+def _opened(file: Path) -> Image.Image:
+    """An image whose header was read; ValueError if its values have no known range."""
+    from PIL import Image
+
+    image = Image.open(file)
+    if image.mode.partition(";")[0] in _DEEP:
+        image.close()
+        raise ValueError(f"more than 8 bits a channel, mode {image.mode}; save it with 8")
+    return image
+
+
+def _pixels(
+    images: Images, mode: str, size: int, broken: dict[str, str]
+) -> tuple[np.ndarray, list[str]]:
+    """The samples of all that can be read, and their names; the others are added as broken."""
+    whole = [name for name in images.names if name not in broken]
+    shape = (len(whole), len(mode) * size**2)
+    try:
+        X = np.empty(shape, dtype=np.float32)
+    except MemoryError as error:
+        raise InputError(
+            f"the {len(whole):,} images of {images.folder} at {size} × {size} pixels take "
+            f"{4 * np.prod(shape, dtype=float) / 1e9:,.0f} GB, which is more than there is: take "
+            "a smaller image_size or fewer images"
+        ) from error
+    names = []
+    for name in whole:
+        try:
+            square = _square(images.folder / name, mode, size)
+        except Exception as error:  # a damaged file can break its reader anywhere
+            broken[name] = _reason(error)
+            continue
+        np.divide(square.reshape(-1), np.float32(255), out=X[len(names)])
+        names.append(name)
+    return X[: len(names)], names
+
+
+def _square(file: Path, mode: str, size: int) -> np.ndarray:
+    """The middle of an image as bytes, shape (channels, size, size), turned as it is shown.
+
+    Where a color is transparent, it is taken all the same.
+    """
+    from PIL import Image, ImageOps
+
+    with _opened(file) as image:
+        # Indexed colors first by way of RGBA, where Pillow knows all that can be transparent.
+        shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
+        shown = ImageOps.exif_transpose(shown).convert(mode)
+    width, height = shown.size
+    side = min(width, height)
+    # Whole pixels, so that nothing is blurred where no other size is asked for.
+    left, top = (width - side) // 2, (height - side) // 2
+    box = (left, top, left + side, top + side)
+    square = np.asarray(shown.resize((size, size), Image.Resampling.BILINEAR, box=box))
+    return square.reshape(size, size, len(mode)).transpose(2, 0, 1)
+
+
+# --- what can't be clustered -------------------------------------------------------------------
+
+
+def _checked_size(size: int | None) -> int:
+    if size is None:
+        return IMAGE_SIZE
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise InputError(
+            f"image_size must be a whole number of pixels of at least 1, such as {IMAGE_SIZE}, "
+            f"not {size!r}"
+        )
+    return int(size)
+
+
+def _check_number(folder: Path, number: int) -> None:
+    if number < 2:
+        raise InputError(
+            f"{folder} has too few images that can be read ({number}); expected two or more"
+        )
+
+
+def _say_unreadable(folder: Path, broken: dict[str, str], unreadable: str) -> None:
+    """Refuse images that can't be read, or warn that they were left out, by name."""
+    shown = [f"{name!r} ({broken[name]})" for name in sorted(broken)[:SHOWN]]
+    more = f" and {len(broken) - SHOWN:,} more" if len(broken) > SHOWN else ""
+    images = f"{len(broken):,} image{'s' if len(broken) > 1 else ''}"
+    if unreadable == "refuse":
+        raise InputError(
+            f"{folder} has {images} that can't be read: {', '.join(shown)}{more}; repair or "
+            "remove what is named, or leave it out with unreadable='skip'"
+        )
+    warnings.warn(
+        f"{images} of {folder} that can't be read left out: {', '.join(shown)}{more}",
+        stacklevel=4,
+    )
+
+
+def _reason(error: Exception) -> str:
+    from PIL import UnidentifiedImageError
+
+    if isinstance(error, UnidentifiedImageError):  # its own words repeat the path
+        return "not an image of a kind that is known"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _endings() -> str:
+    return ", ".join(ENDINGS)
