@@ -165,8 +165,8 @@ def test_a_data_set_is_named_with_the_checksum_of_its_content(asked):
 @pytest.mark.parametrize(
     ("metrics", "more", "words"),
     [
-        ({"acc": float("nan")}, {}, "metrics must be a mapping of names to finite numbers"),
-        ({"acc": float("inf")}, {}, "metrics must be"),
+        ({"nmi": 1.0, "acc": float("nan")}, {}, r"must be finite, but {'acc': nan} of weights"),
+        ({"acc": float("inf")}, {}, "must be finite, but {'acc': inf}"),
         ({"acc": "0.9"}, {}, "metrics must be"),
         ({"acc": np.ones(3)}, {}, "can't hold ndarray"),
         ({"acc": 1.0}, {"history": [{"loss": float("nan")}]}, "history must be"),

@@ -92,6 +92,11 @@ def record(
         seconds = (now - started).total_seconds()
     elif not run.get("started"):
         started = now - timedelta(seconds=float(seconds))
+    odd = {name: value for name, value in _plain(dict(metrics)).items()
+           if isinstance(value, float) and not math.isfinite(value)}
+    if odd:
+        raise InputError(f"a record's metrics must be finite, but {odd} of {profile}; leave out "
+                         "what could not be measured (a trained run goes on from its checkpoint)")
     packed = _packed(arrays)
     git_state, code = code_in_use(chapter)
     values = {
