@@ -62,7 +62,8 @@ ARGUMENTS = {
         {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
     "pipeline": (
         [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)),
-          "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2))}], {"back": "next epoch"}),
+          "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2))}],
+        {"back": "next epoch"}),
 }
 every = pytest.mark.parametrize("name", ARGUMENTS)
 

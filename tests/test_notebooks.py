@@ -47,6 +47,10 @@ ALLOWED: dict[str, dict[str, str]] = {
         "25.72 %": "what the paper reports of k-means; a claim has its verdict",
         "393.89": "what the original notebook prints; see the claim idc-notebook-global-gates",
     },
+    "deepcluster": {
+        "1.3": "ImageNet's size in millions of photographs",
+        "0.22": "a version of scikit-learn",
+    },
 }
 
 #: Notebooks that rerun no paper: a tool for one's own data has no sections of a chapter.

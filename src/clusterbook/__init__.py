@@ -10,8 +10,10 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PUBLIC = {"ClusterLayer": "tell", "IDC": "idc", "TELL": "tell", "WeightCoclustering": "weights"}
-_MODULES = ("datasets", "evidence", "figures", "idc", "metrics", "tell", "training", "weights")
+_PUBLIC = {"ClusterLayer": "tell", "DeepCluster": "deepcluster", "IDC": "idc", "TELL": "tell",
+           "WeightCoclustering": "weights"}
+_MODULES = ("datasets", "deepcluster", "evidence", "figures", "idc", "metrics", "tell", "training",
+            "weights")
 
 __all__ = ["__version__", *_PUBLIC, *_MODULES]
 

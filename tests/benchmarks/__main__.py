@@ -21,13 +21,17 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from PIL import Image
-from sklearn.cluster import SpectralCoclustering
+from sklearn.cluster import KMeans, SpectralCoclustering
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import normalize
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchvision.transforms import ToTensor
 
-from clusterbook import IDC, TELL, training
+from clusterbook import IDC, TELL, DeepCluster, training
+from clusterbook.deepcluster import fit_reduction, reduce
+from clusterbook.deepcluster.kmeans import kmeans
 from clusterbook.idc import fitting as idc_fitting
 from clusterbook.idc import losses as idc_losses
 from clusterbook.idc import model as idc_model
@@ -215,9 +219,64 @@ def _idc_steps(X: Tensor, full: bool = False, **options: object) -> Callable[[],
     return run
 
 
+def kmeans_20000() -> Cases:
+    """K-means of 20,000 x 64 in 100 clusters to the end (to take at most scikit-learn's time)."""
+    X = _clustered(20_000, 64, 100)
+    rows = torch.from_numpy(X)
+    return {
+        "clusterbook": lambda: kmeans(rows, 100, max_iter=300, tol=1e-4).inertia,
+        "scikit-learn": lambda: KMeans(100, n_init=1, random_state=0).fit(X).inertia_,
+        **_by_faiss(rows, 100, 25),
+    }
+
+
+def kmeans_200000() -> Cases:
+    """K-means of 200,000 x 256 in 1,000 clusters, 10 rounds (within 1.5 of faiss, under 3 GB)."""
+    X = torch.from_numpy(normalize(_clustered(200_000, 256, 1000)))
+    return {"clusterbook": lambda: kmeans(X, 1000, max_iter=10).inertia, **_by_faiss(X, 1000, 10)}
+
+
+def _clustered(n: int, d: int, k: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    X += 2 * rng.standard_normal((k, d), dtype=np.float32)[rng.integers(k, size=n)]
+    return X
+
+
+def _by_faiss(X: Tensor, k: int, rounds: int) -> Cases:
+    """faiss where it is installed, with as many threads as torch."""
+    try:
+        import faiss
+    except ImportError:
+        return {}
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    return {f"faiss, {rounds} rounds":
+            lambda: kmeans(X, k, max_iter=rounds, backend="faiss").inertia}
+
+
+def pca_whitening() -> Cases:
+    """PCA to 256 of 20,000 x 512, whitened, and rows of length 1."""
+    X = np.random.default_rng(0).standard_normal((20_000, 512), dtype=np.float32)
+    rows = torch.from_numpy(X)
+    theirs = PCA(256, whiten=True, svd_solver="covariance_eigh")
+    return {
+        "clusterbook": lambda: reduce(rows, fit_reduction(rows, 256)),
+        "scikit-learn": lambda: normalize(theirs.fit_transform(X)),
+    }
+
+
+def deepcluster_epoch() -> Cases:
+    """One epoch of DeepCluster on 5,000 images of 3 x 32 x 32, small network, k = 100."""
+    X = np.random.default_rng(0).random((5000, 3072), dtype=np.float32)
+    model = DeepCluster(100, image_shape=(3, 32, 32), n_components=64, epochs=1, random_state=0,
+                        progress=False)
+    return {"clusterbook": lambda: model.fit(X)}
+
+
 BENCHMARKS = {function.__name__: function
               for function in (coclustering_512, coclustering_4096, training_loop, tell_epochs,
-                               tell_memory, idc_step, idc_coding_rate)}
+                               tell_memory, idc_step, idc_coding_rate, kmeans_20000, kmeans_200000,
+                               pca_whitening, deepcluster_epoch)}
 
 
 # ------------------------------------------------------------------------------------ measuring

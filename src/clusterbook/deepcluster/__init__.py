@@ -1,0 +1,76 @@
+r"""DeepCluster: visual features learned by clustering them, and by learning the clusters.
+
+Caron, Bojanowski, Joulin, Douze, *Deep Clustering for Unsupervised Learning of Visual Features*,
+ECCV 2018. All images are clustered by what a convolutional network makes of them; the network then
+learns, by augmented images, to tell which cluster an image is in; and again. `transforms` has what
+happens to an image before, `networks` the networks, `reduction` PCA and whitening, `kmeans` the
+clustering, `sampling` the images of an epoch, `fitting` one training in its five steps, `images`
+what can be clustered, `probe` linear classifiers on frozen layers, `config` the settings' checks,
+`estimator` what a user calls.
+
+Differences from the authors' code
+----------------------------------
+The code is written for Python 2 and PyTorch 0.1.8, and does not run on a current version.
+
+- Sampling is uniform over the clusters. In the released code it is meant to be, but the sampler
+  counts images in the order of the data set and the data set that it is used on is ordered by
+  cluster: clusters of 3635, 1178, 586, 288, 208 and 105 images are drawn in shares of .64, .17,
+  .10, .05, .04 and .01, nearly their natural ones, so that ``sampling="natural"`` is closer to what
+  gave the published numbers. Of a cluster that is smaller than its share each image comes as often
+  as any other, to within one; there it is drawn with replacement.
+- K-means begins by k-means++ on a random part of the images; there with random images. faiss, with
+  the released settings, is ``kmeans_backend="faiss"``.
+- An empty cluster takes part of a random other one, as in the paper: its center is perturbed and
+  its images are divided between the two (``reassign_empty``). The released code leaves that to
+  faiss, which splits large clusters; its authors have said that nothing prevents empty clusters,
+  and later that faiss does. An earlier version ended there in an error.
+- PCA whitens to variance 1; faiss by the scatter matrix, to variance 1/n, which the normalization
+  to length 1 undoes. A component of rounding noise, and an image of length 0, become 0; there the
+  latter become NaN. Of more than ``pca_samples`` images the PCA is fitted to a random part, so that
+  no features of all images are held: 21 GB for ImageNet's, as there.
+- NMI is normalized by the geometric mean of the entropies, as the paper says. The released script
+  calls scikit-learn's default, which was that until 0.22 and is the arithmetic mean since.
+- After the last epoch images are clustered once more, by the final network; the released code ends
+  with the clusters that its last epoch learned.
+- An epoch's random numbers come from one seed, and a killed run goes on from its last epoch; the
+  released code can't resume on Python 3, where it changes a dictionary that it loops over.
+- A last batch of one image is left out: batch normalization has nothing to compare it with.
+- Pixels are normalized by the data's own means; by ImageNet's with ``pixel_statistics="imagenet"``.
+- Sobel filters are constants of the network, not layers whose gradient is switched off.
+- The small network (`ConvNet`) is not of the paper.
+
+As in the released code features are those before the last ReLU and are computed in evaluation mode,
+with batch normalization's running averages and without dropout; the classifier begins anew each
+epoch and has its own optimizer without momentum, while the network's goes on; images that are
+clustered are not augmented; the number of epochs is 200 by default, where the paper's runs had 500.
+"""
+
+from __future__ import annotations
+
+from .estimator import DeepCluster
+from .fitting import churn, geometric_nmi
+from .kmeans import Clusters, assign, split_empty
+from .networks import VGG16, AlexNet, ConvNet, Sobel
+from .reduction import Reduction, fit_reduction, reduce
+from .sampling import epoch_indices
+from .transforms import augment, clustering_transform, training_transform
+
+__all__ = [
+    "AlexNet",
+    "Clusters",
+    "ConvNet",
+    "DeepCluster",
+    "Reduction",
+    "Sobel",
+    "VGG16",
+    "assign",
+    "augment",
+    "churn",
+    "clustering_transform",
+    "epoch_indices",
+    "fit_reduction",
+    "geometric_nmi",
+    "reduce",
+    "split_empty",
+    "training_transform",
+]
