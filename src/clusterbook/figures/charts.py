@@ -205,15 +205,18 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
 
 
 @styled
-def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str) -> Figure:
-    """One dot a run, one color and one marker a group.
+def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str,
+            size: float = 52) -> Figure:
+    """One dot a run or sample, one color and one marker a group.
 
     Parameters
     ----------
     groups : mapping
-        Name → (x values, y values), one per run.
+        Name → (x values, y values), one per dot.
     x, y : str
         The axes, with their units.
+    size : float
+        Of a dot, in square points.
 
     Returns
     -------
@@ -222,7 +225,7 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     figure, axis = blank(3.6)
     for i, (name, (xs, ys)) in enumerate(groups.items()):
         axis.scatter(xs, ys, label=name, color=COLORS[i % len(COLORS)], marker="osD^vP*X"[i % 8],
-                     s=52, edgecolor="white", linewidth=0.8, zorder=3)
+                     s=size, edgecolor="white", linewidth=0.8 if size > 30 else 0.3, zorder=3)
     axis.set(xlabel=x, ylabel=y)
     if groups:
         figure.legend(loc="outside right upper")
