@@ -83,7 +83,8 @@ def test_a_figure_in_steps_keeps_its_script_its_caption_and_has_an_anchor(built)
     page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
     figure = re.search(r'<figure id="tiny-two-steps" class="cb-steps".*?</figure>', page, re.DOTALL)
     assert figure.group().count("<img ") == 2 and "<script>" in figure.group()
-    assert page.count("<em>stays</em>") == 1
+    assert "It <em>stays</em>.</span></p></figcaption>" in figure.group()
+    assert page.count("<em>stays</em>") == 1, "the notebook's own caption was kept beside it"
 
 
 def test_a_second_build_does_nothing(site):

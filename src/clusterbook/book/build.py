@@ -21,6 +21,7 @@ from pathlib import Path
 
 import nbformat
 import yaml
+from markdown_it import MarkdownIt
 
 from .. import paths
 from ..errors import InputError
@@ -211,15 +212,17 @@ def describe_figures(notebook: nbformat.NotebookNode, page: str) -> None:
     text, a caption and an anchor. Anchors are the whole book's, so they begin with the page's name.
     """
     for cell in notebook.cells:
-        kept, in_steps = [], set()
+        kept = []
         for output in cell.get("outputs", []):
             about = output.get("metadata", {}).get("clusterbook", {})
-            if "caption_of" in about and about["caption_of"] not in in_steps:
+            if "caption_of" in about:
                 continue
             if "alt" in about and "text/html" in output["data"]:
-                in_steps.add(about["name"])
+                caption = MarkdownIt().renderInline(about["caption"])
                 output["data"]["text/html"] = output["data"]["text/html"].replace(
-                    "<figure ", f'<figure id="{page}-{about["name"]}" ', 1)
+                    "<figure ", f'<figure id="{page}-{about["name"]}" ', 1).replace(
+                    "</figure>", '<figcaption><p><span class="caption-text">'
+                    f"{caption}</span></p></figcaption></figure>", 1)
             elif "alt" in about:
                 cell.metadata["mystnb"] = {
                     "image": {"alt": about["alt"]},
