@@ -346,15 +346,31 @@ def test_workers_change_nothing(folder):
 
 def test_a_folder_is_read_in_order_with_its_classes(folder):
     files = ImageFiles(folder)
-    assert len(files) == 10 and files.classes == ["cats", "dogs"]
+    assert len(files) == 10 and files.classes == ("cats", "dogs")
     assert files.targets.tolist() == [0] * 5 + [1] * 5 and files.name(0) == "cats/0.png"
     model = from_folder().fit(folder, files.targets)
     assert model.labels_.shape == (10,) and "nmi_labels" in model.history_.rows[0]
     assert 0 <= model.linear_probe(folder, layer=1, test_size=0.4) <= 1
-    Image.new("RGB", (20, 20)).save(folder / "flat.png")
-    assert ImageFiles(folder).classes == [] and ImageFiles(folder).targets is None
+    flat = ImageFiles(folder / "cats")
+    assert flat.classes == () and flat.targets is None and flat.name(0) == "0.png"
     with pytest.raises(InputError, match="needs the images' classes"):
-        model.linear_probe(folder, layer=1)
+        model.linear_probe(folder / "cats", layer=1)
+
+
+def test_a_folder_holds_the_images_that_the_data_set_of_it_has(folder, tmp_path):
+    with pytest.warns(UserWarning, match="left out: 'notes.txt'"):
+        files, data = ImageFiles(folder), datasets.load(f"folder:{folder}", image_size=8)
+    assert len(files) == len(data.X) and files.classes == data.classes
+    np.testing.assert_array_equal(files.targets, data.y)
+    Image.new("RGB", (20, 20)).save(folder / "flat.png")
+    with pytest.raises(InputError, match="beside images in subfolders"):
+        ImageFiles(folder)
+
+
+def test_an_image_of_more_than_8_bits_is_named_not_clipped(folder):
+    Image.fromarray(np.full((20, 20), 5000, dtype=np.uint16)).save(folder / "dogs" / "deep.png")
+    with pytest.raises(InputError, match=r"dogs/deep.png \(more than 8 bits a channel"):
+        from_folder().fit(folder)
 
 
 def test_an_unreadable_image_is_named_and_refused_or_skipped(folder):

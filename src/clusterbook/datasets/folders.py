@@ -31,7 +31,7 @@ ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".w
 """What the names of images end in, in capitals or not; torchvision reads the same ones."""
 IMAGE_SIZE = 64  # pixels on each side, unless another size is asked for
 
-_GREY = ("1", "L", "LA", "La")
+GREY = ("1", "L", "LA", "La")
 _DEEP = ("I", "F")  # and I;16, I;16B …: what is white in them, the file does not say
 
 
@@ -257,8 +257,8 @@ def _common_mode(images: Images, color: str, broken: dict[str, str]) -> str:
     kinds: dict[str, list[str]] = {"L": [], "RGB": []}
     for name, file in zip(images.names, images.files, strict=True):
         try:
-            with _opened(file) as image:
-                kinds["L" if image.mode in _GREY else "RGB"].append(name)
+            with opened(file) as image:
+                kinds["L" if image.mode in GREY else "RGB"].append(name)
         except Exception as error:  # a damaged file can break its reader anywhere
             broken[name] = _reason(error)
     grey, colored = kinds["L"], kinds["RGB"]
@@ -273,15 +273,23 @@ def _common_mode(images: Images, color: str, broken: dict[str, str]) -> str:
     return "L" if grey else "RGB"
 
 
-def _opened(file: Path) -> Image.Image:
+def opened(file: Path) -> Image.Image:
     """An image whose header was read; ValueError if its values have no known range."""
     from PIL import Image
 
     image = Image.open(file)
-    if image.mode.partition(";")[0] in _DEEP:
+    try:
+        refuse_deep(image)
+    except ValueError:
         image.close()
-        raise ValueError(f"more than 8 bits a channel, mode {image.mode}; save it with 8")
+        raise
     return image
+
+
+def refuse_deep(image: Image.Image) -> None:
+    """Raise ValueError for a picture whose values have no known range."""
+    if image.mode.partition(";")[0] in _DEEP:
+        raise ValueError(f"more than 8 bits a channel, mode {image.mode}; save it with 8")
 
 
 def _pixels(
@@ -317,7 +325,7 @@ def _square(file: Path, mode: str, size: int) -> np.ndarray:
     """
     from PIL import Image, ImageOps
 
-    with _opened(file) as image:
+    with opened(file) as image:
         # Indexed colors first by way of RGBA, where Pillow knows all that can be transparent.
         shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
         shown = ImageOps.exif_transpose(shown).convert(mode)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..checkpoints import fingerprint
+from ..datasets.folders import GREY, find_images, opened, refuse_deep
 from ..errors import InputError
 from .transforms import augment, clustering_transform, normalize, training_transform
 
 Statistics = tuple[Tensor, Tensor]
-_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif")
-_GRAY = ("1", "L", "LA", "I", "I;16", "F")
 _NAMES = {1: "gray", 3: "color"}
 
 
@@ -190,7 +188,7 @@ class StreamedImages:
 
 
 class ImageFiles(Dataset):
-    """The images in a folder and in the folders below it, sorted by path.
+    """The images in a folder, or in one subfolder per class, as `datasets.load` finds them.
 
     Parameters
     ----------
@@ -198,32 +196,23 @@ class ImageFiles(Dataset):
 
     Attributes
     ----------
-    paths : list of Path
-    classes : list of str
-        Names of the folders directly below, if all images lie in such: their classes.
+    paths : tuple of Path
+        Sorted by class, then by name.
+    classes : tuple of str
+        The subfolders' names; () if the folder is flat.
     targets : ndarray of int64, or None
         The class of each image.
 
     Raises
     ------
     InputError
-        If there is no such folder, or no image in it.
+        As `datasets.folders.find_images`.
     """
 
     def __init__(self, folder: str | os.PathLike) -> None:
-        self.folder = Path(folder)
-        if not self.folder.is_dir():
-            raise InputError(f"there is no folder {self.folder}")
-        self.paths = sorted(path for path in self.folder.rglob("*")
-                            if path.suffix.lower() in _EXTENSIONS and path.is_file())
-        if not self.paths:
-            raise InputError(f"the folder {self.folder} has no images: no file there ends in "
-                             f"{', '.join(_EXTENSIONS)}")
-        below = [path.relative_to(self.folder).parts for path in self.paths]
-        sorted_in = all(len(parts) > 1 for parts in below)
-        self.classes = sorted({parts[0] for parts in below}) if sorted_in else []
-        self.targets = (np.array([self.classes.index(parts[0]) for parts in below])
-                        if sorted_in else None)
+        found = find_images(folder)
+        self.folder, self.paths = found.folder, found.files
+        self.targets, self.classes = found.labels()
 
     def __len__(self) -> int:
         """The number of files."""
@@ -231,8 +220,8 @@ class ImageFiles(Dataset):
 
     def __getitem__(self, index: int) -> Image.Image:
         """The picture, gray or in color as it is."""
-        with Image.open(self.paths[index]) as image:
-            return image.convert("L" if image.mode in _GRAY else "RGB")
+        with opened(self.paths[index]) as image:
+            return image.convert("L" if image.mode in GREY else "RGB")
 
     def name(self, index: int) -> str:
         """The file's path below the folder."""
@@ -265,7 +254,8 @@ class _Items:
             return _checked_tensor(image), self._converted(image)
         if not isinstance(image, Image.Image):
             raise TypeError(f"it is a {type(image).__name__}, no picture and no tensor")
-        channels = 1 if image.mode in _GRAY else 3
+        refuse_deep(image)
+        channels = 1 if image.mode in GREY else 3
         if self.convert:
             channels_now, image = channels, image.convert("L" if self.channels == 1 else "RGB")
             return channels_now, image
