@@ -169,17 +169,17 @@ def test_a_photograph_is_turned_as_its_camera_noted(put, photos):
     np.testing.assert_array_equal(shown(load(photos, image_size=8), 0), turned[2:10])
 
 
-# --- grey and color ----------------------------------------------------------------------------
+# --- gray and color ----------------------------------------------------------------------------
 
 
-def test_grey_images_have_one_channel_unless_color_is_asked_for(put, photos):
+def test_gray_images_have_one_channel_unless_color_is_asked_for(put, photos):
     for i, mode in enumerate(("L", "1", "LA")):
         put(f"{i}.png", mode=mode)
     data = load(photos, image_size=8)
     assert data.image_shape == (1, 8, 8) and data.source.n_features == 64
     np.testing.assert_array_equal(shown(data, 0)[..., 0], np.asarray(Image.open(photos / "0.png")))
     assert set(np.unique(data.X[1]).tolist()) == {0.0, 1.0}
-    in_color = load(photos, image_size=8, color="rgb")
+    in_color = load(photos, image_size=8, color="convert")
     assert in_color.image_shape == (3, 8, 8)
     np.testing.assert_array_equal(in_color.X.reshape(3, 3, 64), data.X[:, None].repeat(3, axis=1))
     again = in_color.source.loader(in_color.source, photos)
@@ -200,13 +200,13 @@ def test_images_in_color_of_each_kind_are_rgb(put, photos):
 
 
 def test_a_mixture_is_counted_and_converted_only_as_asked(put, photos):
-    grey = put("a/1.png", mode="L")
+    gray = put("a/1.png", mode="L")
     for name in ("a/2.png", "b/1.png", "b/2.png"):
         put(name)
-    refused(photos, str(photos), "1 grey images (such as 'a/1.png') beside 3 in color (such as "
-            "'a/2.png')", "color='rgb'")  # fmt: skip
-    data = load(photos, image_size=8, color="rgb")
-    expected = np.asarray(Image.fromarray(grey).convert("L"))
+    refused(photos, str(photos), "1 gray images (such as 'a/1.png') beside 3 in color (such as "
+            "'a/2.png')", "color='convert'")  # fmt: skip
+    data = load(photos, image_size=8, color="convert")
+    expected = np.asarray(Image.fromarray(gray).convert("L"))
     np.testing.assert_array_equal(shown(data, 0), np.stack([expected] * 3, axis=-1))
     assert data.y.tolist() == [0, 0, 1, 1]
 
@@ -386,8 +386,47 @@ def test_a_size_that_cannot_be_is_refused(put, photos, size):
     assert load(photos, image_size=np.int64(4)).image_shape == (3, 4, 4)
 
 
+def test_a_sample_knows_its_places_and_all_classes(put, photos):
+    for name in "abc":
+        for i in range(4 if name != "b" else 1):
+            put(f"{name}/{i}.png")
+    every = load(photos)
+    assert every.rows is None
+    some = load(photos, most=5)
+    assert len(some.X) == 5 and (np.diff(some.rows) > 0).all()
+    np.testing.assert_array_equal(some.X, every.X[some.rows])
+    np.testing.assert_array_equal(some.y, every.y[some.rows])
+    assert some.classes == every.classes == ("a", "b", "c")
+    np.testing.assert_array_equal(load(photos, most=5).rows, some.rows)
+    np.testing.assert_array_equal(load(photos, most=100).X, every.X)
+    again = some.source.loader(some.source, photos)
+    assert datasets.content(again) == datasets.content(some)
+    (photos / "a" / "0.png").write_bytes(b"torn")
+    with pytest.warns(UserWarning, match="left out"):
+        left = datasets.load(f"folder:{photos}", most=9, unreadable="skip")
+    np.testing.assert_array_equal(left.X, every.X[left.rows])
+    for most in (0, 1, 2.0, True, "5"):
+        refused(photos, "most must be a whole number of images", repr(most), most=most)
+
+
+def test_resized_and_cropped_as_torchvision_does(put, photos):
+    from torchvision.transforms import v2
+
+    smooth = np.indices((90, 130)).sum(0)
+    pixels = np.stack([smooth, smooth[::-1], smooth[:, ::-1]], -1).astype(np.uint8)
+    for name in ("1.png", "2.png"):
+        put(name, pixels=pixels)
+    theirs = v2.Compose([v2.Resize(32), v2.CenterCrop(28)])(Image.fromarray(pixels))
+    ours = shown(load(photos, image_size=28, resize=32), 0)
+    assert np.abs(ours.astype(int) - np.asarray(theirs).astype(int)).max() <= 3
+    whole = shown(load(photos, image_size=28), 0)
+    assert np.abs(whole.astype(int) - np.asarray(theirs).astype(int)).max() > 3
+    refused(photos, "resize=20 is smaller than image_size, 28", image_size=28, resize=20)
+    refused(photos, "resize must be a whole number", resize=0)
+
+
 def test_unknown_settings_name_the_nearest(photos):
-    with pytest.raises(InputError, match="no setting of color 'RGB'.*Known: keep, rgb"):
+    with pytest.raises(InputError, match="no setting of color 'RGB'.*Known: convert, refuse"):
         load(photos, color="RGB")
     with pytest.raises(InputError, match="no setting of unreadable 'skipp'; did you mean 'skip'"):
         load(photos, unreadable="skipp")
@@ -399,7 +438,9 @@ def test_the_catalog_has_no_other_form():
         ("digits", {"image_size": 64}, "has images of 8 × 8 pixels; image_size=64 is for 'folder:"),
         ("photographs", {"image_size": 427}, "has images of 640 × 427 pixels"),
         ("wine", {"image_size": 64}, "'wine' has no images"),
-        ("digits", {"color": "rgb"}, "color='rgb' is for 'folder:PATH'"),
+        ("digits", {"color": "convert"}, "color='convert' is for 'folder:PATH'"),
+        ("digits", {"most": 100}, "most=100 is for 'folder:PATH'"),
+        ("digits", {"resize": 9}, "resize=9 is for 'folder:PATH'"),
     ):
         with pytest.raises(InputError, match=re.escape(words)):
             load_named(name, **settings)

@@ -43,8 +43,10 @@ def load(
     *,
     download: bool = True,
     image_size: int | None = None,
-    color: str = "keep",
+    resize: int | None = None,
+    color: str = "refuse",
     unreadable: str = "refuse",
+    most: int | None = None,
 ) -> Dataset:
     """The data set of that name, and never another one in its place.
 
@@ -54,8 +56,8 @@ def load(
     ``clusterbook run``, otherwise in the current folder. Each image becomes the square in its
     middle, resized; turned as its camera noted, its transparency ignored. All of them are held in
     memory, 4 bytes a value: this is for modest folders, some ten thousand images at the default
-    size. For larger ones, the estimator DeepCluster takes the folder itself, and reads a batch at
-    a time.
+    size. Of larger ones ``most`` takes a sample, and the estimator DeepCluster takes the folder
+    itself, and reads a batch at a time.
 
     Parameters
     ----------
@@ -66,12 +68,18 @@ def load(
     image_size : int, optional
         Width and height of the images of a folder, in pixels; 64 by default. Smaller images are
         enlarged. The catalog's images have a size of their own, and no other can be asked for.
-    color : {"keep", "rgb"}
-        For a folder: keep images that are all grey (one channel) or all in color (RGB) as they
+    resize : int, optional
+        For a folder: pixels of an image's short side, from which the middle ``image_size`` are
+        cropped, 256 for 224 in many papers; by default as many, so that nothing more is lost.
+    color : {"refuse", "convert"}
+        For a folder: keep images that are all gray (one channel) or all in color (RGB) as they
         are, and refuse a mixture; or give every image three channels. A palette counts as color.
     unreadable : {"refuse", "skip"}
         For a folder: what to do with images that can't be read; leaving them out comes with a
         warning that names them.
+    most : int, optional
+        For a folder: at most so many of its images, drawn at random, the same each time; their
+        places among all are the data set's ``rows``.
 
     Returns
     -------
@@ -85,7 +93,7 @@ def load(
         There is no such data set, its files are missing and can't be downloaded, or one of them
         is damaged (it is removed then, if it can be downloaded again). Of a folder: it is missing,
         it has fewer than two images, or they lie at several depths or deeper than one subfolder
-        per class; an image can't be read, or grey and color are mixed, and nobody asked for what
+        per class; an image can't be read, or gray and color are mixed, and nobody asked for what
         to do then; they don't fit into the memory. Or a setting does not fit the data set.
 
     Warns
@@ -102,7 +110,10 @@ def load(
     """
     if _is_folder(name):
         path = name.removeprefix(PREFIX)
-        return read_folder(path, image_size=image_size, color=color, unreadable=unreadable)
+        return read_folder(
+            path, image_size=image_size, resize=resize, color=color, unreadable=unreadable,
+            most=most,
+        )  # fmt: skip
     source, home = _source(name), _home()
     wrong = downloads.wrong_files(source, home)
     for file, found in wrong.items():
@@ -116,7 +127,7 @@ def load(
         )
     if wrong:
         downloads.download_files(source, home, wrong, progress=False)
-    return _as_asked(source.loader(source, home), image_size, color)
+    return _as_asked(source.loader(source, home), image_size, resize=resize, most=most, color=color)
 
 
 def status(name: str) -> Status:
@@ -158,7 +169,7 @@ def fetch(name: str, *, progress: bool = False) -> Status:
     return status(name)
 
 
-def _as_asked(found: Dataset, image_size: int | None, color: str) -> Dataset:
+def _as_asked(found: Dataset, image_size: int | None, **others: object) -> Dataset:
     """A data set of the catalog, unless it was asked for in a form that it does not have."""
     name, shape = found.source.name, found.image_shape
     if image_size is not None and (shape is None or shape[1:] != (image_size, image_size)):
@@ -166,10 +177,12 @@ def _as_asked(found: Dataset, image_size: int | None, color: str) -> Dataset:
         raise InputError(
             f"data set {name!r} {has}; image_size={image_size!r} is for 'folder:PATH': leave it out"
         )
-    if color != "keep":
-        raise InputError(
-            f"color={color!r} is for 'folder:PATH', and data set {name!r} is as it is: leave it out"
-        )
+    for setting, value in others.items():
+        if value not in (None, "refuse"):
+            raise InputError(
+                f"{setting}={value!r} is for 'folder:PATH', and data set {name!r} is as it is: "
+                "leave it out"
+            )
     return found
 
 

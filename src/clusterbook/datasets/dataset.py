@@ -82,6 +82,8 @@ class Dataset:
         One name per column of a table; None for images.
     train_size : int or None
         The first ``train_size`` rows are the source's own training part; None if it has no split.
+    rows : ndarray of int64 or None
+        Of a sample of a folder, the place of each image among all of the folder; else None.
     """
 
     X: np.ndarray = field(repr=False)
@@ -91,6 +93,7 @@ class Dataset:
     image_shape: tuple[int, int, int] | None = None
     feature_names: tuple[str, ...] | None = None
     train_size: int | None = None
+    rows: np.ndarray | None = field(default=None, repr=False)
 
     def split(
         self, random_state: int = 0, test_share: float = 0.2

@@ -1,7 +1,7 @@
 """A folder of a person's own images, in the form that every data set has.
 
 A folder is read as it is, or refused with everything that its owner needs to put it right: which
-images can't be read, how many are grey beside others in color, what lies where it can't have been
+images can't be read, how many are gray beside others in color, what lies where it can't have been
 meant. `find_images` tells which images there are and what their classes are without opening any,
 for whoever reads them one by one.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".w
 """What the names of images end in, in capitals or not; torchvision reads the same ones."""
 IMAGE_SIZE = 64  # pixels on each side, unless another size is asked for
 
-GREY = ("1", "L", "LA", "La")
+GRAY = ("1", "L", "LA", "La")
 _DEEP = ("I", "F")  # and I;16, I;16B …: what is white in them, the file does not say
 
 
@@ -67,19 +67,21 @@ def read_folder(
     path: str | os.PathLike[str],
     *,
     image_size: int | None = None,
-    color: str = "keep",
+    resize: int | None = None,
+    color: str = "refuse",
     unreadable: str = "refuse",
+    most: int | None = None,
 ) -> Dataset:
     """The images of a folder, each as a square; see `clusterbook.datasets.load` for the settings.
 
-    Everything is held in memory, 4 bytes a value (49 kB for an image in color of 64 × 64 pixels,
-    so 2 GB hold some 40,000) and nothing beside it but one image at a time.
+    What is asked for is held in memory, 4 bytes a value (49 kB for an image in color of 64 × 64
+    pixels, so 2 GB hold some 40,000) and nothing beside it but one image at a time.
 
     Raises
     ------
     InputError
         There is no such folder, it has fewer than two images that can be read, they lie in
-        several depths or deeper than one subfolder per class; an image can't be read, or grey
+        several depths or deeper than one subfolder per class; an image can't be read, or gray
         ones stand beside others in color, and nobody asked for what to do with them; a setting is
         wrong; or the images don't fit into the memory.
 
@@ -102,9 +104,15 @@ def read_folder(
     >>> found.X.shape, found.image_shape, found.y.tolist(), found.classes
     ((3, 192), (3, 8, 8), [0, 1, 1], ('grass', 'sky'))
     """
-    size = _checked_size(image_size)
+    size = _checked_size(image_size, "image_size") or IMAGE_SIZE
+    short = _checked_size(resize, "resize") or size
+    if short < size:
+        raise InputError(
+            f"resize={resize} is smaller than image_size, {size}: the middle is cropped from what "
+            "is resized"
+        )
     for name, value, known in (
-        ("color", color, ("keep", "rgb")),
+        ("color", color, ("refuse", "convert")),
         ("unreadable", unreadable, ("refuse", "skip")),
     ):
         if value not in known:
@@ -116,9 +124,16 @@ def read_folder(
             "a folder of images needs pillow: install it with `pip install pillow`"
         ) from error
     images = find_images(path)
+    rows = _some(len(images.names), most)
+    chosen = images if rows is None else replace(
+        images, names=tuple(images.names[row] for row in rows)
+    )  # fmt: skip
     broken: dict[str, str] = {}
-    mode = _common_mode(images, color, broken)
-    X, names = _pixels(images, mode, size, broken)
+    mode = _common_mode(chosen, color, broken)
+    X, names = _pixels(chosen, mode, size, short, broken)
+    if rows is not None:
+        there = set(names)
+        rows = rows[[name in there for name in chosen.names]]
     if broken:
         _say_unreadable(images.folder, broken, unreadable)
     if images.left_out:
@@ -128,7 +143,7 @@ def read_folder(
             stacklevel=3,
         )
     _check_number(images.folder, len(names))
-    y, classes = _labels(names)
+    y, classes = _labels(names, None if rows is None else images.names)
     channels = len(mode)  # L, or RGB
     source = Source(
         name=PREFIX + images.folder.name,
@@ -139,9 +154,12 @@ def read_folder(
         license="your own",
         citation="your own",
         address=str(images.folder),
-        loader=partial(_read_again, image_size=size, color=color, unreadable=unreadable),
-    )
-    return Dataset(X, y, classes, source, image_shape=(channels, size, size))
+        loader=partial(
+            _read_again, image_size=size, resize=resize, color=color, unreadable=unreadable,
+            most=most,
+        ),
+    )  # fmt: skip
+    return Dataset(X, y, classes, source, image_shape=(channels, size, size), rows=rows)
 
 
 def _read_again(source: Source, home: Path, **settings: Any) -> Dataset:
@@ -240,13 +258,24 @@ def _listing(folder: Path) -> tuple[list[str], list[str], list[str]]:
     return sorted(images), sorted(others), sorted(subfolders)
 
 
-def _labels(names: Sequence[str]) -> tuple[np.ndarray | None, tuple[str, ...]]:
+def _labels(
+    names: Sequence[str], all_names: Sequence[str] | None = None
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
     of_each = [name.rpartition("/")[0] for name in names]
     if not any(of_each):
         return None, ()
-    classes = sorted(set(of_each))
+    classes = sorted({name.rpartition("/")[0] for name in all_names or names})
     place = {name: i for i, name in enumerate(classes)}
     return np.array([place[name] for name in of_each], dtype=np.int64), tuple(classes)
+
+
+def _some(number: int, most: int | None) -> np.ndarray | None:
+    """Places of at most so many images, in order, the same each time; None for all of them."""
+    if most is None:
+        return None
+    if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 2:
+        raise InputError(f"most must be a whole number of images of at least 2, not {most!r}")
+    return np.sort(np.random.default_rng(0).permutation(number)[:most])
 
 
 # --- what is in them ---------------------------------------------------------------------------
@@ -258,19 +287,20 @@ def _common_mode(images: Images, color: str, broken: dict[str, str]) -> str:
     for name, file in zip(images.names, images.files, strict=True):
         try:
             with opened(file) as image:
-                kinds["L" if image.mode in GREY else "RGB"].append(name)
+                kinds["L" if image.mode in GRAY else "RGB"].append(name)
         except Exception as error:  # a damaged file can break its reader anywhere
             broken[name] = _reason(error)
-    grey, colored = kinds["L"], kinds["RGB"]
-    if color == "rgb":
+    gray, colored = kinds["L"], kinds["RGB"]
+    if color == "convert":
         return "RGB"
-    if grey and colored:
+    if gray and colored:
         raise InputError(
-            f"{images.folder} has {len(grey):,} grey images (such as {grey[0]!r}) beside "
+            f"{images.folder} has {len(gray):,} gray images (such as {gray[0]!r}) beside "
             f"{len(colored):,} in color (such as {colored[0]!r}); expected one kind: "
-            "color='rgb' gives the grey ones three equal channels, or sort them into two folders"
+            "color='convert' gives the gray ones three equal channels, or sort them into two "
+            "folders"
         )
-    return "L" if grey else "RGB"
+    return "L" if gray else "RGB"
 
 
 def opened(file: Path) -> Image.Image:
@@ -293,7 +323,7 @@ def refuse_deep(image: Image.Image) -> None:
 
 
 def _pixels(
-    images: Images, mode: str, size: int, broken: dict[str, str]
+    images: Images, mode: str, size: int, short: int, broken: dict[str, str]
 ) -> tuple[np.ndarray, list[str]]:
     """The samples of all that can be read, and their names; the others are added as broken."""
     whole = [name for name in images.names if name not in broken]
@@ -304,12 +334,12 @@ def _pixels(
         raise InputError(
             f"the {len(whole):,} images of {images.folder} at {size} × {size} pixels take "
             f"{4 * np.prod(shape, dtype=float) / 1e9:,.0f} GB, which is more than there is: take "
-            "a smaller image_size or fewer images"
+            "a smaller image_size, or fewer images by most=…"
         ) from error
     names = []
     for name in whole:
         try:
-            square = _square(images.folder / name, mode, size)
+            square = _square(images.folder / name, mode, size, short)
         except Exception as error:  # a damaged file can break its reader anywhere
             broken[name] = _reason(error)
             continue
@@ -318,8 +348,10 @@ def _pixels(
     return X[: len(names)], names
 
 
-def _square(file: Path, mode: str, size: int) -> np.ndarray:
+def _square(file: Path, mode: str, size: int, short: int) -> np.ndarray:
     """The middle of an image as bytes, shape (channels, size, size), turned as it is shown.
+
+    It is what ``size`` pixels take of an image whose short side has ``short``.
 
     Where a color is transparent, it is taken all the same.
     """
@@ -330,7 +362,7 @@ def _square(file: Path, mode: str, size: int) -> np.ndarray:
         shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
         shown = ImageOps.exif_transpose(shown).convert(mode)
     width, height = shown.size
-    side = min(width, height)
+    side = round(min(width, height) * size / short)
     # Whole pixels, so that nothing is blurred where no other size is asked for.
     left, top = (width - side) // 2, (height - side) // 2
     box = (left, top, left + side, top + side)
@@ -341,12 +373,12 @@ def _square(file: Path, mode: str, size: int) -> np.ndarray:
 # --- what can't be clustered -------------------------------------------------------------------
 
 
-def _checked_size(size: int | None) -> int:
+def _checked_size(size: int | None, name: str) -> int | None:
     if size is None:
-        return IMAGE_SIZE
+        return None
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
         raise InputError(
-            f"image_size must be a whole number of pixels of at least 1, such as {IMAGE_SIZE}, "
+            f"{name} must be a whole number of pixels of at least 1, such as {IMAGE_SIZE}, "
             f"not {size!r}"
         )
     return int(size)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..checkpoints import fingerprint
-from ..datasets.folders import GREY, find_images, opened, refuse_deep
+from ..datasets.folders import GRAY, find_images, opened, refuse_deep
 from ..errors import InputError
 from .transforms import augment, clustering_transform, normalize, training_transform
 
@@ -221,7 +221,7 @@ class ImageFiles(Dataset):
     def __getitem__(self, index: int) -> Image.Image:
         """The picture, gray or in color as it is."""
         with opened(self.paths[index]) as image:
-            return image.convert("L" if image.mode in GREY else "RGB")
+            return image.convert("L" if image.mode in GRAY else "RGB")
 
     def name(self, index: int) -> str:
         """The file's path below the folder."""
@@ -255,7 +255,7 @@ class _Items:
         if not isinstance(image, Image.Image):
             raise TypeError(f"it is a {type(image).__name__}, no picture and no tensor")
         refuse_deep(image)
-        channels = 1 if image.mode in GREY else 3
+        channels = 1 if image.mode in GRAY else 3
         if self.convert:
             channels_now, image = channels, image.convert("L" if self.channels == 1 else "RGB")
             return channels_now, image
