@@ -23,13 +23,13 @@ from .. import downloads, paths
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source, Status, content
 from .files import read
-from .folders import PREFIX, read_folder
+from .folders import PREFIX, find_images, read_folder
 from .synthetic import make_synthetic
 from .table import SOURCES
 
 __all__ = [
-    "Dataset", "Source", "Status", "catalog", "content", "fetch", "load", "make_synthetic", "read",
-    "status",
+    "Dataset", "Source", "Status", "catalog", "content", "fetch", "find_images", "load",
+    "make_synthetic", "read", "status",
 ]  # fmt: skip
 
 
