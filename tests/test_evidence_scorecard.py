@@ -10,7 +10,7 @@ import pytest
 
 from clusterbook import paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard
+from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard, status
 from clusterbook.evidence import verdicts as verdicts_module
 from clusterbook.evidence.records import dumps
 from clusterbook.evidence.tables import WIDTH, runs
@@ -170,8 +170,9 @@ def parsed(html):
 
 def test_the_html_is_well_formed_and_escaped(book):
     tree = parsed(scorecard()._repr_html_())
-    assert tree.get("style") == "overflow-x: auto"
-    table = tree.find("table")
+    scrolling = tree.find("div[@role='region']")
+    assert scrolling.get("style") == "overflow-x: auto"
+    table = scrolling.find("table")
     assert table.get("class") == "cb-scorecard"
     assert [head.get("scope") for head in table.find("thead").iter("th")] == ["col"] * 5
     scopes = [head.get("scope") for head in table.iter("th")]
@@ -182,11 +183,69 @@ def test_the_html_is_well_formed_and_escaped(book):
     assert "It reaches <95 %> & more" in text
     assert 'Somebody "et al.", Table 1 (second-hand: a report)' in text
     assert "Tolerance: seeds < 2 %" in text
-    assert "demo-paper, seeds 0–2" in text
-    assert row.find(".//a").get("href") == "../notebooks/demo.html#results"
+    assert "demo-paper, seeds 0 1 2" in text
+    assert [link.get("href") for link in row.findall(".//a")] == [
+        "../notebooks/demo.html#results", "status.html#demo-paper",
+        *(f"../records/demo-paper-seed{seed}.json" for seed in range(3))]  # fmt: skip
     word = row.find(".//span")
     assert word.get("class") == "cb-verdict cb-verdict-reproduced"
     assert word.text == "reproduced"  # in words, not in color alone
+
+
+def test_the_rows_can_be_chosen_where_scripts_run_and_all_stand_where_not(book):
+    tree = parsed(scorecard()._repr_html_())
+    bar = tree.find("div[@class='cb-filter']")
+    assert bar.get("hidden") is not None
+    works, verdicts = ([option.text for option in select] for select in bar.iter("select"))
+    assert works == ["all", "demo", "other"]
+    assert verdicts == ["all", "reproduced", "confirmed", "not reproduced", "not attempted"]
+    rows = [row for row in tree.iter("tr") if row.get("data-work")]
+    assert {(row.get("id"), row.get("data-verdict")) for row in rows} == set(WORDS.items())
+    assert not any(row.get("hidden") for row in rows)
+    assert "cb-filter" not in say("demo")._repr_html_()
+
+
+def test_the_counts_are_drawn_and_told_in_words(book):
+    (book / "src" / "clusterbook" / "demo.py").write_text("rate = 3\n")
+    card = scorecard()
+    axis = card.figure().axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["demo", "other"]
+    widths = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axis.containers}
+    assert widths == {"reproduced (stale)": [2, 0], "confirmed (stale)": [1, 0],
+                      "not reproduced (stale)": [1, 0], "not attempted": [1, 1]}  # fmt: skip
+    assert card.describe() == (
+        "demo: 5 claims: 2 reproduced (stale), 1 confirmed (stale), 1 not reproduced (stale), "
+        "1 not attempted; other: 1 claim: 1 not attempted"
+    )
+
+
+def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
+    shown = status()
+    assert [profile.name for profile in shown.profiles] == ["demo-paper"]
+    cells = shown.profiles[0].cells()
+    assert cells["Seeds"] == "0 1 2"
+    assert cells["Time, a seed"] == "1.0 s"
+    assert cells["Machine"] == "c, threads: 1, cores: 1"
+    assert cells["Code"] == "a"
+    assert cells["Date"] == "2025-01-01"
+    tree = parsed(shown._repr_html_())
+    row = next(row for row in tree.iter("tr") if row.get("id") == "demo-paper")
+    assert [link.get("href") for link in row.iter("a")] == [
+        f"../records/demo-paper-seed{seed}.json" for seed in range(3)]  # fmt: skip
+    (book / "src" / "clusterbook" / "demo.py").write_text("rate = 3\n")
+    assert status().profiles[0].cells()["Code"] == "a, stale"
+    values = json.loads(record_file(book, 1).read_text())
+    values["git"]["clean"], values["seconds"], values["peak_memory_mb"] = False, 4.0, 1500.0
+    values["parameters"] = {"epochs": 3, "seeds": []}
+    record_file(book, 1).write_text(dumps(values))
+    cells = status().profiles[0].cells()
+    assert (cells["Code"], cells["Time, a seed"], cells["Peak memory"]) == (
+        "a; a, changed, stale", "2.0 s", "1,500 MiB")  # fmt: skip
+    assert str(status()).startswith("demo-paper\n    Seeds: 0 1 2\n")
+    for seed in range(3):
+        record_file(book, seed).unlink()
+    assert parsed(status()._repr_html_()).find(".//caption").text == "0 recorded profiles"
+    assert str(status()) == ""
 
 
 def test_a_chapter_says_its_own_claims(book):

@@ -46,6 +46,10 @@ ARGUMENTS = {
     "seed_strip": (
         [{"joint": [0.5, 0.6, 0.7], "dhillon": np.array([0.4])}],
         {"quantity": "accuracy", "references": {"paper": 0.9, "chance": 0.1}}),
+    "stacked_bars": (
+        [{"first": {"good": 30, "bad": 1}, "second": {"bad": 2, "unknown": 3}}],
+        {"quantity": "claims", "hatched": ["bad"],
+         "colors": {"good": "#0072B2", "bad": "#D55E00", "none": "#000000", "unknown": "#FFFFFF"}}),
     "heatmap": (
         [{"loss of accuracy": np.array([[0.5, -0.25], [0.0, 0.1], [1.0, 0.2]])}],
         {"rows": ["a", "b", "c"], "columns": ["0", "1"], "row_label": "cluster",
@@ -196,6 +200,19 @@ def test_the_null_distribution_holds_all_shuffles_and_the_networks_value():
     low, high = axis.get_xlim()
     assert low < value and max(null) < high
     assert len(figures.null_distribution(null, value, quantity="cut").axes[0].lines) == 1
+
+
+def test_stacked_bars_end_where_their_parts_add_up_to():
+    axis = draw("stacked_bars").axes[0]
+    parts = {bars.get_label(): [(bar.get_x(), bar.get_width()) for bar in bars]
+             for bars in axis.containers}
+    assert parts == {"good": [(0, 30), (0, 0)], "bad": [(30, 1), (0, 2)],
+                     "unknown": [(31, 0), (2, 3)]}, "a part that no group has is left out"
+    assert sorted(text.get_text() for text in axis.texts) == ["1", "2", "3", "30"]
+    assert {bars.get_label() for bars in axis.containers if bars[0].get_hatch()} == {"bad"}
+    on = {text.get_text(): text.get_color() for text in axis.texts}
+    assert on["30"] == "white", "on a dark blue"
+    assert on["3"] == "#111111", "dark on white"
 
 
 def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():

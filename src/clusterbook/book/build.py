@@ -167,7 +167,8 @@ def notebook_key(path: Path) -> str:
 def _site_key(source: Path, notebooks: Iterable[Path]) -> str:
     """A hash of everything that the site is made of, the library's docstrings included."""
     files = [source / "_config.yml", *sorted((source / "book").rglob("*")), *notebooks,
-             *sorted(Path(paths.__file__).parent.rglob("*.py"))]
+             *sorted(Path(paths.__file__).parent.rglob("*.py")),
+             *sorted((source / "data" / "records").glob("*.json"))]
     hashes = [(file.name, _hash(file.read_bytes())) for file in files
               if file.is_file() and "__pycache__" not in file.parts]
     return _hash(json.dumps([hashes, _versions()]).encode())
@@ -198,6 +199,10 @@ def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
     shutil.copytree(source / "book", target / "book",
                     ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
     shutil.copy2(source / "_config.yml", target)
+    # Beside the pages: the scorecard's rows lead to the runs that they rest on.
+    (target / "extra" / "records").mkdir(parents=True)
+    for record in (source / "data" / "records").glob("*.json"):
+        shutil.copy2(record, target / "extra" / "records")
     for place, executed in notebooks.items():
         notebook = nbformat.read(executed, as_version=4)
         describe_figures(notebook, Path(place).stem)

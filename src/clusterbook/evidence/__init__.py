@@ -13,6 +13,7 @@ from .expectations import Expectation, check, load_expectations
 from .recording import record
 from .records import Record, arrays, load_records
 from .scorecard import Scorecard, at_last_tag, say, scorecard
+from .status import Status, status
 from .verdicts import WORDS, Verdict, judge
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Expectation",
     "Record",
     "Scorecard",
+    "Status",
     "Verdict",
     "arrays",
     "at_last_tag",
@@ -33,4 +35,5 @@ __all__ = [
     "record",
     "say",
     "scorecard",
+    "status",
 ]

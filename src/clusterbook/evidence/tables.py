@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import groupby
 
@@ -16,6 +16,11 @@ Row = tuple[Claim, Verdict]
 
 WIDTH = 100
 """Columns of a terminal that the plain text fits in."""
+
+RECORDS = "../records/{name}.json"
+"""Where a page of the book finds a record: the build puts the files beside the pages."""
+STATUS = "status.html#{profile}"
+"""Where the scorecard's page finds what a profile's runs were made with."""
 
 _COLUMNS = (33, 24, 23, 14)  # claim, the source, ours, verdict: with gaps of two, `WIDTH`
 
@@ -78,8 +83,9 @@ def html_table(rows: Sequence[Row], caption: str, *, whole: bool = False, addres
     caption : str
         What the table shows, for those who hear it.
     whole : bool
-        Whether this is the book's scorecard: a heading row stands over each chapter's claims, and
-        each claim can be linked to by its id.
+        Whether this is the book's scorecard: a heading row stands over each chapter's claims, each
+        claim can be linked to by its id, its runs lead to their records, and the rows can be
+        chosen by work, verdict and words where scripts run.
     address : str
         What stands before ``#section`` in links; ``{chapter}`` is replaced.
     """
@@ -99,7 +105,46 @@ def html_table(rows: Sequence[Row], caption: str, *, whole: bool = False, addres
             parts.append(f'<tr><th scope="rowgroup" colspan="{len(heads)}">{_q(title)}</th></tr>')
         parts += [_html_row(row, address, with_id=whole) for row in chapter_rows]
         parts.append("</tbody>")
-    return "\n".join([*parts, "</table>", "</div>"])
+    table = "\n".join([*parts, "</table>", "</div>"])
+    return _FILTER.format(table=table, works=_options(row[0].chapter for row in rows),
+                          verdicts=_options(count(rows)), n=len(rows)) if whole else table
+
+
+# The bar appears where scripts run. It is written without the signs that XML would read as its own.
+_FILTER = """<div class="cb-filtered">
+<div class="cb-filter" hidden="">
+<label>Work <select><option value="">all</option>{works}</select></label>
+<label>Verdict <select><option value="">all</option>{verdicts}</select></label>
+<label>Words <input type="search" placeholder="such as MNIST" /></label>
+<output aria-live="polite">{n} of {n} claims</output>
+</div>
+{table}
+<script>
+for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])")) {{
+  whole.dataset.ready = "yes";
+  const bar = whole.querySelector(".cb-filter"), [work, verdict] = bar.querySelectorAll("select");
+  const words = bar.querySelector("input"), shown = bar.querySelector("output");
+  const rows = [...whole.querySelectorAll("tr[data-work]")];
+  const fits = row => [
+    ["", row.dataset.work].includes(work.value),
+    ["", row.dataset.verdict].includes(verdict.value),
+    ...words.value.toLowerCase().split(" ").map(
+      word => row.textContent.toLowerCase().includes(word)),
+  ].every(Boolean);
+  bar.oninput = () => {{
+    for (const row of rows) row.hidden = !fits(row);
+    for (const body of whole.querySelectorAll("tbody"))
+      body.hidden = !body.querySelector("tr[data-work]:not([hidden])");
+    shown.textContent = `${{rows.filter(row => !row.hidden).length}} of ${{rows.length}} claims`;
+  }};
+  bar.hidden = false;
+}}
+</script>
+</div>"""
+
+
+def _options(values: Iterable[str]) -> str:
+    return "".join(f"<option>{_q(value)}</option>" for value in dict.fromkeys(values))
 
 
 def _html_row(row: Row, address: str, with_id: bool) -> str:
@@ -113,7 +158,9 @@ def _html_row(row: Row, address: str, with_id: bool) -> str:
     classes = f"cb-verdict cb-verdict-{verdict.word.replace(' ', '-')}"
     if verdict.stale:
         classes += " cb-stale"
-    anchor = f' id="{_q(claim.id)}"' if with_id else ""
+    anchor = (f' id="{_q(claim.id)}" data-work="{claim.chapter}" data-verdict="{verdict.label}"'
+              if with_id else "")  # fmt: skip
+    made = _linked_runs if with_id else lambda names: _q(runs(names))
     reason = verdict.reason
     if verdict.stale:
         reason += " The code or the data have changed since these runs."
@@ -124,7 +171,7 @@ def _html_row(row: Row, address: str, with_id: bool) -> str:
         f"<td>{_q(measured(claim, verdict))}</td>"
         f'<td><span class="{classes}">{verdict.label}</span>'
         f'<div class="cb-reason">{_q(reason)}</div></td>'
-        f"<td>{_q(runs(verdict.records) or claim.profile or '–')}</td></tr>"
+        f"<td>{made(verdict.records) or _q(claim.profile or '–')}</td></tr>"
     )
 
 
@@ -136,14 +183,35 @@ def runs(names: Iterable[str]) -> str:
     >>> runs(["tell-digits-seed0", "tell-digits-seed1", "tell-digits-seed5"])
     'tell-digits, seeds 0–1, 5'
     """
-    seeds: Mapping[str, list[int]] = {}
+    return "; ".join(
+        f"{profile}, seed{'s' if len(found) > 1 else ''} {_ranges(found)}"
+        for profile, found in _seeds_of(names).items()
+    )
+
+
+def _seeds_of(names: Iterable[str]) -> dict[str, list[int]]:
+    """The seeds of each profile among records, in order."""
+    seeds: dict[str, list[int]] = {}
     for name in names:
         profile, _, seed = name.rpartition("-seed")
         seeds.setdefault(profile, []).append(int(seed))
+    return {profile: sorted(found) for profile, found in seeds.items()}
+
+
+def _linked_runs(names: Iterable[str]) -> str:
+    """Records by profile and seed, each leading to its file, its profile to how it was made."""
     return "; ".join(
-        f"{profile}, seed{'s' if len(found) > 1 else ''} {_ranges(sorted(found))}"
-        for profile, found in seeds.items()
+        f'<a href="{STATUS.format(profile=profile)}">{profile}</a>, '
+        f"{linked_seeds(profile, found)}"
+        for profile, found in _seeds_of(names).items()
     )
+
+
+def linked_seeds(profile: str, seeds: Sequence[int]) -> str:
+    """``seeds 0 1 2``, each a link to its record."""
+    links = [f'<a href="{RECORDS.format(name=f"{profile}-seed{seed}")}">{seed}</a>'
+             for seed in seeds]  # fmt: skip
+    return f"seed{'s' if len(links) > 1 else ''} {' '.join(links)}"
 
 
 def _ranges(seeds: Sequence[int]) -> str:

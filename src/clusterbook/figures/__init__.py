@@ -8,7 +8,15 @@ stay apart for color-blind readers; a sequential map (cividis) serves amounts, a
 Lines, dots, bars and cells are in ``charts.py``, images and maps of samples in ``pictures.py``.
 """
 
-from .charts import heatmap, matrix_blocks, null_distribution, scatter, seed_strip, training_curves
+from .charts import (
+    heatmap,
+    matrix_blocks,
+    null_distribution,
+    scatter,
+    seed_strip,
+    stacked_bars,
+    training_curves,
+)
 from .pictures import image_grid, maps, pipeline
 from .showing import Shown, show, show_steps
 from .style import COLORS, NEUTRAL
@@ -16,5 +24,5 @@ from .style import COLORS, NEUTRAL
 __all__ = [
     "COLORS", "NEUTRAL", "Shown", "heatmap", "image_grid", "maps", "matrix_blocks",
     "null_distribution", "pipeline", "scatter", "seed_strip", "show", "show_steps",
-    "training_curves",
+    "stacked_bars", "training_curves",
 ]  # fmt: skip

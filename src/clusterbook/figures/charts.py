@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -150,6 +151,56 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     if references:
         figure.legend(loc="outside upper left", ncols=3)
     return figure
+
+
+@styled
+def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
+                 colors: Mapping[str, str], hatched: Collection[str] = ()) -> Figure:
+    """One bar a group, made of parts, each with its number where there is room.
+
+    Parameters
+    ----------
+    groups : mapping
+        Name → part → size; a part that a group lacks has size 0.
+    quantity : str
+        The x axis, with its unit.
+    colors : mapping
+        Part → color, in the order of the parts.
+    hatched : collection of str
+        Parts to be drawn hatched.
+
+    Returns
+    -------
+    Figure
+    """
+    parts = [part for part in colors if any(sizes.get(part) for sizes in groups.values())]
+    figure, axis = blank(1.5 + 0.5 * len(groups))
+    longest = max(sum(sizes.values()) for sizes in groups.values())
+    starts = np.zeros(len(groups))
+    for part in parts:
+        sizes = np.array([sizes.get(part, 0) for sizes in groups.values()], dtype=float)
+        color = colors[part]
+        axis.barh(range(len(groups)), sizes, left=starts, height=0.66, color=color, label=part,
+                  edgecolor="#555555" if _is_light(color) else "white", linewidth=0.8,
+                  hatch="///" if part in hatched else None)
+        for row, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+            if size >= 0.022 * longest:
+                axis.text(start + size / 2, row, f"{size:.0f}", ha="center", va="center",
+                          fontsize=9, color="#111111" if _is_light(color) else "white")
+        starts += sizes
+    axis.set(xlabel=quantity, yticks=range(len(groups)), yticklabels=list(groups),
+             xlim=(0, 1.01 * longest))
+    axis.invert_yaxis()
+    axis.grid(axis="y", visible=False)
+    figure.legend(loc="outside upper left", ncols=4, handlelength=1.2, columnspacing=1.4)
+    return figure
+
+
+def _is_light(color: str) -> bool:
+    """Whether dark text reads better on it than white: its relative luminance (WCAG 2)."""
+    channels = np.array(to_rgb(color))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722)) > 0.18
 
 
 @styled

@@ -1,0 +1,157 @@
+"""What the numbers were made with: each recorded profile, its cost, its machine, its code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby
+from statistics import fmean
+
+from .records import Record, load_records
+from .tables import linked_seeds
+from .verdicts import is_stale, present_code, present_data
+
+_UNITS = ((3600, "h"), (60, "min"), (1, "s"))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The recorded runs of one profile, by seed."""
+
+    records: tuple[Record, ...]
+    stale: bool
+
+    @property
+    def name(self) -> str:
+        """The profile's name."""
+        return self.records[0].profile
+
+    @property
+    def chapter(self) -> str:
+        """The chapter that was run."""
+        return self.records[0].chapter
+
+    def each(self, attribute: str) -> list:
+        """Every value that an attribute has among the records, in their order, once."""
+        found: list = []
+        for record in self.records:
+            value = getattr(record, attribute)
+            if value not in found:
+                found.append(value)
+        return found
+
+    def cells(self) -> dict[str, str]:
+        """What the table shows, in words, under the heads of its columns."""
+        seconds = [record.seconds for record in self.records]
+        memory = [r.peak_memory_mb for r in self.records if r.peak_memory_mb is not None]
+        return {
+            "Seeds": " ".join(str(record.seed) for record in self.records),
+            "Time, a seed": duration(fmean(seconds)),
+            "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
+            "Machine": "; ".join(map(_machine, self.each("machine"))),
+            "Versions": "; ".join(map(_versions, self.each("versions"))),
+            "Date": "; ".join(dict.fromkeys(record.started[:10] for record in self.records)),
+            "Code": "; ".join(map(_commit, self.each("git"))) + (", stale" if self.stale else ""),
+        }
+
+
+@dataclass(frozen=True)
+class Status:
+    """Every recorded profile; prints as text, displays as a table."""
+
+    profiles: tuple[Profile, ...]
+
+    def __str__(self) -> str:
+        """A paragraph a profile: what the table's cells say."""
+        return "\n\n".join(
+            "\n".join([profile.name, *(f"    {head}: {cell}" for head, cell in shown.items())])
+            for profile in self.profiles
+            if (shown := profile.cells())
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        heads = ("Profile", *(self.profiles[0].cells() if self.profiles else ()))
+        caption = f"{len(self.profiles)} recorded profiles"
+        parts = [
+            f'<div class="cb-scorecard-scroll" role="region" tabindex="0" aria-label="{caption}">',
+            '<table class="cb-scorecard cb-status">',
+            f"<caption>{caption}</caption>",
+            "<thead><tr>" + "".join(f'<th scope="col">{h}</th>' for h in heads) + "</tr></thead>",
+        ]
+        for chapter, group in groupby(self.profiles, key=lambda profile: profile.chapter):
+            parts += ["<tbody>", f'<tr><th scope="rowgroup" colspan="{len(heads)}">'
+                      f'<a href="../notebooks/{chapter}.html">{chapter}</a></th></tr>']  # fmt: skip
+            parts += [_row(profile) for profile in group]
+            parts.append("</tbody>")
+        return "\n".join([*parts, "</table>", "</div>"])
+
+
+def status(records: Iterable[Record] | None = None) -> Status:
+    """Every recorded profile with what its runs were made with and what they cost.
+
+    Parameters
+    ----------
+    records : iterable of Record, optional
+        By default the book's.
+    """
+    records = load_records() if records is None else list(records)
+    now = present_code(record.chapter for record in records), present_data()
+    groups = groupby(records, key=lambda record: (record.chapter, record.profile))
+    found = (tuple(group) for _, group in groups)
+    return Status(tuple(Profile(group, any(is_stale(r, *now) for r in group)) for group in found))
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that fits, two digits: ``45 s``, ``12 min``, ``1.4 h``.
+
+    Examples
+    --------
+    >>> [duration(seconds) for seconds in (8.24, 59.7, 745, 5040, 36000)]
+    ['8.2 s', '60 s', '12 min', '1.4 h', '10 h']
+    """
+    size, unit = next(((s, u) for s, u in _UNITS if seconds >= s), _UNITS[-1])
+    amount = seconds / size
+    return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
+
+
+def _row(profile: Profile) -> str:
+    shown = profile.cells()
+    shown["Seeds"] = None
+    seeds = linked_seeds(profile.name, [record.seed for record in profile.records])
+    cells = "".join(
+        f"<td>{seeds if head == 'Seeds' else escape(cell)}</td>" for head, cell in shown.items()
+    )
+    given = "".join(
+        f"<tr><th scope='row'><code>{escape(name)}</code></th><td>{escape(_value(value))}"
+        f"{' (assumed)' if name in profile.records[0].assumed else ''}</td></tr>"
+        for name, value in profile.records[0].parameters.items()
+        if name != "seed"
+    )
+    return (
+        f'<tr id="{profile.name}"><th scope="row"><code>{profile.name}</code>'
+        f"<details><summary>parameters</summary><table>{given}</table></details></th>{cells}</tr>"
+    )
+
+
+def _value(value: object) -> str:
+    return "none" if value in ([], None, "") else str(value)
+
+
+def _machine(machine: Mapping[str, object]) -> str:
+    threads = machine["threads"]
+    used = machine["gpu"] or machine["cpu"]
+    return f"{used}, threads: {threads}, cores: {machine['cores']}"
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    shown: Sequence[str] = ("python", "torch", "numpy", "scikit-learn")
+    return ", ".join(f"{name} {versions[name]}" for name in shown if name in versions)
+
+
+def _commit(git: Mapping[str, object]) -> str:
+    if git["commit"] is None:
+        return "no commit"
+    return str(git["commit"])[:8] + ("" if git["clean"] else ", changed")
