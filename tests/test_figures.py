@@ -178,6 +178,17 @@ def test_training_curves_draw_the_values():
     assert all(float(tick).is_integer() for tick in left.get_xticks())
 
 
+def test_panels_of_the_same_runs_have_one_legend_within_the_figure():
+    runs = {f"a run with a long name, number {i}": (EPOCHS, EPOCHS / i) for i in range(1, 5)}
+    figure = figures.training_curves([{"label": "a", "runs": runs}, {"label": "b", "runs": runs}])
+    assert not any(axis.get_legend() for axis in figure.axes)
+    (legend,) = figure.legends
+    figure.canvas.draw()
+    box = legend.get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width
+    assert [text.get_text() for text in legend.get_texts()] == list(runs)
+
+
 def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
     figure = draw("matrix_blocks")
     trained, shuffled = figure.axes[:2]

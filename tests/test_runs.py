@@ -279,3 +279,23 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         runs.replace(path, "half")
     assert path.read_text() == "good"
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept.ipynb"]
+
+
+def test_the_notebook_of_a_recorded_run_says_which_run_it_is(book: Book, tmp_path):
+    book.notebook("tiny", RECORDS, RECORD)
+    book.profile("tiny-small", seed=7)
+    runs.run("tiny", profile="tiny-small", seeds=[3], records=tmp_path / "records",
+             output=tmp_path / "run.ipynb")
+    title, head, *_ = nbformat.read(tmp_path / "run.ipynb", as_version=4).cells
+    assert title.source.startswith("# tiny-small-seed3: ")
+    record = json.loads((tmp_path / "records" / "tiny-small-seed3.json").read_text())
+    for part in (record["started"][:10], record["machine"]["cpu"], record["versions"]["numpy"],
+                 "clusterbook run tiny --profile tiny-small --seeds 3 --record out"):
+        assert part in head.source, part
+    runs.run("tiny", profile="tiny-small", output=tmp_path / "plain.ipynb")
+    plain = nbformat.read(tmp_path / "plain.ipynb", as_version=4)
+    assert not any("A recorded run" in cell.source for cell in plain.cells)
+    book.notebook("tiny", "seed")
+    with pytest.raises(runs.ChapterError, match="left no record in"):
+        runs.run("tiny", profile="tiny-small", seeds=[4], records=tmp_path / "records",
+                 output=tmp_path / "none.ipynb")

@@ -27,7 +27,7 @@ import nbformat
 from .. import evidence, paths
 from ..errors import InputError
 from ..evidence.verdicts import is_stale, present_code, present_data
-from . import parameters
+from . import pages, parameters
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
 FAILED_CHECK = "✗ "
@@ -194,7 +194,8 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
         Repeat the run with each as its ``seed``. A seed whose record is there, made by today's
         code with today's parameters, is skipped.
     output : Path, optional
-        Where the executed notebook goes; with several seeds ``-seed0`` … is added to its name.
+        Where the executed notebook goes; with several seeds ``-seed0`` … is added to its name. That
+        of a recorded run begins with the run's provenance; see `~clusterbook.book.pages`.
     figures, records : Path, optional
         Folders for figure files and for records.
     progress : bool
@@ -265,8 +266,20 @@ def _one(source: Path, chapter: str, profile: str | None, values: dict[str, Any]
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         execute(source, target or Path(folder) / source.name, values=changed,
                 environment=environment, progress=progress)
+    if target and places["records"]:
+        pages.mark_file(target, _record_of(places["records"], profile, values))
     if places["checkpoints"]:
         shutil.rmtree(places["checkpoints"], ignore_errors=True)
+
+
+def _record_of(folder: Path, profile: str | None, values: Mapping[str, Any]) -> evidence.Record:
+    """The record that a run has just left."""
+    seed = values.get("seed")
+    found = [r for r in evidence.load_records(folder) if (r.profile, r.seed) == (profile, seed)]
+    if not found:
+        raise ChapterError(f"{profile} ran to its end but left no record in {folder}: its notebook "
+                           "does not call evidence.record")
+    return found[0]
 
 
 def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]) -> bool:

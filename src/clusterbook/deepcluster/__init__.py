@@ -14,14 +14,15 @@ The code is written for Python 2 and PyTorch 0.1.8, and does not run on a curren
 
 - Sampling is uniform over the clusters. In the released code it is meant to be, but the sampler
   counts images in the order of the data set and the data set that it is used on is ordered by
-  cluster: clusters of 3635, 1178, 586, 288, 208 and 105 images are drawn in shares of .64, .17,
-  .10, .05, .04 and .01, nearly their natural ones, so that ``sampling="natural"`` is closer to what
-  gave the published numbers. Of a cluster that is smaller than its share each image comes as often
+  cluster: where the order of the images has nothing to do with their clusters, these are drawn by
+  nearly their natural shares, so that ``sampling="natural"`` is closer to what that code does. Of a
+  cluster that is smaller than its share each image comes as often
   as any other, to within one; there it is drawn with replacement.
 - K-means begins by k-means++ on a random part of the images; there with random images. faiss, with
   the released settings, is ``kmeans_backend="faiss"``.
-- An empty cluster takes part of a random other one, as in the paper: its center is perturbed and
-  its images are divided between the two (``reassign_empty``). The released code leaves that to
+- An empty cluster takes part of a random other one: that one's center is moved to either side, and
+  its images are divided between the two (``reassign_empty``). In the paper the other center stays,
+  and the empty cluster takes a perturbed copy of it. The released code leaves that to
   faiss, which splits large clusters; its authors have said that nothing prevents empty clusters,
   and later that faiss does. An earlier version ended there in an error.
 - PCA whitens to variance 1; faiss by the scatter matrix, to variance 1/n, which the normalization
@@ -37,7 +38,10 @@ The code is written for Python 2 and PyTorch 0.1.8, and does not run on a curren
 - A last batch of one image is left out: batch normalization has nothing to compare it with.
 - Pixels are normalized by the data's own means; by ImageNet's with ``pixel_statistics="imagenet"``.
 - Sobel filters are constants of the network, not layers whose gradient is switched off.
-- The small network (`ConvNet`) is not of the paper.
+- Linear probes are fitted by L-BFGS with a penalty to standardized numbers of one view; in the
+  released code by gradient descent, 90 epochs on random crops.
+- The small network (`ConvNet`) is not of the paper; its dense layer begins with Kaiming's normal
+  weights, where those of AlexNet and VGG-16 have a deviation of 0.01, as in the released code.
 
 As in the released code features are those before the last ReLU and are computed in evaluation mode,
 with batch normalization's running averages and without dropout; the classifier begins anew each

@@ -1,7 +1,8 @@
 """Linear probes: how much a classifier that is linear can read from a layer that is frozen.
 
-Section 4.2 of the paper: what a convolutional layer answers is averaged over its neighborhood until
-about 9,600 numbers are left, and a multinomial logistic regression is trained on them.
+What a convolutional layer answers is averaged over its neighborhood until about 9,600 numbers are
+left, as in the released ``eval_linear.py``, and a multinomial logistic regression is trained on
+them.
 """
 
 from __future__ import annotations

@@ -36,8 +36,16 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch") -> Figure:
                       marker="." if len(epochs) < 20 else None)
         axis.set(xlabel=x, ylabel=panel["label"])
         axis.xaxis.get_major_locator().set_params(integer=True)
-        if len(panel["runs"]) > 1:
-            axis.legend()
+    # Above the panels, where no line runs: once, if all of them draw the same runs.
+    names = [tuple(panel["runs"]) for panel in curves]
+    if len(set(names)) == 1 and len(names[0]) > 1:
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left",
+                      ncols=4 if max(map(len, labels)) <= 16 else 2)
+    else:
+        for axis, runs in zip(axes[0], names, strict=True):
+            if len(runs) > 1:
+                axis.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), borderaxespad=0.2)
     return figure
 
 

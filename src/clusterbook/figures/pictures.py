@@ -102,7 +102,9 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     last, first = way[-1], way[0]
     figure.add_artist(ConnectionPatch((0.5, 1.06), (0.5, -0.24), last.transAxes, first.transAxes,
                                       **arrow | {"color": COLORS[1], "linestyle": "-"}))
-    last.text(0.56, 1.12, back, transform=last.transAxes, color=COLORS[1], fontsize=9, va="bottom")
+    said = last.text(0.56, 1.12, back, transform=last.transAxes, color=COLORS[1], fontsize=9,
+                     va="bottom")
+    said.set_in_layout(False)       # it has the whole gap between the rows
     return figure
 
 

@@ -1,0 +1,83 @@
+"""An executed notebook as a page of its own: it says at its top which run it is.
+
+The executed notebook of a profile reads like its chapter, numbers apart. So that one can't be
+mistaken for the other, the page is called by its profile and seed, and begins with the run's
+provenance and the command that repeats it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+from nbformat.v4 import new_markdown_cell
+
+from ..errors import InputError
+from ..evidence import Record
+from ..evidence.status import Profile, duration
+from . import parameters
+
+TAG = "run-head"
+
+
+def mark(notebook: nbformat.NotebookNode, record: Record) -> None:
+    """Give an executed notebook the title and the head of its run, in place.
+
+    Parameters
+    ----------
+    notebook : NotebookNode
+        Executed; its first cell begins with the chapter's title.
+    record : Record
+        What the same run measured.
+
+    Raises
+    ------
+    InputError
+        If the notebook has no title.
+    """
+    title, _, rest = notebook.cells[0].source.partition("\n")
+    if not title.startswith("# "):
+        raise InputError("the notebook does not begin with a title")
+    notebook.cells[0].source = f"# {record.name}: {title.removeprefix('# ')}\n{rest}"
+    notebook.cells.insert(1, new_markdown_cell(head(record), metadata={"tags": [TAG]}))
+
+
+def head(record: Record) -> str:
+    """The provenance of a run and its command, as Markdown."""
+    profile = parameters.profiles(record.chapter).get(record.profile)
+    cells = Profile((record,), stale=False).cells()
+    assumed = ", ".join(f"`{name}`" for name in record.assumed)
+    made = [
+        f"Code: commit `{record.git['commit']}`" + ("" if record.git["clean"] else ", changed")
+        if record.git["commit"] else "Code: in no commit",
+        f"Machine: {cells['Machine']}",
+        f"Versions: {cells['Versions']}",
+        f"Began: {record.started[:16].replace('T', ' ')} UTC; took {duration(record.seconds)}; "
+        f"peak memory {cells['Peak memory']}",
+        f"Data: `{record.data['name']}`" if record.data else "Data: none",
+    ]
+    if assumed:
+        made.append(f"Chosen here, because no source has them: {assumed}")
+    lines = [
+        f"**A recorded run, as it was executed.** {profile.says if profile else ''} This is seed "
+        f"{record.seed}; verdicts rest on all seeds, and the chapter [{record.chapter}]"
+        f"(../../notebooks/{record.chapter}.ipynb) says what to make of them. Sentences below are "
+        "the chapter's; figures and numbers are this run's.",
+        "",
+        *(f"- {line}" for line in made),
+        "",
+        "To repeat it:",
+        "",
+        "```bash",
+        f"clusterbook run {record.chapter} --profile {record.profile} --seeds {record.seed} "
+        "--record out --output out/run.ipynb",
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def mark_file(path: Path, record: Record) -> None:
+    """`mark` a notebook's file."""
+    notebook = nbformat.read(path, as_version=4)
+    mark(notebook, record)
+    nbformat.write(notebook, path)
