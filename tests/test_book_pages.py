@@ -150,7 +150,7 @@ def test_every_image_has_a_text_that_is_no_file_name(parsed):
 
 
 def test_every_figure_has_a_caption(parsed):
-    for page in CHAPTERS:
+    for page in TOC:
         for image in parsed[page].select(".cell_output img"):
             figure = image.find_parent("figure")
             assert figure and figure.find("figcaption").get_text(strip=True), \

@@ -1,10 +1,12 @@
 """A chapter's checks hold at other seeds too: what they expect is a property, not one run's luck.
 
-One run a chapter: its main seed and its list of further seeds are both replaced.
+One run a chapter: its main seed and its list of further seeds are both replaced. A page of the book
+has no parameters; where it names a seed, that is replaced.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -13,6 +15,9 @@ import pytest
 from clusterbook.book import parameters, runs
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.ipynb"))
+SEED = re.compile(r"^seed = 0\b", re.MULTILINE)
+PAGES = [path for path in sorted(NOTEBOOKS[0].parents[1].glob("book/*.ipynb"))
+         if any(SEED.search(cell.source) for cell in nbformat.read(path, as_version=4).cells)]
 OTHER_SEEDS = list(range(101, 111))
 
 
@@ -29,5 +34,20 @@ def test_checks_hold_at_ten_other_seeds(path, tmp_path):
     main, *further = OTHER_SEEDS
     runs.execute(path, tmp_path / path.name, values={"seed": main, "seeds": further})
     executed = nbformat.read(tmp_path / path.name, as_version=4)
+    assert runs.failed_checks(executed) == []
+    assert check_lines(executed) == check_lines(notebook)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_pages_checks_hold_at_another_seed(path, tmp_path):
+    notebook = nbformat.read(path, as_version=4)
+    replaced = 0
+    for cell in notebook.cells:
+        cell.source, n = SEED.subn(f"seed = {OTHER_SEEDS[0]}", cell.source)
+        replaced += n
+    assert replaced == 1
+    nbformat.write(notebook, tmp_path / path.name)
+    runs.execute(tmp_path / path.name, tmp_path / "executed.ipynb")
+    executed = nbformat.read(tmp_path / "executed.ipynb", as_version=4)
     assert runs.failed_checks(executed) == []
     assert check_lines(executed) == check_lines(notebook)

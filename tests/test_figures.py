@@ -189,6 +189,21 @@ def test_panels_of_the_same_runs_have_one_legend_within_the_figure():
     assert [text.get_text() for text in legend.get_texts()] == list(runs)
 
 
+def test_curves_have_a_band_a_title_and_a_logarithmic_axis_where_asked():
+    runs = {"mean": (EPOCHS, EPOCHS / 2, EPOCHS / 10), "plain": (EPOCHS, EPOCHS / 3)}
+    figure = figures.training_curves([{"label": "score", "title": "random", "runs": runs},
+                                      {"label": "score", "runs": runs}], log=True)
+    left, right = figure.axes
+    (band,) = left.collections                               # one run has a spread
+    edges = band.get_paths()[0].vertices
+    last = edges[edges[:, 0] == EPOCHS[-1], 1]
+    assert (last.min(), last.max()) == (2.0, 3.0)
+    assert (left.get_title("left"), right.get_title("left")) == ("random", "")
+    assert left.get_xscale() == "log"
+    assert not left.get_legend() and not right.get_legend()
+    assert [t.get_text() for t in figure.legends[0].get_texts()] == ["mean", "plain"]
+
+
 def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
     figure = draw("matrix_blocks")
     trained, shuffled = figure.axes[:2]
@@ -255,6 +270,16 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
     assert first.images[0].get_clim() == second.images[0].get_clim() == (-0.75, 3)
     assert (first.get_title("left"), second.get_title("left")) == ("one", "two")
     assert second.get_xlabel() == "digit" and first.get_ylabel() == second.get_ylabel() == "cluster"
+
+
+def test_a_heatmap_outlines_the_cells_that_are_named_and_no_others():
+    (tables,), options = ARGUMENTS["heatmap"]
+    figure = figures.heatmap({"one": np.eye(3, 2), "two": np.eye(3, 2)},
+                             outlined={"two": [(2, 0), (0, 1)]}, **options)
+    first, second = figure.axes[:2]
+    assert not first.patches
+    assert [tuple(np.round(p.get_center())) for p in second.patches] == [(0, 2), (1, 0)]
+    assert not any(p.get_fill() for p in second.patches)
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,5 +1,7 @@
 """The contract of a chapter's notebook, and each of its rules broken once.
 
+An executable page of the book keeps it too, except for what only a chapter has.
+
 A rule takes a notebook and what the book knows of its chapter, and yields a sentence for each thing
 that is wrong.
 """
@@ -28,6 +30,7 @@ from clusterbook.evidence import load_claims, load_expectations
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PAGES = sorted((ROOT / "book").glob("*.ipynb"))
 SCREEN, FUNCTION, BYTES = 45, 30, 4_000_000     # lines, lines, of one notebook
 
 #: Numbers that look like results and may stand in a chapter's prose: text -> reason.
@@ -49,6 +52,12 @@ ALLOWED: dict[str, dict[str, str]] = {
     },
     "deepcluster": {
         "1.3": "ImageNet's size in millions of photographs",
+        "0.22": "a version of scikit-learn",
+    },
+    "intro": {
+        "95 %": "the coverage of an interval, by convention",
+    },
+    "measuring": {
         "0.22": "a version of scikit-learn",
     },
 }
@@ -253,10 +262,11 @@ def describes_its_figures(notebook, chapter):
 def checks_what_it_shows(notebook, chapter):
     shown = None
     for number, cell in enumerate(code(notebook), start=1):
-        # The verdicts (evidence.say) come from records, not from this run.
+        # Verdicts come from records, not from this run.
+        verdicts = any(calls(cell, name) for name in ("say", "scorecard", "status"))
         measured = [text for text in texts(cell) if FLOAT.search(text)
-                    and not text.startswith("✓ ") and not calls(cell, "say")]
-        if ignored(cell) or figures(cell) or measured:
+                    and not text.startswith("✓ ") and not verdicts]
+        if ignored(cell) or (figures(cell) and not verdicts) or measured:
             if shown:
                 yield f"no check between cell {shown}, which shows something, and cell {number}"
             shown = number
@@ -335,6 +345,10 @@ RULES: tuple[Callable[[NotebookNode, Chapter], Iterator[str]], ...] = (
 )
 
 
+#: A page of the book is not opened on Colab, and not run with other parameters.
+CHAPTERS_ONLY = (bootstraps_first, has_one_parameters_cell, follows_the_order, is_plain_markdown)
+
+
 @cache
 def committed(path: Path) -> tuple[NotebookNode, Chapter]:
     says = {e.id: e.says for e in load_expectations() if e.chapter == path.stem}
@@ -350,6 +364,19 @@ def test_a_chapter_keeps(path, rule):
         return
     if wrong := list(rule(*committed(path))):
         pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in CHAPTERS_ONLY],
+                         ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_keeps(path, rule):
+    if wrong := list(rule(*committed(path))):
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def test_every_expectation_belongs_to_a_notebook():
+    notebooks = {path.stem for path in (*NOTEBOOKS, *PAGES)}
+    assert {expectation.chapter for expectation in load_expectations()} <= notebooks
 
 
 def test_every_fault_still_has_its_place():

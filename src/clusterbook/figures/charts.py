@@ -14,16 +14,20 @@ from .style import COLORS, NEUTRAL, blank, styled
 
 
 @styled
-def training_curves(curves: Sequence[Mapping], *, x: str = "epoch") -> Figure:
+def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False) -> Figure:
     """One panel a quantity, against the epoch.
 
     Parameters
     ----------
     curves : sequence of mappings
-        Each with ``label`` (the y axis, with its unit) and ``runs``: a mapping from a run's name to
-        its pair (epochs, values).
+        Each with ``label`` (the y axis, with its unit), ``runs``: a mapping from a run's name to
+        its pair (epochs, values) or to (epochs, values, spread), where the values are means and a
+        band of one spread to both sides is drawn, and, if wanted, ``title``. Panels of the same
+        runs have one legend above them.
     x : str
         The x axis.
+    log : bool
+        Whether the x axis is logarithmic.
 
     Returns
     -------
@@ -31,11 +35,18 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch") -> Figure:
     """
     figure, axes = blank(2.7, len(curves), squeeze=False)
     for panel, axis in zip(curves, axes[0], strict=True):
-        for i, (name, (epochs, values)) in enumerate(panel["runs"].items()):
+        for i, (name, (epochs, values, *spread)) in enumerate(panel["runs"].items()):
             axis.plot(epochs, values, color=COLORS[i % len(COLORS)], label=name,
                       marker="." if len(epochs) < 20 else None)
-        axis.set(xlabel=x, ylabel=panel["label"])
-        axis.xaxis.get_major_locator().set_params(integer=True)
+            for width in map(np.asarray, spread):
+                axis.fill_between(epochs, values - width, values + width, linewidth=0,
+                                  color=COLORS[i % len(COLORS)], alpha=0.2)
+        axis.set(xlabel=x, ylabel=panel["label"], title=panel.get("title", ""))
+        if log:
+            axis.set_xscale("log")
+            axis.xaxis.set_major_formatter("{x:g}")
+        else:
+            axis.xaxis.get_major_locator().set_params(integer=True)
     # Above the panels, where no line runs: once, if all of them draw the same runs.
     names = [tuple(panel["runs"]) for panel in curves]
     if len(set(names)) == 1 and len(names[0]) > 1:
@@ -43,8 +54,10 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch") -> Figure:
         figure.legend(handles, labels, loc="outside upper left",
                       ncols=4 if max(map(len, labels)) <= 16 else 2)
     else:
-        for axis, runs in zip(axes[0], names, strict=True):
-            if len(runs) > 1:
+        for panel, axis in zip(curves, axes[0], strict=True):
+            if len(panel["runs"]) > 1 and "title" in panel:
+                axis.legend()
+            elif len(panel["runs"]) > 1:
                 axis.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), borderaxespad=0.2)
     return figure
 
@@ -214,7 +227,8 @@ def _is_light(color: str) -> bool:
 @styled
 def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Sequence[str],
             row_label: str, column_label: str, values: str, diverging: bool = False,
-            digits: int = 2) -> Figure:
+            digits: int = 2,
+            outlined: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> Figure:
     """Small tables as colored cells with their numbers in them, on one color scale.
 
     Parameters
@@ -229,6 +243,8 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
         Colors that part at 0, for signed values.
     digits : int
         Decimals of the numbers.
+    outlined : mapping, optional
+        Title → cells (row, column) that get a frame, such as matched ones.
 
     Returns
     -------
@@ -252,6 +268,9 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
             dark = strength > 0.6 if diverging else strength < 0.55
             axis.text(j, i, f"{value:.{digits}f}".replace("-", "−"), ha="center", va="center",
                       color="white" if dark else "black", fontsize=8)
+        for i, j in (outlined or {}).get(title, ()):
+            axis.add_patch(mpl.patches.Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False,
+                                                 edgecolor=COLORS[1], linewidth=3))
         axis.set(title=title, xlabel=column_label, ylabel=row_label, xticks=range(len(columns)),
                  xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
         axis.tick_params(length=0)
