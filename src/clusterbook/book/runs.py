@@ -195,7 +195,7 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
         code with today's parameters, is skipped.
     output : Path, optional
         Where the executed notebook goes; with several seeds ``-seed0`` … is added to its name. That
-        of a recorded run begins with the run's provenance; see `~clusterbook.book.pages`.
+        of a recorded run begins with the run's provenance.
     figures, records : Path, optional
         Folders for figure files and for records.
     progress : bool

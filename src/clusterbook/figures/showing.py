@@ -156,7 +156,7 @@ _STEPPER = """<figure class="cb-steps" data-pause="{pause}">
 .cb-steps-bar {{ display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; }}
 .cb-steps-bar button {{ min-width: 2.75rem; min-height: 2.75rem; font: inherit; cursor: pointer; }}
 .cb-steps-bar input {{ flex: 1 1 8rem; min-height: 2.75rem; }}
-.cb-steps-bar output {{ flex: 1 1 100%; }}
+.cb-steps-bar output {{ flex: 1 1 100%; min-height: 3em; }}
 </style>
 {pictures}
 <div class="cb-steps-bar" role="group" aria-label="Steps of the figure">
