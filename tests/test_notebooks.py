@@ -28,6 +28,7 @@ from clusterbook.evidence import load_claims, load_expectations
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+PAGES = sorted((ROOT / "book").glob("*.ipynb"))
 SCREEN, FUNCTION, BYTES = 45, 30, 4_000_000     # lines, lines, of one notebook
 
 #: Numbers that look like results and may stand in a chapter's prose: text -> reason.
@@ -55,6 +56,9 @@ ALLOWED: dict[str, dict[str, str]] = {
 
 #: Notebooks that rerun no paper: a tool for one's own data has no sections of a chapter.
 TOOLS = {"idc_table"}
+
+#: What is drawn from claims, records and errata, not from this run.
+FROM_FILES = ("say", "scorecard", "errata", "erratum")
 
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 IGNORED_COMMENT = re.compile(r"#\s*(NBVAL_IGNORE_OUTPUT|NBVAL_SKIP)")
@@ -253,9 +257,9 @@ def describes_its_figures(notebook, chapter):
 def checks_what_it_shows(notebook, chapter):
     shown = None
     for number, cell in enumerate(code(notebook), start=1):
-        # The verdicts (evidence.say) come from records, not from this run.
+        from_files = any(calls(cell, name) for name in FROM_FILES)
         measured = [text for text in texts(cell) if FLOAT.search(text)
-                    and not text.startswith("✓ ") and not calls(cell, "say")]
+                    and not text.startswith("✓ ") and not from_files]
         if ignored(cell) or figures(cell) or measured:
             if shown:
                 yield f"no check between cell {shown}, which shows something, and cell {number}"
@@ -333,6 +337,9 @@ RULES: tuple[Callable[[NotebookNode, Chapter], Iterator[str]], ...] = (
     has_clean_outputs, describes_its_figures, checks_what_it_shows, shows_every_check,
     answers_its_claims, fits_a_screen, is_plain_python, follows_the_order,
 )
+#: The rules of a page beside the chapters: it has no paper, no parameters and no order of sections.
+PAGE_RULES = tuple(rule for rule in RULES if rule not in (
+    bootstraps_first, has_one_parameters_cell, answers_its_claims, follows_the_order))
 
 
 @cache
@@ -348,6 +355,13 @@ def committed(path: Path) -> tuple[NotebookNode, Chapter]:
 def test_a_chapter_keeps(path, rule):
     if rule is follows_the_order and path.stem in TOOLS:
         return
+    if wrong := list(rule(*committed(path))):
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+@pytest.mark.parametrize("rule", PAGE_RULES, ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_keeps(path, rule):
     if wrong := list(rule(*committed(path))):
         pytest.fail("\n".join(wrong), pytrace=False)
 
