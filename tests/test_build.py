@@ -197,6 +197,8 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick):
     assert quick() == ["other", "scores", "pages"]
     book.write("data/expectations/other.yaml", "[]")
     assert quick() == ["other", "scores", "pages"]
+    book.write("data/errata/other.yaml", "[]")
+    assert quick() == ["other", "scores", "pages"]
 
     book.write("book/intro.md", "# A small book\n\nOther words.\n")
     assert quick() == ["pages"]

@@ -259,6 +259,8 @@ def test_a_chapter_says_its_own_claims(book):
     assert tree.find(".//a").get("href") == "#results"
     assert not [row for row in tree.iter("tr") if row.get("id")]  # shown twice, ids would clash
     assert repr(say("demo")) == repr(shown)
+    assert 'href="#results"' in shown._repr_html_()
+    assert 'href="../notebooks/demo.html#results"' in say("demo", here=False)._repr_html_()
 
 
 def test_claims_are_said_by_id_in_the_order_given(book):

@@ -65,6 +65,9 @@ ALLOWED: dict[str, dict[str, str]] = {
 #: Notebooks that rerun no paper: a tool for one's own data has no sections of a chapter.
 TOOLS = {"idc_table"}
 
+#: What is drawn from claims, records and errata, not from this run.
+FROM_FILES = ("say", "scorecard", "status", "errata", "erratum")
+
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 IGNORED_COMMENT = re.compile(r"#\s*(NBVAL_IGNORE_OUTPUT|NBVAL_SKIP)")
 MYST = {
@@ -262,11 +265,10 @@ def describes_its_figures(notebook, chapter):
 def checks_what_it_shows(notebook, chapter):
     shown = None
     for number, cell in enumerate(code(notebook), start=1):
-        # Verdicts come from records, not from this run.
-        verdicts = any(calls(cell, name) for name in ("say", "scorecard", "status"))
+        from_files = any(calls(cell, name) for name in FROM_FILES)
         measured = [text for text in texts(cell) if FLOAT.search(text)
-                    and not text.startswith("✓ ") and not verdicts]
-        if ignored(cell) or (figures(cell) and not verdicts) or measured:
+                    and not text.startswith("✓ ") and not from_files]
+        if ignored(cell) or (figures(cell) and not from_files) or measured:
             if shown:
                 yield f"no check between cell {shown}, which shows something, and cell {number}"
             shown = number
@@ -343,10 +345,11 @@ RULES: tuple[Callable[[NotebookNode, Chapter], Iterator[str]], ...] = (
     has_clean_outputs, describes_its_figures, checks_what_it_shows, shows_every_check,
     answers_its_claims, fits_a_screen, is_plain_python, follows_the_order,
 )
-
-
-#: A page of the book is not opened on Colab, and not run with other parameters.
-CHAPTERS_ONLY = (bootstraps_first, has_one_parameters_cell, follows_the_order, is_plain_markdown)
+#: The rules of a page beside the chapters: it reruns no paper with other parameters, and it is read
+#: in the book, not on Colab.
+PAGE_RULES = tuple(rule for rule in RULES if rule not in (
+    bootstraps_first, has_one_parameters_cell, is_plain_markdown, answers_its_claims,
+    follows_the_order))
 
 
 @cache
@@ -366,8 +369,7 @@ def test_a_chapter_keeps(path, rule):
         pytest.fail("\n".join(wrong), pytrace=False)
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in CHAPTERS_ONLY],
-                         ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", PAGE_RULES, ids=lambda rule: rule.__name__)
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_page_keeps(path, rule):
     if wrong := list(rule(*committed(path))):

@@ -148,7 +148,8 @@ def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
     Its cells; the code of every clusterbook module that it reaches (comments and docstrings do not
-    count); the claims, expectations and records that it shows; the versions of what it runs on.
+    count); the claims, errata, expectations and records that it shows; the versions of what it runs
+    on.
     """
     notebook = nbformat.read(path, as_version=4)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
@@ -157,7 +158,7 @@ def notebook_key(path: Path) -> str:
     evidence = {
         str(file.relative_to(paths.root())): _hash(file.read_bytes())
         for file in sorted((paths.root() / "data").glob("*/*"))
-        if file.parent.name in ("claims", "expectations", "records")
+        if file.parent.name in ("claims", "errata", "expectations", "records")
         and (chapter is None or file.name.startswith(chapter))
     }
     parts = [cells, hash_modules(modules_of(code)), evidence, _versions()]

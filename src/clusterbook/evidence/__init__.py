@@ -2,13 +2,15 @@
 
 A claim (`load_claims`) says what a source states; a record (`record`, `load_records`) says what a
 run measured; `judge` compares them, and `scorecard` lists every claim with its verdict. A chapter
-shows its own with `say`, and checks its default run with `check`.
+shows its own with `say`, and checks its default run with `check`. An erratum (`load_errata`,
+`errata`, `erratum`) is a defect of a source, with the check that demonstrates it.
 """
 
 from __future__ import annotations
 
 from ..fingerprint import fingerprint
 from .claims import Claim, load_claims
+from .errata import Errata, Erratum, errata, erratum, load_errata
 from .expectations import Expectation, check, load_expectations
 from .recording import record
 from .records import Record, arrays, load_records
@@ -19,6 +21,8 @@ from .verdicts import WORDS, Verdict, judge
 __all__ = [
     "WORDS",
     "Claim",
+    "Errata",
+    "Erratum",
     "Expectation",
     "Record",
     "Scorecard",
@@ -27,9 +31,12 @@ __all__ = [
     "arrays",
     "at_last_tag",
     "check",
+    "errata",
+    "erratum",
     "fingerprint",
     "judge",
     "load_claims",
+    "load_errata",
     "load_expectations",
     "load_records",
     "record",

@@ -1,6 +1,6 @@
 """YAML files that are lists of entries, read so that each mistake names its file and line.
 
-Claims and expectations are both written this way, one file a chapter, with a closed set of keys.
+Claims, expectations and errata are written this way, one file a chapter, with a closed set of keys.
 """
 
 from __future__ import annotations
@@ -115,6 +115,11 @@ def read_file(path: Path, noun: str) -> list[Entry]:
         problem = getattr(error, "problem", None) or "a character is not allowed"
         advice = "a text with ': ', '#', '<' or '>' in it needs quotes"
         raise InputError(f"{file}:{line}: not valid YAML: {problem} ({advice})") from error
+
+
+def stamps(folder: Path) -> tuple[tuple[str, int], ...]:
+    """What changes when a file of the folder does: a key for what was read from it."""
+    return tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder.glob("*.yaml")))
 
 
 def is_number(value: Any) -> bool:

@@ -1,9 +1,10 @@
-"""What a default run of a chapter must show: checks whose text is the same on every machine.
+"""What a default run of a notebook must show: checks whose text is the same on every machine.
 
-``data/expectations/<chapter>.yaml`` is a list of mappings with the keys
+``data/expectations/<notebook>.yaml``, of a chapter or of a page such as ``errata``, is a list of
+mappings with the keys
 
 ``id``
-    begins with the chapter's name: ``weights-layer-accuracy``;
+    begins with the notebook's name: ``weights-layer-accuracy``;
 ``says``
     what holds, as a sentence; this is what the cell displays;
 ``relation``
@@ -33,7 +34,7 @@ import numpy as np
 
 from .. import paths
 from ..errors import InputError, unknown
-from .entries import Entry, is_number, read_folder
+from .entries import Entry, is_number, read_folder, stamps
 
 COMPARE: dict[str, Callable] = {
     ">=": operator.ge,
@@ -165,8 +166,7 @@ def _compare(expectation: Expectation, value: np.ndarray, other: Any) -> bool:
 def _known(id: str) -> Expectation:
     folder = paths.root() / "data" / "expectations"
     # A notebook checks often; the files are read again only when one of them has changed.
-    stamps = tuple((path.name, path.stat().st_mtime_ns) for path in sorted(folder.glob("*.yaml")))
-    known = _by_id(folder, stamps)
+    known = _by_id(folder, stamps(folder))
     if id not in known:
         raise unknown("expectation", id, known)
     return known[id]

@@ -168,6 +168,7 @@ class Said:
     """What `say` returns; displays as a table on a page and as text elsewhere."""
 
     rows: tuple[Row, ...]
+    address: str = ""
 
     def __repr__(self) -> str:
         """The counts and one row a claim."""
@@ -178,20 +179,23 @@ class Said:
         caption = counts_line(self.rows)
         if not self.rows:
             return f'<p class="cb-say">{caption}</p>'
-        # The caption says the counts; the links stay on the chapter's own page.
-        table = html_table(self.rows, caption)
+        # The caption says the counts.
+        table = html_table(self.rows, caption, address=self.address)
         if len(self.rows) > _FOLDED:
             table = f"<details>\n<summary>{caption}. Show them.</summary>\n{table}\n</details>"
         return f'<div class="cb-say">\n{table}\n</div>'
 
 
-def say(what: str | Iterable[str]) -> Said:
+def say(what: str | Iterable[str], *, here: bool = True) -> Said:
     """A chapter's verdicts, or those of the claims named, drawn from the records.
 
     Parameters
     ----------
     what : str or iterable of str
         A chapter's name, a claim's id, or several ids, shown in that order.
+    here : bool
+        Whether this is the page of the claims' chapter, so that their links stay on it; elsewhere
+        they lead there.
 
     Returns
     -------
@@ -220,9 +224,8 @@ def say(what: str | Iterable[str]) -> Said:
     wanted = {claim.chapter for claim in chosen}
     records = [record for record in load_records() if record.chapter in wanted]
     fingerprints = present_code(record.chapter for record in records)
-    return Said(
-        tuple((claim, judge(claim, records, fingerprints=fingerprints)) for claim in chosen)
-    )
+    rows = tuple((claim, judge(claim, records, fingerprints=fingerprints)) for claim in chosen)
+    return Said(rows, "" if here else _CHAPTER_PAGE)
 
 
 def at_last_tag() -> dict[str, str] | None:

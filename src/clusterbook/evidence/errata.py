@@ -1,0 +1,317 @@
+"""What is wrong in the papers, the released code and the documents, entry by entry.
+
+``data/errata/<work>.yaml`` is a list of mappings, one an erratum, with the keys
+
+``id``
+    begins with the work's name: ``tell-eq-eight``;
+``title``
+    the defect in a few words;
+``kind``
+    ``paper``, ``code`` (what the authors released), ``document`` (a notebook, an article, a report
+    by others) or ``library`` (an implementation that others install);
+``where``
+    the paper and its section, the repository with its file and function, the document;
+``seen``
+    ``paper``, ``repository`` or ``second-hand``, as in a claim;
+``stands``, ``right``
+    what stands there, and what would be right;
+``changes``
+    what it changes in published numbers, or why that is not known;
+``claims``
+    ids in ``data/claims`` that deal with the same, where there are any;
+``check``
+    the check that demonstrates it, an entry of ``data/expectations/errata.yaml``, or
+``not_demonstrated``
+    why no code can; one of the two;
+``reported``
+    ``no``, or where it was.
+
+The page `errata` shows each entry beside its demonstration.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+from .. import paths
+from ..errors import unknown
+from .claims import SEEN, Claim, load_claims
+from .entries import Entry, read_folder, stamps
+from .tables import WIDTH
+
+KINDS = ("paper", "code", "document", "library")
+"""What an erratum stands in."""
+
+_NEEDED = ("title", "kind", "where", "seen", "stands", "right", "changes", "reported")
+_CHAPTER = "../notebooks/{chapter}.html#{section}"
+_SCORECARD = "scorecard.html#{claim}"
+_ORDER = ("tell", "idc", "deepcluster", "weights")  # of the book's chapters
+
+
+@dataclass(frozen=True)
+class Erratum:
+    """One defect; the fields are the keys of the YAML file, `work` is the file's name."""
+
+    id: str
+    work: str
+    title: str
+    kind: str
+    where: str
+    seen: str
+    stands: str
+    right: str
+    changes: str
+    claims: tuple[str, ...] = ()
+    check: str | None = None
+    not_demonstrated: str | None = None
+    reported: str | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Errata:
+    """Entries to show: as a table with a row each, or in full (``full=True``)."""
+
+    rows: tuple[Erratum, ...]
+    full: bool = False
+
+    def __repr__(self) -> str:
+        """Plain text of at most 100 columns."""
+        if self.full:
+            return "\n\n".join(map(_text, self.rows))
+        counts = textwrap.fill(f"{_counts(self.rows)}.", WIDTH)
+        return "\n".join([counts, "", *map(_line, self.rows)])
+
+    def _repr_html_(self) -> str:
+        if self.full:
+            claims = _claims()
+            return "\n".join(_card(erratum, claims) for erratum in self.rows)
+        return _table(self.rows)
+
+
+def load_errata(folder: Path | str | None = None) -> list[Erratum]:
+    """Every erratum, in the order of the book's chapters and of the files' lines.
+
+    Parameters
+    ----------
+    folder : path, optional
+        The folder of the YAML files; the book's ``data/errata`` by default.
+
+    Raises
+    ------
+    InputError
+        For whatever this module's description does not allow; the message begins with the file and
+        the line.
+    """
+    folder = Path(folder) if folder is not None else paths.root() / "data" / "errata"
+    found = [_erratum(entry) for entry in read_folder(folder, "erratum")]
+    return sorted(found, key=_place)
+
+
+def errata(work: str | None = None, *, demonstrated: bool | None = None) -> Errata:
+    """The table of all errata, or of one work's.
+
+    Parameters
+    ----------
+    work : str, optional
+        A file's name in ``data/errata``: tell, idc, deepcluster or weights.
+    demonstrated : bool, optional
+        Only those that a check demonstrates, or only the others. These are shown in full, because
+        nothing else on the page tells of them.
+
+    Raises
+    ------
+    InputError
+        When there is no such work.
+    """
+    rows = list(_known().values())
+    if work is not None:
+        if work not in (works := {erratum.work for erratum in rows}):
+            raise unknown("work with errata", work, works)
+        rows = [erratum for erratum in rows if erratum.work == work]
+    if demonstrated is not None:
+        rows = [erratum for erratum in rows if (erratum.check is not None) == demonstrated]
+    return Errata(tuple(rows), full=demonstrated is False)
+
+
+def erratum(id: str) -> Errata:
+    """One erratum in full, with links to its claims and to the chapters that deal with it.
+
+    Raises
+    ------
+    InputError
+        When there is no such erratum.
+    """
+    known = _known()
+    if id not in known:
+        raise unknown("erratum", id, known)
+    return Errata((known[id],), full=True)
+
+
+def _erratum(entry: Entry) -> Erratum:
+    entry.keys_within(("id", *_NEEDED, "claims", "check", "not_demonstrated"))
+    entry.required(_NEEDED)
+    if ("check" in entry.values) == ("not_demonstrated" in entry.values):
+        text = "either check, which demonstrates it, or not_demonstrated, which says why none does"
+        raise entry.error(text, "not_demonstrated" if "check" in entry.values else None)
+    texts = ("title", "where", "stands", "right", "changes", "check", "not_demonstrated")
+    # YAML reads a bare `no` as false.
+    reported = None if entry.values["reported"] is False else entry.text("reported")
+    return Erratum(
+        id=entry.values["id"],
+        work=entry.chapter,
+        kind=entry.word("kind", KINDS),
+        seen=entry.word("seen", SEEN),
+        claims=_named_claims(entry),
+        reported=reported,
+        **{key: entry.text(key) for key in texts},
+    )
+
+
+def _named_claims(entry: Entry) -> tuple[str, ...]:
+    names = entry.values.get("claims", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise entry.error(f"claims must be a list of ids, not {names!r}", "claims")
+    return tuple(names)
+
+
+def _place(erratum: Erratum) -> int:
+    return _ORDER.index(erratum.work) if erratum.work in _ORDER else len(_ORDER)
+
+
+def _known() -> dict[str, Erratum]:
+    folder = paths.root() / "data" / "errata"
+    return _by_id(folder, stamps(folder))
+
+
+def _claims() -> dict[str, Claim]:
+    folder = paths.root() / "data" / "claims"
+    return _claims_by_id(folder, stamps(folder))
+
+
+# The page shows an entry in each other cell; files are read again only when one has changed.
+@lru_cache(maxsize=1)
+def _by_id(folder: Path, read_at: tuple) -> dict[str, Erratum]:
+    return {found.id: found for found in load_errata(folder)}
+
+
+@lru_cache(maxsize=1)
+def _claims_by_id(folder: Path, read_at: tuple) -> dict[str, Claim]:
+    return {claim.id: claim for claim in load_claims(folder)}
+
+
+def _counts(rows: Sequence[Erratum]) -> str:
+    """``70 errata: 30 in papers, 25 in code, …; 50 demonstrated, 9 reported``."""
+    of = Counter(erratum.kind for erratum in rows)
+    words = {"paper": "in papers", "code": "in released code", "document": "in documents",
+             "library": "in libraries"}  # fmt: skip
+    kinds = ", ".join(f"{of[kind]} {words[kind]}" for kind in KINDS if of[kind])
+    shown = sum(erratum.check is not None for erratum in rows)
+    reported = sum(erratum.reported is not None for erratum in rows)
+    total = f"{len(rows)} errat" + ("um" if len(rows) == 1 else "a")
+    return f"{total}: {kinds}; {shown} demonstrated by a cell, {reported} reported"
+
+
+# ------------------------------------------------------------------------------------------ as text
+
+
+def _line(erratum: Erratum) -> str:
+    how = ", by a cell" if erratum.check else ""
+    line = f"{erratum.id} ({erratum.kind}{how}): {erratum.title}"
+    return textwrap.fill(line, WIDTH, subsequent_indent="    ")
+
+
+def _text(erratum: Erratum) -> str:
+    parts = _parts(erratum)
+    if erratum.claims:
+        parts["Claims"] = ", ".join(erratum.claims)
+    lines = [f"{erratum.id} ({erratum.kind}): {erratum.title}"]
+    for name, text in parts.items():
+        lines += textwrap.wrap(f"{name}: {text}", WIDTH, initial_indent="  ",
+                               subsequent_indent="    ")  # fmt: skip
+    return "\n".join(lines)
+
+
+def _parts(erratum: Erratum) -> dict[str, str]:
+    """What is said of an erratum, by the names that a reader sees."""
+    seen = {"paper": "read in the paper", "repository": "read in the repository",
+            "second-hand": "read second-hand"}[erratum.seen]  # fmt: skip
+    parts = {"Where": f"{erratum.where} ({seen})", "Stands there": erratum.stands,
+             "Right": erratum.right, "Changes": erratum.changes}  # fmt: skip
+    if erratum.not_demonstrated is not None:
+        parts["No demonstration"] = erratum.not_demonstrated
+    parts["Reported"] = erratum.reported or "no"
+    return parts
+
+
+# ------------------------------------------------------------------------------------------ as HTML
+
+
+def _card(erratum: Erratum, claims: Mapping[str, Claim]) -> str:
+    """One erratum in full; nothing in it is wide, so it needs no box that scrolls."""
+    parts = {name: _q(text) for name, text in _parts(erratum).items()}
+    if erratum.claims:
+        parts["Claims"] = "; ".join(_claim_links(claims[name]) for name in erratum.claims)
+    rows = "\n".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in parts.items())
+    return (
+        f'<div class="cb-erratum" id="{_q(erratum.id)}">\n'
+        f'<p class="cb-erratum-head"><strong>{_q(erratum.title)}</strong> {_kind(erratum)} '
+        f'<code>{_q(erratum.id)}</code></p>\n'
+        f"<dl>\n{rows}\n</dl>\n</div>"
+    )
+
+
+def _claim_links(claim: Claim) -> str:
+    """The claim's row in the scorecard, and the chapter's section that deals with it."""
+    row = f'<a href="{_q(_SCORECARD.format(claim=claim.id))}"><code>{_q(claim.id)}</code></a>'
+    if claim.section is None:
+        return row
+    address = _CHAPTER.format(chapter=claim.chapter, section=claim.section)
+    return f'{row} (<a href="{_q(address)}">in the chapter</a>)'
+
+
+def _table(rows: Sequence[Erratum]) -> str:
+    """All entries by work; each leads to its place on the page."""
+    heads = ("Erratum", "In", "Demonstrated", "Reported")
+    caption = _counts(rows)
+    groups = [(work, list(group)) for work, group in groupby(rows, key=lambda row: row.work)]
+    leads = ", ".join(f'<a href="#errata-of-{work}">{work}</a> ({len(group)})'
+                      for work, group in groups)  # fmt: skip
+    parts = [
+        f'<p class="cb-say">By work: {leads}.</p>',
+        f'<div class="cb-scorecard-scroll" role="region" tabindex="0" aria-label="{_q(caption)}" '
+        'style="overflow-x: auto">',
+        '<table class="cb-scorecard cb-errata">',
+        f"<caption>{_q(caption)}</caption>",
+        "<thead><tr>" + "".join(f'<th scope="col">{head}</th>' for head in heads) + "</tr></thead>",
+    ]
+    for work, group in groups:
+        title = f"{work}: {_counts(group)}"
+        parts.append(f'<tbody id="errata-of-{_q(work)}">')
+        parts.append(f'<tr><th scope="rowgroup" colspan="{len(heads)}">{_q(title)}</th></tr>')
+        parts += map(_row, group)
+        parts.append("</tbody>")
+    return "\n".join([*parts, "</table>", "</div>"])
+
+
+def _row(erratum: Erratum) -> str:
+    return (
+        f'<tr><th scope="row"><a href="#{_q(erratum.id)}">{_q(erratum.title)}</a>'
+        f'<div class="cb-source">{_q(erratum.where)}</div></th><td>{_kind(erratum)}</td>'
+        f"<td>{'by a cell' if erratum.check else 'no'}</td>"
+        f"<td>{'yes' if erratum.reported else 'no'}</td></tr>"
+    )
+
+
+def _kind(erratum: Erratum) -> str:
+    return f'<span class="cb-kind">{erratum.kind}</span>'
+
+
+def _q(text: str) -> str:
+    return escape(text, quote=True)
