@@ -9,12 +9,12 @@ Lines, dots, bars and cells are in ``charts.py``, images and maps of samples in 
 """
 
 from .charts import heatmap, matrix_blocks, null_distribution, scatter, seed_strip, training_curves
-from .pictures import image_grid, maps, pipeline
+from .pictures import explained_cluster, image_grid, maps, pipeline
 from .showing import Shown, show, show_steps
 from .style import COLORS, NEUTRAL
 
 __all__ = [
-    "COLORS", "NEUTRAL", "Shown", "heatmap", "image_grid", "maps", "matrix_blocks",
-    "null_distribution", "pipeline", "scatter", "seed_strip", "show", "show_steps",
-    "training_curves",
+    "COLORS", "NEUTRAL", "Shown", "explained_cluster", "heatmap", "image_grid", "maps",
+    "matrix_blocks", "null_distribution", "pipeline", "scatter", "seed_strip", "show",
+    "show_steps", "training_curves",
 ]  # fmt: skip
