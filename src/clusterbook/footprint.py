@@ -63,7 +63,8 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
 def _serve() -> None:
     """Read estimators and data, fit each in a copy of this process, print what each took."""
     estimators, X = pickle.load(sys.stdin.buffer)
-    print(json.dumps({name: _in_a_copy(each, X) for name, each in estimators.items()}))
+    taken = {name: _in_a_copy(each, X) for name, each in estimators.items()}
+    sys.stdout.write(json.dumps(taken))
 
 
 def _in_a_copy(estimator: Any, X: ArrayLike) -> float:
@@ -77,7 +78,7 @@ def _in_a_copy(estimator: Any, X: ArrayLike) -> float:
             os.write(writing, json.dumps(_peak() - before).encode())
             status = 0
         except Exception as error:
-            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
         finally:
             os._exit(status)            # nothing of the first process is closed twice
     os.close(writing)
