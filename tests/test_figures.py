@@ -64,6 +64,11 @@ ARGUMENTS = {
         [{"epoch 1": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2))),
           "epoch 2": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2)))}],
         {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
+    "explained_cluster": (
+        [RNG.random((5, 12)), (1, 3, 4)],
+        {"images": {"center": RNG.random((3, 4)), "color": RNG.random((3, 4, 3))},
+         "masks": {"gates": RNG.random((3, 4)), "coarse": np.eye(2)},
+         "values": "absolute weight"}),
     "pipeline": (
         [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)),
           "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2))}],
@@ -102,7 +107,10 @@ def test_every_axis_says_what_it_shows(name):
     assert isinstance(figure, Figure) and figure.axes
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
-            assert axis.get_ylabel() == "absolute weight"
+            assert "absolute weight" in (axis.get_ylabel(), axis.get_xlabel())
+            continue
+        if name == "explained_cluster":     # pictures: all but the members have a title
+            assert bool(axis.get_title(loc="center")) == (axis not in figure.axes[:5])
             continue
         if name == "image_grid":            # pictures: their rows and columns have the names
             first_row, first_column = axis in figure.axes[:3], axis in figure.axes[::3]
@@ -328,6 +336,28 @@ def test_the_stages_of_a_pipeline_stand_in_their_order_and_lead_back():
     np.testing.assert_array_equal(drawn["spectrum"].lines[0].get_ydata(), stages["spectrum"])
     assert len(figure.artists) == len(stages)                # four arrows on, one back
     assert [text.get_text() for text in drawn["labels"].texts] == ["next epoch"]
+
+
+def test_an_explained_cluster_has_its_members_then_images_then_masks():
+    (members, shape), options = ARGUMENTS["explained_cluster"]
+    figure = draw("explained_cluster")
+    *axes, bar = figure.axes
+    titles = [axis.get_title(loc="center") for axis in axes]
+    assert titles == [""] * 5 + ["center", "color", "gates", "coarse"]
+    np.testing.assert_array_equal(axes[1].images[0].get_array(), members[1].reshape(shape[1:]))
+    for axis, picture in zip(axes[5:], [*options["images"].values(), *options["masks"].values()],
+                             strict=True):
+        np.testing.assert_array_equal(axis.images[0].get_array(), picture)
+        assert axis.images[0].get_clim() == (0, 1)
+    assert axes[5].images[0].get_cmap().name == "gray"
+    assert axes[7].images[0].get_cmap().name == "cividis"
+    assert bar.get_xlabel() == "absolute weight"
+    figure.draw_without_rendering()
+    tops = [figure.transFigure.inverted().transform(axis.get_window_extent())[0][1]
+            for axis in (axes[0], axes[5], axes[7])]
+    assert tops[0] > tops[1] > tops[2]
+    color = figures.explained_cluster(np.zeros((2, 27)), (3, 3, 3), images={}, masks={}, values="")
+    assert color.axes[0].images[0].get_array().shape == (3, 3, 3) and len(color.axes) == 2
 
 
 def test_colors_stay_apart_for_the_color_blind():

@@ -65,6 +65,9 @@ ALLOWED: dict[str, dict[str, str]] = {
 #: Notebooks that rerun no paper: a tool for one's own data has no sections of a chapter.
 TOOLS = {"idc_table"}
 
+#: Notebooks that rerun no paper and still are chapters: they have all sections, and no verdicts.
+SYNTHESES = {"comparison"}
+
 #: What is drawn from claims, records and errata, not from this run.
 FROM_FILES = ("say", "scorecard", "status", "errata", "erratum")
 
@@ -98,6 +101,7 @@ class Chapter:
     says: Mapping[str, str] = field(default_factory=dict)       # check -> its sentence
     claims: Sequence = ()
     allowed: Mapping[str, str] = field(default_factory=dict)
+    reruns: bool = True                                         # a work, whose claims it answers
 
 
 def code(notebook: NotebookNode) -> list[NotebookNode]:
@@ -327,8 +331,10 @@ def is_plain_python(notebook, chapter):
 def follows_the_order(notebook, chapter):
     said = [ast.literal_eval(call.args[0]) for cell in code(notebook)[2:3]
             for call in calls(cell, "say")]
-    if said != [chapter.name]:
+    if chapter.reruns and said != [chapter.name]:
         yield f"the imports cell, third of the code, does not say the verdicts of {chapter.name}"
+    if not chapter.reruns and (said or chapter.claims):
+        yield f"{chapter.name} reruns no work, so it has no claims and says no verdicts"
     order = list(SECTIONS)
     found = [name for heading in headings(notebook, 2) for name in order
              if heading.lower().startswith(name)]
@@ -356,7 +362,8 @@ PAGE_RULES = tuple(rule for rule in RULES if rule not in (
 def committed(path: Path) -> tuple[NotebookNode, Chapter]:
     says = {e.id: e.says for e in load_expectations() if e.chapter == path.stem}
     claims = [claim for claim in load_claims() if claim.chapter == path.stem]
-    chapter = Chapter(path.stem, says, claims, ALLOWED.get(path.stem, {}))
+    chapter = Chapter(path.stem, says, claims, ALLOWED.get(path.stem, {}),
+                      path.stem not in SYNTHESES)
     return nbformat.v4.reads(path.read_text(encoding="utf-8")), chapter
 
 
@@ -569,6 +576,16 @@ def test_a_broken_notebook_is_refused(rule, change, complaint):
 def test_a_claim_without_its_check_or_section_is_refused(chapter, complaint):
     found = "\n".join(answers_its_claims(good(), chapter))
     assert complaint in found and bool(found) == bool(complaint)
+
+
+def test_a_synthesis_has_the_sections_and_no_verdicts():
+    notebook, chapter = good(), replace(DEMO, reruns=False, claims=[])
+    assert "says no verdicts" in "\n".join(follows_the_order(notebook, chapter))
+    source(IMPORTS, "\nevidence.say('demo')", "")(notebook)
+    assert list(follows_the_order(notebook, chapter)) == []
+    assert "has no claims" in "\n".join(follows_the_order(notebook, replace(chapter, claims=[1])))
+    notebook.cells.pop(4)
+    assert "no section 'the idea'" in "\n".join(follows_the_order(notebook, chapter))
 
 
 def test_every_rule_was_broken():

@@ -17,12 +17,12 @@ from .charts import (
     stacked_bars,
     training_curves,
 )
-from .pictures import image_grid, maps, pipeline
+from .pictures import explained_cluster, image_grid, maps, pipeline
 from .showing import Shown, show, show_steps
 from .style import COLORS, NEUTRAL
 
 __all__ = [
-    "COLORS", "NEUTRAL", "Shown", "heatmap", "image_grid", "maps", "matrix_blocks",
-    "null_distribution", "pipeline", "scatter", "seed_strip", "show", "show_steps",
-    "stacked_bars", "training_curves",
+    "COLORS", "NEUTRAL", "Shown", "explained_cluster", "heatmap", "image_grid", "maps",
+    "matrix_blocks", "null_distribution", "pipeline", "scatter", "seed_strip", "show",
+    "show_steps", "stacked_bars", "training_curves",
 ]  # fmt: skip

@@ -54,6 +54,58 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
 
 
 @styled
+def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
+                      images: Mapping[str, ArrayLike], masks: Mapping[str, ArrayLike],
+                      values: str) -> Figure:
+    """One cluster, and what several methods say about it: its members, images, masks.
+
+    Parameters
+    ----------
+    members : array-like of shape (n_members, n_features)
+        Flattened images of the cluster, in [0, 1].
+    image_shape : tuple of int
+        (channels, height, width).
+    images : mapping of str to array-like
+        Title → image of shape (height, width) or (height, width, 3), in [0, 1].
+    masks : mapping of str to array-like
+        Title → numbers in [0, 1] by place, of shape (rows, columns): as fine as the image, or
+        coarser.
+    values : str
+        What the numbers of the masks are.
+
+    Returns
+    -------
+    Figure
+    """
+    members = np.asarray(members, dtype=float).reshape(-1, *image_shape).transpose(0, 2, 3, 1)
+    side = min(1.3, WIDTH / max(len(images), len(masks), 1))
+    heights = WIDTH / len(members), 0.45 + side, 0.95 + side
+    figure = Figure(figsize=(WIDTH, 0.2 + sum(heights)))
+    figure.suptitle("members", fontsize=9)
+    grid = figure.add_gridspec(3, 1, height_ratios=heights)
+    rows = [{f"{i + 1}": image for i, image in enumerate(members)}, images, masks]
+    for place, row in zip(grid, rows, strict=True):
+        if not row:
+            continue
+        axes = place.subgridspec(1, len(row)).subplots(squeeze=False)[0]
+        for axis, (title, picture) in zip(axes, row.items(), strict=True):
+            picture = np.asarray(picture, dtype=float)
+            picture = picture[..., 0] if picture.shape[2:] == (1,) else picture
+            shown = axis.imshow(picture, vmin=0, vmax=1, interpolation="nearest",
+                                cmap="cividis" if row is masks else "gray")
+            if row is not rows[0]:
+                axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
+            axis.set(xticks=[], yticks=[])
+            axis.grid(False)
+            for edge in axis.spines.values():
+                edge.set_visible(False)
+        if row is masks:
+            figure.colorbar(shown, ax=axes.tolist(), label=values, location="bottom", shrink=0.5,
+                            aspect=35)
+    return figure
+
+
+@styled
 def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     """The stages that data pass through, each as a small picture, with arrows; then once more.
 
