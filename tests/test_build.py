@@ -200,6 +200,9 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick):
     book.write("data/errata/other.yaml", "[]")
     assert quick() == ["other", "scores", "pages"]
 
+    book.profile("tiny-small", seed=1)
+    assert quick() == ["scores", "pages"], "it lists what can be changed"
+
     book.write("book/intro.md", "# A small book\n\nOther words.\n")
     assert quick() == ["pages"]
     book.write("_config.yml", "title: Another title\n")

@@ -26,6 +26,7 @@ from markdown_it import MarkdownIt
 from .. import paths
 from ..errors import InputError
 from ..fingerprint import hash_modules, modules_of
+from . import parameters
 from .runs import ChapterError, execute, failed_checks, plain, writable
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
@@ -148,8 +149,8 @@ def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
     Its cells; the code of every clusterbook module that it reaches (comments and docstrings do not
-    count); the claims, errata, expectations and records that it shows; the versions of what it runs
-    on.
+    count); the claims, expectations, errata and records that it shows, and for a page around the
+    chapters their parameters and profiles; the versions of what it runs on.
     """
     notebook = nbformat.read(path, as_version=4)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
@@ -161,6 +162,11 @@ def notebook_key(path: Path) -> str:
         if file.parent.name in ("claims", "errata", "expectations", "records")
         and (chapter is None or file.name.startswith(chapter))
     }
+    if chapter is None:
+        evidence |= {f"{name}.parameters": parameters.parameters_cell(nbformat.read(
+            parameters.notebook_path(name), as_version=4)) for name in paths.chapters()}
+        evidence |= {file.name: _hash(file.read_bytes()) for file in
+                     sorted((paths.root() / "notebooks" / "profiles").glob("*.yaml"))}
     parts = [cells, hash_modules(modules_of(code)), evidence, _versions()]
     return _hash(json.dumps(parts, sort_keys=True).encode())
 

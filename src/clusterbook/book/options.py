@@ -1,0 +1,102 @@
+"""What a person can change, as tables: every parameter of a chapter, and its profiles' costs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from statistics import fmean
+
+from .. import evidence
+from ..evidence.status import duration
+from . import parameters
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under heads; prints as text, displays as a table that scrolls in its box."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    code: tuple[str, ...]       # heads of the columns that hold code
+
+    def __str__(self) -> str:
+        """A paragraph a row: its first cell, and below it the others by their heads."""
+        return "\n\n".join(
+            "\n".join([row[0], *(f"    {head}: {cell}" for head, cell in
+                                 zip(self.heads[1:], row[1:], strict=True) if cell)])
+            for row in self.rows)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = [
+            f'<div class="cb-scorecard-scroll" role="region" tabindex="0" '
+            f'aria-label="{escape(self.caption)}">',
+            f'<table class="cb-scorecard cb-status"><caption>{escape(self.caption)}</caption>',
+            "<thead><tr>" + "".join(f'<th scope="col">{h}</th>' for h in self.heads)
+            + "</tr></thead><tbody>",
+        ]
+        for row in self.rows:
+            cells = [f"<code>{escape(cell)}</code>" if head in self.code and cell else escape(cell)
+                     for head, cell in zip(self.heads, row, strict=True)]
+            parts.append(f'<tr><th scope="row">{cells[0]}</th>'
+                         + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>")
+        return "\n".join([*parts, "</tbody></table></div>"])
+
+
+def parameter_table(chapter: str) -> Table:
+    """Every parameter of a chapter: default, type, meaning, the paper's value, effect, command.
+
+    Raises
+    ------
+    InputError
+        If there is no such chapter.
+    """
+    rows = [
+        (p.name, f"{p.default!r}", parameters.type_name(p.type), p.meaning, p.paper, p.effect,
+         f"clusterbook run {chapter} -p {p.name} {_typed(p.default)}")
+        for p in parameters.read(chapter).values()
+    ]
+    heads = ("Parameter", "Default", "Type", "Meaning", "In the paper", "If changed", "Command")
+    return Table(f"{chapter}: {len(rows)} parameters", heads, tuple(rows),
+                 ("Parameter", "Default", "Type", "Command"))
+
+
+def profile_table(chapter: str) -> Table:
+    """The profiles of a chapter: what each reruns, what a seed of it cost, its command.
+
+    Raises
+    ------
+    InputError
+        If there is no such chapter.
+    """
+    found = parameters.profiles(chapter)
+    costs = _costs(evidence.load_records())
+    rows = [
+        (profile.name, profile.says, costs.get(profile.name, "not recorded"),
+         ", ".join(profile.assumed) or "none",
+         f"clusterbook run {chapter} --profile {profile.name} --seeds 0-4 --record out")
+        for profile in found.values()
+    ]
+    heads = ("Profile", "What it reruns", "Cost of a seed", "Settings that no source has",
+             "Command")
+    return Table(f"{chapter}: {len(rows)} profiles", heads, tuple(rows), ("Profile", "Command"))
+
+
+def _costs(records: Sequence[evidence.Record]) -> Mapping[str, str]:
+    """Mean time and largest memory of each recorded profile, in words."""
+    found: dict[str, list[evidence.Record]] = {}
+    for record in records:
+        found.setdefault(record.profile, []).append(record)
+    return {name: f"{duration(fmean(r.seconds for r in runs))}, "
+                  f"{max(r.peak_memory_mb or 0 for r in runs):,.0f} MiB, "
+                  f"{runs[0].machine['gpu'] or runs[0].machine['cpu']}"
+            for name, runs in found.items()}
+
+
+def _typed(value: object) -> str:
+    """A value as it is typed in a shell."""
+    return shlex.quote(value if isinstance(value, str) else repr(value).replace(" ", ""))
