@@ -16,6 +16,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+import clusterbook
+
 # conda-forge's names of what the package index calls otherwise.
 CONDA = {"pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -212,3 +214,10 @@ print(paths.data_home())
     # Everything else reads the same as in the checkout.
     code = code.replace("assert paths.checkout() is None\n", "")
     assert installed[:-1] == told(CHECKOUT, PACKAGE.parent)[:-1]
+
+
+def test_the_citation_names_the_packages_version_and_license():
+    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == clusterbook.__version__
+    assert citation["license"] == PROJECT["project"]["license"]
+    assert {"cff-version", "message", "title", "authors", "type"} <= set(citation)
