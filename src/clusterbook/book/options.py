@@ -35,7 +35,7 @@ class Table:
         parts = [
             f'<div class="cb-scorecard-scroll" role="region" tabindex="0" '
             f'aria-label="{escape(self.caption)}">',
-            f'<table class="cb-scorecard cb-status"><caption>{escape(self.caption)}</caption>',
+            f'<table class="cb-scorecard cb-options"><caption>{escape(self.caption)}</caption>',
             "<thead><tr>" + "".join(f'<th scope="col">{h}</th>' for h in self.heads)
             + "</tr></thead><tbody>",
         ]
