@@ -68,8 +68,8 @@ TOOLS = {"idc_table"}
 #: Notebooks that rerun no paper and still are chapters: they have all sections, and no verdicts.
 SYNTHESES = {"comparison"}
 
-#: What is drawn from claims, records and errata, not from this run.
-FROM_FILES = ("say", "scorecard", "status", "errata", "erratum")
+#: What is drawn from files, such as claims and records, not from this run.
+FROM_FILES = ("say", "scorecard", "status", "errata", "erratum", "parameter_table", "profile_table")
 
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 IGNORED_COMMENT = re.compile(r"#\s*(NBVAL_IGNORE_OUTPUT|NBVAL_SKIP)")
