@@ -282,12 +282,16 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 def test_the_notebook_of_a_recorded_run_says_which_run_it_is(book: Book, tmp_path):
-    book.notebook("tiny", RECORDS, RECORD)
+    path = book.notebook("tiny", RECORDS, RECORD)
+    path.write_text(path.read_text().replace("# The chapter tiny", "# The chapter tiny\\n\\n"
+                                             "The chapter's first words."))
     book.profile("tiny-small", seed=7)
     runs.run("tiny", profile="tiny-small", seeds=[3], records=tmp_path / "records",
              output=tmp_path / "run.ipynb")
-    title, head, *_ = nbformat.read(tmp_path / "run.ipynb", as_version=4).cells
-    assert title.source.startswith("# tiny-small-seed3: ")
+    title, head, *rest = nbformat.read(tmp_path / "run.ipynb", as_version=4).cells
+    assert title.source == "# tiny-small, seed 3"
+    assert "[The chapter tiny](../../notebooks/tiny.ipynb)" in head.source
+    assert rest[0].source.startswith("The chapter's first words.")
     record = json.loads((tmp_path / "records" / "tiny-small-seed3.json").read_text())
     for part in (record["started"][:10], record["machine"]["cpu"], record["versions"]["numpy"],
                  "clusterbook run tiny --profile tiny-small --seeds 3 --record out"):

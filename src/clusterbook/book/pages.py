@@ -38,12 +38,15 @@ def mark(notebook: nbformat.NotebookNode, record: Record) -> None:
     title, _, rest = notebook.cells[0].source.partition("\n")
     if not title.startswith("# "):
         raise InputError("the notebook does not begin with a title")
-    notebook.cells[0].source = f"# {record.name}: {title.removeprefix('# ')}\n{rest}"
-    notebook.cells.insert(1, new_markdown_cell(head(record), metadata={"tags": [TAG]}))
+    notebook.cells[0].source = f"# {record.profile}, seed {record.seed}"
+    opening = head(record, title.removeprefix("# "))
+    notebook.cells.insert(1, new_markdown_cell(opening, metadata={"tags": [TAG]}))
+    if rest.strip():
+        notebook.cells.insert(2, new_markdown_cell(rest.strip()))
 
 
-def head(record: Record) -> str:
-    """The provenance of a run and its command, as Markdown."""
+def head(record: Record, title: str) -> str:
+    """The provenance of a run of the chapter of that title and its command, as Markdown."""
     profile = parameters.profiles(record.chapter).get(record.profile)
     cells = Profile((record,), stale=False).cells()
     assumed = ", ".join(f"`{name}`" for name in record.assumed)
@@ -59,10 +62,12 @@ def head(record: Record) -> str:
     if assumed:
         made.append(f"Chosen here, because no source has them: {assumed}")
     lines = [
-        f"**A recorded run, as it was executed.** {profile.says if profile else ''} This is seed "
-        f"{record.seed}; verdicts rest on all seeds, and the chapter [{record.chapter}]"
-        f"(../../notebooks/{record.chapter}.ipynb) says what to make of them. Sentences below are "
-        "the chapter's; figures and numbers are this run's.",
+        f"**A recorded run, as it was executed.** {profile.says if profile else ''}",
+        "",
+        f"The notebook is the chapter [{title}](../../notebooks/{record.chapter}.ipynb) with these "
+        "parameters. So the sentences are the chapter's, and some speak of its default run; "
+        "figures and numbers are this run's. A check that fails here was written for the default "
+        "parameters. Verdicts rest on all seeds.",
         "",
         *(f"- {line}" for line in made),
         "",
