@@ -19,6 +19,7 @@ SEED = re.compile(r"^seed = 0\b", re.MULTILINE)
 PAGES = [path for path in sorted(NOTEBOOKS[0].parents[1].glob("book/*.ipynb"))
          if any(SEED.search(cell.source) for cell in nbformat.read(path, as_version=4).cells)]
 OTHER_SEEDS = list(range(101, 111))
+FEWER = {"comparison": 3}       # six trainings a seed: ten of them would take as long as all others
 
 
 def check_lines(notebook: nbformat.NotebookNode) -> list[str]:
@@ -31,7 +32,7 @@ def test_checks_hold_at_ten_other_seeds(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     known = parameters.parse(parameters.parameters_cell(notebook))
     assert not {known["seed"].default, *known["seeds"].default} & set(OTHER_SEEDS)
-    main, *further = OTHER_SEEDS
+    main, *further = OTHER_SEEDS[:FEWER.get(path.stem)]
     runs.execute(path, tmp_path / path.name, values={"seed": main, "seeds": further})
     executed = nbformat.read(tmp_path / path.name, as_version=4)
     assert runs.failed_checks(executed) == []
