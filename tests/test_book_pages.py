@@ -23,6 +23,7 @@ from bs4 import BeautifulSoup
 
 from clusterbook import paths
 from clusterbook.book.build import build, pages
+from clusterbook.evidence import scorecard
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome",
                                                "google-chrome-stable"))), None)
@@ -267,6 +268,33 @@ def test_the_search_finds_a_word_of_the_chapter(site, chromium):
 
     assert "notebooks/weights.html" in results(dom)
     assert not results(nothing)
+
+
+@browser
+@needs_browser
+def test_the_scorecards_rows_can_be_chosen(site, chromium):
+    page = site / "book" / "scorecard.html"
+    card = scorecard()
+    wanted = card.by_chapter()["tell"]
+    few = [claim.id for claim, verdict in wanted if verdict.label == wanted[0][1].label]
+    tried = page.with_name("tried.html")
+    tried.write_text(page.read_text(encoding="utf-8").replace("</body>", f"""<script>
+      addEventListener("load", () => {{
+        const [work, verdict] = document.querySelectorAll(".cb-filter select");
+        work.value = "tell"; verdict.value = "{wanted[0][1].label}";
+        work.dispatchEvent(new Event("input", {{bubbles: true}}));
+      }});
+    </script></body>"""), encoding="utf-8")
+    try:
+        dom, said = chromium(tried.as_uri(), "--dump-dom")
+    finally:
+        tried.unlink()
+    assert not said, said
+    parsed = BeautifulSoup(dom, "html.parser")
+    assert not parsed.select_one(".cb-filter").has_attr("hidden")
+    assert [row["id"] for row in parsed.select("tr[data-work]:not([hidden])")] == few
+    assert parsed.select_one(".cb-filter output").get_text() == (
+        f"{len(few)} of {len(card.rows)} claims")
 
 
 class Quiet(SimpleHTTPRequestHandler):

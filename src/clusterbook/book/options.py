@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from statistics import fmean
 
 from .. import evidence
-from ..evidence.status import duration
 from . import parameters
 
 
@@ -74,9 +71,9 @@ def profile_table(chapter: str) -> Table:
         If there is no such chapter.
     """
     found = parameters.profiles(chapter)
-    costs = _costs(evidence.load_records())
+    recorded = {profile.name: profile.cells() for profile in evidence.status().profiles}
     rows = [
-        (profile.name, profile.says, costs.get(profile.name, "not recorded"),
+        (profile.name, profile.says, _cost(recorded.get(profile.name)),
          ", ".join(profile.assumed) or "none",
          f"clusterbook run {chapter} --profile {profile.name} --seeds 0-4 --record out")
         for profile in found.values()
@@ -86,15 +83,11 @@ def profile_table(chapter: str) -> Table:
     return Table(f"{chapter}: {len(rows)} profiles", heads, tuple(rows), ("Profile", "Command"))
 
 
-def _costs(records: Sequence[evidence.Record]) -> Mapping[str, str]:
-    """Mean time and largest memory of each recorded profile, in words."""
-    found: dict[str, list[evidence.Record]] = {}
-    for record in records:
-        found.setdefault(record.profile, []).append(record)
-    return {name: f"{duration(fmean(r.seconds for r in runs))}, "
-                  f"{max(r.peak_memory_mb or 0 for r in runs):,.0f} MiB, "
-                  f"{runs[0].machine['gpu'] or runs[0].machine['cpu']}"
-            for name, runs in found.items()}
+def _cost(cells: dict[str, str] | None) -> str:
+    """What a seed of a recorded profile took, as the page of recorded runs has it."""
+    if cells is None:
+        return "not recorded"
+    return "; ".join(cells[head] for head in ("Time, a seed", "Peak memory", "Machine"))
 
 
 def _typed(value: object) -> str:
