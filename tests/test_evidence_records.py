@@ -11,14 +11,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
-from clusterbook import datasets, paths
+from clusterbook import TELL, datasets, paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import (
     arrays,
     check,
     expectations,
     load_records,
+    model_file,
     record,
     recording,
     records,
@@ -251,6 +253,37 @@ def test_arrays_that_are_missing_or_not_the_runs_own_are_refused(asked):
     file.unlink()
     with pytest.raises(InputError, match="is missing beside"):
         arrays(found)
+
+
+def test_a_trained_model_is_kept_beside_its_record(asked, book):
+    model = torch.nn.Linear(3, 2)
+    assert repr(record({"a": 1.0}, model=model)) == "recorded: weights-demo-seed4.json"
+    stored = torch.load(model_file("weights-demo-seed4"), weights_only=True)
+    assert all(torch.equal(stored[name], value) for name, value in model.state_dict().items())
+
+    rows = np.random.default_rng(0).random((8, 4))
+    estimator = TELL(2, epochs=1, batch_size=8, network="none", random_state=0).fit(rows)
+    record({"a": 1.0}, model=estimator)
+    again = TELL.load(model_file("weights-demo-seed4"))
+    np.testing.assert_array_equal(again.cluster_centers_, estimator.cluster_centers_)
+
+    record({"a": 1.0})
+    with pytest.raises(InputError, match="no kept model 'weights-demo-seed4'.*Known: none"):
+        model_file("weights-demo-seed4")
+
+
+def test_a_model_of_ten_megabytes_is_not_kept(asked, monkeypatch):
+    monkeypatch.setattr(recording, "MODEL_LIMIT", 10_000)
+    assert "without the trained model: it takes 0.0" in repr(
+        record({"a": 1.0}, model=torch.nn.Linear(100, 100)))
+    assert not list(asked.glob("*.pt"))
+
+
+def test_every_kept_model_has_its_record_and_is_small():
+    folder = paths.checkout() / "data" / "records"
+    for file in folder.glob("*.pt"):
+        assert file.with_suffix(".json").is_file(), f"{file.name} belongs to no record"
+        assert file.stat().st_size <= recording.MODEL_LIMIT
 
 
 HOLD = [

@@ -13,7 +13,7 @@ from .claims import Claim, load_claims
 from .errata import Errata, Erratum, errata, erratum, load_errata
 from .expectations import Expectation, check, load_expectations
 from .recording import record
-from .records import Record, arrays, load_records
+from .records import Record, arrays, load_records, model_file
 from .scorecard import Scorecard, at_last_tag, say, scorecard
 from .status import Status, status
 from .verdicts import WORDS, Verdict, judge
@@ -39,6 +39,7 @@ __all__ = [
     "load_errata",
     "load_expectations",
     "load_records",
+    "model_file",
     "record",
     "say",
     "scorecard",

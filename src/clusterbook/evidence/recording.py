@@ -30,18 +30,24 @@ from .claims import load_claims
 from .expectations import checked
 from .records import as_record, dumps, sha256
 
+MODEL_LIMIT = 10_000_000    # bytes; the weights of a larger model stay where they were trained
+
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
     """What `record` returns: displays whether the run was recorded, and in which file."""
 
     file: str | None
+    too_large: int | None = None
 
     def __repr__(self) -> str:
         """The line that a cell displays; it names no folder of this machine."""
         if self.file is None:
             return "not recorded: nothing asked for a record of this run"
-        return f"recorded: {self.file}"
+        if self.too_large is None:
+            return f"recorded: {self.file}"
+        return (f"recorded: {self.file}, without the trained model: it takes "
+                f"{self.too_large / 1e6:.1f} MB, and what ships is under {MODEL_LIMIT / 1e6:.0f}")
 
 
 def record(
@@ -52,6 +58,7 @@ def record(
     seconds: float | None = None,
     data: Any = None,
     seed: int | None = None,
+    model: Any = None,
 ) -> Recorded:
     """Write down what this run measured, if ``clusterbook run --record`` asked for it.
 
@@ -69,6 +76,9 @@ def record(
         The data set that was used, or its ``name`` and ``sha256``.
     seed : int, optional
         The seed of these numbers; by default the run's.
+    model : estimator or torch.nn.Module, optional
+        What was trained. Its file is kept beside the record if it is under 10 MB; `model_file`
+        finds it again. An estimator writes it by its ``save``, a module as its ``state_dict``.
 
     Returns
     -------
@@ -97,7 +107,7 @@ def record(
     if odd:
         raise InputError(f"a record's metrics must be finite, but {odd} of {profile}; leave out "
                          "what could not be measured (a trained run goes on from its checkpoint)")
-    packed = _packed(arrays)
+    packed, trained = _packed(arrays), _trained(model)
     git_state, code = code_in_use(chapter)
     values = {
         "chapter": chapter,
@@ -120,8 +130,10 @@ def record(
         "arrays": sha256(packed) if packed else None,
     }
     written = as_record(values, f"the record of {profile}")
-    _write(Path(folder), written.name, dumps(values), packed)
-    return Recorded(f"{written.name}.json")
+    too_large = len(trained) if trained and len(trained) > MODEL_LIMIT else None
+    _write(Path(folder), written.name, dumps(values),
+           {".npz": packed, ".pt": None if too_large else trained})
+    return Recorded(f"{written.name}.json", too_large)
 
 
 @cache
@@ -161,14 +173,15 @@ def write_atomically(path: Path, content: bytes) -> None:
         raise
 
 
-def _write(folder: Path, name: str, text: str, packed: bytes | None) -> None:
-    """The arrays first: the record, which holds their checksum, is there only if they are."""
-    beside = folder / f"{name}.npz"
-    if packed:
-        write_atomically(beside, packed)
+def _write(folder: Path, name: str, text: str, beside: Mapping[str, bytes | None]) -> None:
+    """First what lies beside it: the record, which holds a checksum of the arrays, comes last."""
+    for ending, content in beside.items():
+        if content:
+            write_atomically(folder / f"{name}{ending}", content)
     write_atomically(folder / f"{name}.json", text.encode())
-    if not packed:
-        beside.unlink(missing_ok=True)  # of an earlier run
+    for ending, content in beside.items():
+        if not content:
+            (folder / f"{name}{ending}").unlink(missing_ok=True)    # of an earlier run
 
 
 def _packed(arrays: Mapping[str, np.ndarray] | None) -> bytes | None:
@@ -181,6 +194,21 @@ def _packed(arrays: Mapping[str, np.ndarray] | None) -> bytes | None:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **found)
     return buffer.getvalue()
+
+
+def _trained(model: Any) -> bytes | None:
+    """The file of a trained model."""
+    if model is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
+        path = Path(folder) / "model.pt"
+        if hasattr(model, "save"):
+            model.save(path)
+        else:
+            import torch  # heavy, and for a run that is recorded only
+
+            torch.save(model.state_dict(), path)
+        return path.read_bytes()
 
 
 def _rows(history: Any) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What our runs measured: one JSON file a run, and small arrays for figures beside it.
+"""What our runs measured: one JSON file a run; beside it arrays for figures, and a small model.
 
 A record is ``data/records/<profile>-seed<seed>.json``. It says what was run (chapter, profile, the
 resolved parameters, which of them the source did not publish, seed, data), what came out (metrics,
@@ -161,6 +161,27 @@ def arrays(record: Record) -> dict[str, np.ndarray]:
         raise InputError(f"{file.name} is not the file that {record.path.name} was written with")
     with np.load(file, allow_pickle=False) as loaded:
         return {name: loaded[name] for name in loaded.files}
+
+
+def model_file(name: str) -> Path:
+    """The trained model that was kept of a recorded run.
+
+    Parameters
+    ----------
+    name : str
+        The record's: ``"tell-mnist-30-seed0"``.
+
+    Raises
+    ------
+    InputError
+        When the book has no such file; the message says which it has.
+    """
+    folder = paths.root() / "data" / "records"
+    kept = sorted(path.stem for path in folder.glob("*.pt"))
+    if name not in kept:
+        raise InputError(f"{unknown('kept model', name, kept)}; `clusterbook run` with --record "
+                         "trains it and keeps its file")
+    return folder / f"{name}.pt"
 
 
 def sha256(content: bytes) -> str:
