@@ -168,7 +168,7 @@ def test_the_wheel_holds_what_the_library_reads(tmp_path):
     """The wheel's layout, made from pyproject.toml by hand: building one needs the network."""
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["packages"] == ["src/clusterbook"]
-    site = tmp_path / "site-packages"
+    site, cache = tmp_path / "site-packages", tmp_path / "cache"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PACKAGE, site / "clusterbook", ignore=ignored)
     for source, target in wheel["force-include"].items():
@@ -205,12 +205,12 @@ print(paths.data_home())
                        if not name.startswith("CLUSTERBOOK_")}
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False,
-            env={**environment, "PYTHONPATH": str(path), "XDG_CACHE_HOME": "a-cache"})
+            env={**environment, "PYTHONPATH": str(path), "XDG_CACHE_HOME": str(cache)})
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
     installed = told(site, site)
-    assert installed[-1] == os.path.join("a-cache", "clusterbook")
+    assert installed[-1] == str(cache / "clusterbook")
     # Everything else reads the same as in the checkout.
     code = code.replace("assert paths.checkout() is None\n", "")
     assert installed[:-1] == told(CHECKOUT, PACKAGE.parent)[:-1]

@@ -1,8 +1,9 @@
-"""Launch buttons: Kaggle beside Colab and Binder, none without an address, no live code.
+"""Launch buttons: Kaggle beside Colab and Binder, on the chapters, none without an address.
 
 The theme knows Colab and Binder but not Kaggle, and it can't make their links without the
 repository's address. Jupyter Book always loads Thebe, which runs code on a page through a server in
 the network; this book does not use it, and its script is an error on every page (declared twice).
+Only a chapter installs what it needs where it is opened; the pages around them have no buttons.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sphinx.config import Config
 
 _KAGGLE = "https://kaggle.com/kernels/welcome?src="
 _NOT_OURS = "https://github.com/executablebooks/jupyter-book"  # what Jupyter Book takes by default
-_NEED_ADDRESS = ("use_repository_button", "use_issues_button", "use_edit_page_button")
+_NEED_ADDRESS = ("use_repository_button", "use_issues_button")  # a tag's pages can't be edited
 
 
 def kaggle_url(repository: str, branch: str, page: str) -> str:
@@ -51,10 +52,13 @@ def drop_live_code(app: Sphinx, config: Config) -> None:
 def add_kaggle(
     app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
 ) -> None:
-    """Append Kaggle to a notebook page's launch buttons; pages without them stay as they are."""
+    """Append Kaggle to a chapter's launch buttons; take them from every other page."""
     options = app.config.html_theme_options
-    for group in context.get("header_buttons", ()):
-        if group.get("label") == "launch-buttons":
+    buttons = context.get("header_buttons", [])
+    for group in [group for group in buttons if group.get("label") == "launch-buttons"]:
+        if not pagename.startswith("notebooks/"):
+            buttons.remove(group)
+        else:
             branch = options.get("repository_branch") or "main"
             group["buttons"].append({
                 "type": "link",

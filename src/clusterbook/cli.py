@@ -88,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     scorecard = command("scorecard", _scorecard, "the claims against the records")
     scorecard.add_argument("--fail-on-regression", action="store_true",
                            help="exit 1 where a claim reproduced at the last tag is no longer")
+
+    site = command("site", _site, "the book's public address: say it, or write it everywhere")
+    site.add_argument("--repository", metavar="URL", help="https://github.com/OWNER/NAME; '' takes "
+                      "the address out again")
+    site.add_argument("--ref", metavar="TAG", help="the tag or branch that readers are led to, and "
+                      "whose library a notebook on Colab or Kaggle installs")
     return parser
 
 
@@ -192,6 +198,25 @@ def _scorecard(options) -> int:
     for line in worse:
         print(line, file=sys.stderr)
     return 1 if worse else 0
+
+
+def _site(options) -> int:
+    from .book import site
+
+    now = site.current()
+    if options.repository is None and options.ref is None:
+        print(f"{now.repository} at {now.ref}" if now.repository else "no address is set")
+        return 0
+    repository = now.repository if options.repository is None else options.repository
+    wanted = site.Address(repository.rstrip("/").removesuffix(".git"), options.ref or now.ref)
+    changed = site.write(wanted)
+    for name in changed:
+        print(name)
+    if not changed:
+        print("every place has this address already")
+    elif wanted.repository:
+        print(f"Commit these and push {wanted.ref}: the links lead to what it names there.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,188 @@
+"""The book's one address: written everywhere together, and nowhere else."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+
+import nbformat
+import pytest
+
+from clusterbook import cli, paths
+from clusterbook.book import site
+from clusterbook.book.site import Address
+from clusterbook.errors import InputError
+
+CHECKOUT = paths.checkout()
+FIRST = Address("https://github.com/first-owner/the_book", "v0.9")
+SECOND = Address("https://github.com/Second/other.book", "release/1.0")
+
+
+@pytest.fixture(scope="module")
+def tracked():
+    """The names of all files that git keeps, and of new ones that it does not ignore."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    names = [name for name in listed.stdout.split("\0") if (CHECKOUT / name).is_file()]
+    return [name for name in names if name != "tests/test_site.py"]      # it names two
+
+
+@pytest.fixture
+def copy(tmp_path, tracked):
+    """A copy of the checkout."""
+    for name in tracked:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(CHECKOUT / name, tmp_path / name)
+    return tmp_path
+
+
+def content(folder, names):
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def naming(folder, names, *words):
+    return {name for name, text in content(folder, names).items()
+            if any(word.encode() in text for word in words)}
+
+
+def test_one_command_writes_every_place_and_no_other_place_names_the_address(copy, tracked):
+    before = content(copy, tracked)
+    places = set(site.places(copy))
+    assert set(site.write(FIRST, copy)) == places
+    assert naming(copy, tracked, FIRST.repository) == places
+    assert site.current(copy) == FIRST
+    assert set(site.write(SECOND, copy)) == places
+    assert naming(copy, tracked, SECOND.repository) == places
+    assert not naming(copy, tracked, "first-owner", FIRST.pages, "v0.9\"")
+    assert site.write(SECOND, copy) == []
+    site.write(site.current(CHECKOUT), copy)
+    assert content(copy, tracked) == before
+
+
+def test_nothing_names_the_address_that_is_set_but_its_places(tracked):
+    now = site.current(CHECKOUT)
+    if now.repository:
+        assert naming(CHECKOUT, tracked, now.repository) <= set(site.places(CHECKOUT))
+    notebooks = [name for name in site.places(CHECKOUT) if name.endswith(".ipynb")]
+    assert {f"notebooks/{chapter}.ipynb" for chapter in paths.chapters()} <= set(notebooks)
+    assert naming(CHECKOUT, notebooks, f'REPOSITORY, REF = \\"{now.repository}\\"') == {*notebooks}
+
+
+def test_without_an_address_there_are_no_links(copy, tracked):
+    site.write(FIRST, copy)
+    site.write(Address(""), copy)
+    for service in ("colab.research.google.com/github", "kernels/welcome?src=https://github",
+                    "mybinder.org/v2"):
+        found = naming(copy, tracked, service)
+        assert not {name for name in found if not name.startswith(("src", "tests", "book/_ext"))}
+
+
+def test_the_links_open_the_notebook_at_the_tag():
+    assert FIRST.launchers("notebooks/tell.ipynb") == {
+        "Colab": "https://colab.research.google.com/github/first-owner/the_book/blob/v0.9/"
+                 "notebooks/tell.ipynb",
+        "Kaggle": "https://kaggle.com/kernels/welcome?src=https://github.com/first-owner/the_book/"
+                  "blob/v0.9/notebooks/tell.ipynb",
+        "Binder": "https://mybinder.org/v2/gh/first-owner/the_book/v0.9"
+                  "?urlpath=lab/tree/notebooks/tell.ipynb",
+    }
+    assert FIRST.pages == "https://first-owner.github.io/the_book"
+    assert Address("https://github.com/Me/me.github.io").pages == "https://me.github.io"
+
+
+@pytest.mark.parametrize("repository", [
+    "github.com/a/b", "http://github.com/a/b", "https://gitlab.com/a/b", "https://github.com/a",
+    "https://github.com/a/b/tree/main", "https://github.com/a/b c", "git@github.com:a/b"])
+def test_an_address_that_nothing_opens_is_refused(repository):
+    with pytest.raises(InputError, match="form https://github.com/OWNER/NAME"):
+        Address(repository)
+
+
+@pytest.mark.parametrize("ref", ["", "-f", "a b", "v1..2", 'v1"', "/v1", "v1/"])
+def test_a_ref_that_git_would_refuse_is_refused(ref):
+    with pytest.raises(InputError, match="--ref names a tag or a branch"):
+        Address("", ref)
+
+
+@pytest.mark.parametrize(("name", "lost"), [
+    ("_config.yml", "repository:"), ("README.md", "<!-- address -->"),
+    ("notebooks/tell.ipynb", "REPOSITORY, REF ="), ("pyproject.toml", "[project.optional")])
+def test_a_place_that_lost_its_line_stops_all(copy, tracked, name, lost):
+    text = (copy / name).read_text(encoding="utf-8")
+    assert lost in text
+    (copy / name).write_text(text.replace(lost, "gone", 1), encoding="utf-8")
+    before = content(copy, tracked)
+    with pytest.raises(InputError, match=f"{name}: .*restore it with git"):
+        site.write(FIRST, copy)
+    assert content(copy, tracked) == before
+
+
+def test_an_installed_package_has_no_places(monkeypatch):
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    with pytest.raises(InputError, match="written into a checkout"):
+        site.write(FIRST)
+
+
+def test_the_command_says_and_writes(copy, monkeypatch, capsys):
+    monkeypatch.setattr(paths, "checkout", lambda: copy)
+    monkeypatch.setattr(paths, "root", lambda: copy)
+    assert cli.main(["site", "--repository", f"{FIRST.repository}.git/", "--ref", "v0.9"]) == 0
+    assert "notebooks/tell.ipynb\n" in capsys.readouterr().out
+    assert cli.main(["site"]) == 0
+    assert capsys.readouterr().out == f"{FIRST.repository} at v0.9\n"
+    assert cli.main(["site", "--ref", "v1.0"]) == 0
+    assert site.current(copy) == Address(FIRST.repository, "v1.0")
+    assert cli.main(["site", "--repository", "somewhere"]) == 2
+    assert "not 'somewhere'" in capsys.readouterr().err
+
+
+# --- the cell that installs the library ------------------------------------------------------
+
+
+def bootstrap(folder, chapter):
+    notebook = nbformat.read(folder / "notebooks" / f"{chapter}.ipynb", as_version=4)
+    (cell,) = [c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", [])]
+    return cell.source
+
+
+@pytest.fixture
+def hosted(monkeypatch):
+    """A machine like Colab, without the library; returns what pip was called with."""
+    called = []
+    monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or 0)
+    return called
+
+
+@pytest.mark.parametrize("chapter", paths.chapters())
+def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_numpy(
+        copy, hosted, chapter):
+    site.write(FIRST, copy)
+    exec(bootstrap(copy, chapter), {})
+    (command,) = hosted
+    assert command[1:4] == ["-m", "pip", "install"] and "--no-deps" in command
+    wanted = [word for word in command[4:] if not word.startswith("--")]
+    assert wanted[0] == f"clusterbook @ git+{FIRST.repository}@v0.9"
+    assert [word.split(">")[0] for word in wanted[1:]] == ["munkres"]
+
+
+def test_without_an_address_the_bootstrap_refuses_in_a_sentence(copy, hosted):
+    site.write(Address(""), copy)
+    with pytest.raises(RuntimeError, match="no repository address yet"):
+        exec(bootstrap(copy, "tell"), {})
+    assert not hosted
+
+
+def test_a_failed_installation_says_what_to_do_on_kaggle(copy, hosted, monkeypatch):
+    site.write(FIRST, copy)
+    monkeypatch.setattr(subprocess, "call", lambda command: 1)
+    with pytest.raises(RuntimeError, match="Settings → Internet → On"):
+        exec(bootstrap(copy, "tell"), {})
+
+
+def test_on_any_other_machine_the_bootstrap_does_nothing(copy, hosted, monkeypatch):
+    monkeypatch.delenv("COLAB_RELEASE_TAG")
+    exec(bootstrap(copy, "tell"), {})
+    assert not hosted
