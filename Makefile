@@ -4,6 +4,8 @@
 #   make test        ruff, unit tests, the notebooks' outputs, the built book
 #   make faults      break the code on purpose; every fault must be caught by a notebook's check
 #   make benchmark   speed, printed as ratios measured in one run
+#   make test-environments
+#                    every chapter on machines like Colab's, oldest and newest versions (gigabytes)
 
 # The first Python that fits; PYTHON=/path/to/python names another.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
@@ -20,7 +22,7 @@ INSTALLED := .venv/installed
 WORKERS ?= 2
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: book test faults benchmark clean
+.PHONY: book test faults benchmark test-environments clean
 .DELETE_ON_ERROR:
 
 book: $(INSTALLED)
@@ -34,6 +36,9 @@ faults: $(INSTALLED)
 
 benchmark: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks
+
+test-environments: $(INSTALLED)
+	@$(BIN)/python tests/environments
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "clusterbook needs Python 3.11, 3.12 or 3.13; none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 2; }
