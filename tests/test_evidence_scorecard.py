@@ -228,6 +228,9 @@ def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
     assert cells["Machine"] == "c, threads: 1, cores: 1"
     assert cells["Code"] == "a"
     assert cells["Date"] == "2025-01-01"
+    assert cells["Trained model"] == "not kept"
+    record_file(book, 1).with_suffix(".pt").write_bytes(bytes(1_250_000))
+    assert status().profiles[0].cells()["Trained model"] == "seed 1, 1.2 MB"
     tree = parsed(shown._repr_html_())
     row = next(row for row in tree.iter("tr") if row.get("id") == "demo-paper")
     assert [link.get("href") for link in row.iter("a")] == [

@@ -248,6 +248,13 @@ def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_
     assert again() == [{"n": 2, "seed": 4}], "the code changed"
     extra.write_text('"""An idea."""\nx = 1\n')
     assert again() == []
+    cell = SEED + ("\nn: int = 1  # a count | paper: 1 | more"
+                   "\nlate: int = 3  # a third | paper: no | more")
+    book.notebook("tiny", RECORDS + "import clusterbook.extra", RECORD, parameters=cell)
+    assert again() == [], "a parameter that came later is at its default"
+    book.profile("tiny-small", n=2, late=4)
+    assert again() == [{"n": 2, "seed": 4, "late": 4}], "the profile sets it"
+    book.profile("tiny-small", n=2)
     book.profile("tiny-small", n=3)
     assert again() == [{"n": 3, "seed": 4}], "a parameter changed"
 

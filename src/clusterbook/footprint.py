@@ -33,7 +33,7 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
     Returns
     -------
     dict of str to float
-        In megabytes (2**20 bytes); NaN where the system can't tell, which is everywhere but on
+        In mebibytes (2**20 bytes); NaN where the system can't tell, which is everywhere but on
         Linux. Memory of a GPU does not count.
 
     Raises
@@ -91,7 +91,7 @@ def _in_a_copy(estimator: Any, X: ArrayLike) -> float:
 
 
 def _peak() -> float:
-    """The most resident memory that this process has held, in megabytes."""
+    """The most resident memory that this process has held, in mebibytes."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

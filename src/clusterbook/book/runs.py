@@ -283,10 +283,14 @@ def _record_of(folder: Path, profile: str | None, values: Mapping[str, Any]) -> 
 
 
 def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]) -> bool:
-    """Whether the run has its record already, of the same parameters, code and data as today."""
+    """Whether the run has its record already, of the same parameters, code and data as today.
+
+    A parameter that came after the record counts as its default.
+    """
     found = [r for r in evidence.load_records(folder) if f"{r.profile}-seed{r.seed}" == name]
     now = present_code([chapter]), present_data()
-    return any(r.parameters == values and not is_stale(r, *now) for r in found)
+    defaults = {known.name: known.default for known in parameters.read(chapter).values()}
+    return any({**defaults, **r.parameters} == values and not is_stale(r, *now) for r in found)
 
 
 def _checkpoints() -> Path:

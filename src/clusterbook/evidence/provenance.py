@@ -68,7 +68,7 @@ def machine() -> dict[str, Any]:
 
 
 def peak_memory_mb() -> float | None:
-    """The most memory that this process held, in megabytes; None where the system does not say."""
+    """The most memory that this process held, in mebibytes; None where the system does not say."""
     try:
         import resource
     except ImportError:  # Windows

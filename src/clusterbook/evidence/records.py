@@ -60,7 +60,7 @@ class Record:
     seconds : float
         Wall time.
     peak_memory_mb : float or None
-        The most memory held, in megabytes.
+        The most memory held, in mebibytes.
     arrays : str or None
         The SHA-256 of the ``.npz`` file beside the record.
     path : Path or None
@@ -296,7 +296,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "data": ("name and sha256, or null", _or_null(_shape(name=_TEXT, sha256=_TEXT))),
     "started": ("a UTC time in ISO 8601", _is_time),
     "seconds": ("a number of seconds", _is_amount),
-    "peak_memory_mb": ("a number of megabytes, or null", _or_null(_is_amount)),
+    "peak_memory_mb": ("a number of mebibytes, or null", _or_null(_is_amount)),
     "arrays": ("the SHA-256 of the arrays' file, or null", _or_null(_TEXT)),
 }
 assert {field.name for field in fields(Record)} == {*_FIELDS, "path"}

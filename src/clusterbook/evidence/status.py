@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
@@ -53,7 +53,15 @@ class Profile:
             "Versions": "; ".join(map(_versions, self.each("versions"))),
             "Date": "; ".join(dict.fromkeys(record.started[:10] for record in self.records)),
             "Code": "; ".join(map(_commit, self.each("git"))) + (", stale" if self.stale else ""),
+            "Trained model": "; ".join(self._models()) or "not kept",
         }
+
+    def _models(self) -> Iterator[str]:
+        """The seeds whose trained model lies beside its record, with the size of its file."""
+        for record in self.records:
+            file = record.path.with_suffix(".pt") if record.path else None
+            if file and file.is_file():
+                yield f"seed {record.seed}, {file.stat().st_size / 1e6:.1f} MB"
 
 
 @dataclass(frozen=True)
