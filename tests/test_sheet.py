@@ -56,7 +56,8 @@ def test_every_figure_stands_with_its_texts_and_files(runner: Book, tmp_path, mo
     assert [s["id"] for s in soup.find_all("section")] == ["a-line", "another"]
     first = soup.find(id="a-line")
     assert first.img["alt"] == "A line & <more>."
-    assert str(first.find("p")) == "<p>It <em>rises</em>; &lt;b&gt;not&lt;/b&gt; <code>f</code>.</p>"
+    assert first.find("p").decode_contents() == (
+        "It <em>rises</em>; &lt;b&gt;not&lt;/b&gt; <code>f</code>.")
     assert first.details.p.get_text() == "A line & <more>."
     assert (first.img["width"], first.img["height"]) == ("200", "100")
     # Every address is that of a file beside the page: nothing comes from elsewhere.
