@@ -162,10 +162,12 @@ def _word(value: Any) -> str:
     """A value as part of a file's name that no other value has."""
     if own_file(value):
         value = str(Path(str(value).removeprefix("folder:")).expanduser().resolve())
-    text = str(value).replace(", ", ",")
+    items = list(map(str, value)) if isinstance(value, list) else [str(value)]
+    text = ",".join(items) if items else "empty"
     plain = re.sub(r"[^a-z0-9.,+-]+", "_", text.lower())[-40:].strip("._")
     # Upper and lower case are one to some file systems.
-    return plain if plain == text else f"{plain}_{_digest(text)}"
+    clear = plain == text and not any("," in item or item == "empty" for item in items)
+    return plain if clear else f"{plain}_{_digest(repr(value))}"
 
 
 def _name(text: str) -> str:

@@ -221,14 +221,14 @@ pre {{ background: var(--head); padding: .75rem; border-radius: .4rem; white-spa
 nav ul {{ display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: 0; list-style: none; }}
 nav a, figcaption a {{ display: inline-block; padding: .4rem 0; }}
 .pictures {{ display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fill, minmax(min(100%, 30rem), 1fr)); }}
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }}
 .steps {{ display: flex; gap: 1rem; overflow-x: auto; grid-column: 1 / -1; }}
 .steps figure {{ flex: 0 0 min(85%, 26rem); }}
 figure {{ margin: 0; }}
 img {{ display: block; max-width: 100%; height: auto; background: #fff; padding: .4rem;
   border: 1px solid var(--rule); border-radius: .4rem; }}
 figcaption, footer {{ color: var(--muted); font-size: .925rem; }}
-figcaption a {{ margin-left: .75rem; }}
+figcaption a {{ margin-right: .5rem; }}
 section > p {{ max-width: 46rem; }}
 summary {{ cursor: pointer; padding: .4rem 0; }}
 .scroll {{ overflow-x: auto; margin: 1rem 0; }}

@@ -68,10 +68,14 @@ def write(output: Path, planned: Grid, found: Mapping[str, Record], failed: Mapp
         said.append(f"figure: {output / name}.png and .svg")
         tables.append(_summary_table(planned, points, metric))
     tables.append(_run_table(output, planned, found, failed, metrics))
+    settings = sheet.settings(planned.chapter, _settings(planned))
+    if failed:
+        settings = (f"<p><strong>{len(failed)} of {len(planned.runs)} runs failed.</strong> The "
+                    f"last table has their errors.</p>\n{settings}")
     title = sheet.title_of(parameters.notebook_path(planned.chapter))
     page = sheet.write(
         output, title=f"{title}: a sweep of {' and '.join(planned.swept)}", command=command,
-        settings=sheet.settings(planned.chapter, _settings(planned)), parts={"": output},
+        settings=settings, parts={"": output},
         tables="\n".join(tables))
     return [*said, f"contact sheet: {page}"]
 
@@ -131,12 +135,12 @@ def _figure(planned: Grid, points: Mapping[tuple[Any, ...], list[float]], metric
     lines: dict[str, list] = {}
     for point in in_order:
         runs = points[point]
-        line = f"{second[0]} = {_text(point[1])}" if second else ""
+        line = _text(point[1]) if second else ""
         place = point[0] if scale in ("linear", "log") else _text(point[0])
         deviation = stdev(runs) if len(runs) > 1 else None
         lines.setdefault(line, []).append((place, runs, fmean(runs), deviation))
     if second:                                          # in the order in which they were typed
-        asked = [f"{second[0]} = {_text(value)}" for value in _hashable(planned.given[second[0]])]
+        asked = map(_text, planned.given[second[0]])
         lines = {line: lines[line] for line in asked if line in lines}
     return figures.response(
         lines, x=_meaning(planned, first), y=_TITLES.get(metric, metric), scale=scale,
