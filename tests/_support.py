@@ -85,12 +85,12 @@ class Book:
         return {**kept, "PYTHONPATH": str(self.root / "src"),
                 **{name: str(value) for name, value in more.items()}}
 
-    def command(self, *arguments: object, cwd: Path | None = None, **environment: object
-                ) -> subprocess.CompletedProcess:
+    def command(self, *arguments: object, cwd: Path | None = None, timeout: float = 300,
+                **environment: object) -> subprocess.CompletedProcess:
         """``clusterbook`` in a process of its own."""
         return subprocess.run([sys.executable, "-m", "clusterbook", *map(str, arguments)],
                               cwd=cwd or self.root, env=self.environment(**environment),
-                              capture_output=True, text=True, timeout=300, check=False)
+                              capture_output=True, text=True, timeout=timeout, check=False)
 
     def start(self, *arguments: object, **environment: object) -> subprocess.Popen:
         """The same, left running; a group of its own, as a terminal gives it."""

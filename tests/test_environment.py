@@ -71,7 +71,8 @@ def test_conda_has_the_same_python_and_installs_this_checkout():
     assert lines["dependencies"][-1]["pip"] == ["--editable ."]
 
 
-@pytest.mark.parametrize("extras", [(), ("book",), ("test",)], ids=["library", "book", "test"])
+@pytest.mark.parametrize("extras", [(), ("book",), ("test",), ("dask",)],
+                         ids=["library", "book", "test", "dask"])
 def test_every_dependency_is_pinned_inside_its_range(extras):
     pins = pinned()
     for name, bounds in declared(*extras).items():
@@ -80,7 +81,7 @@ def test_every_dependency_is_pinned_inside_its_range(extras):
 
 
 def test_the_library_declares_ranges_and_no_versions():
-    for name, bounds in {**declared(), **declared("book", "test", "edit")}.items():
+    for name, bounds in {**declared(), **declared("book", "test", "edit", "dask")}.items():
         operators = {bound.operator for bound in bounds}
         assert ">=" in operators, f"{name} has no lower bound"
         assert operators <= {">=", "<"}, f"{name} {bounds}"

@@ -21,6 +21,7 @@ from PIL import Image
 
 from clusterbook import figures
 from clusterbook.errors import InputError
+from clusterbook.figures.showing import listed
 
 RNG = np.random.default_rng(0)
 EPOCHS = np.arange(1, 6)
@@ -57,6 +58,11 @@ ARGUMENTS = {
     "scatter": (
         [{"plain": ([0.9, 0.8], [1.0, 2.0]), "pruned": (np.array([0.7]), np.array([3.0]))}],
         {"x": "accuracy", "y": "effect size z"}),
+    "response": (
+        [{"adam": [(1e-3, [0.5, 0.6], 0.55, 0.07), (1e-2, [0.7, 0.8, 0.9], 0.8, 0.1)],
+          "sgd": [(1e-3, [0.4], 0.4, None)]}],
+        {"x": "alpha: a scale", "y": "accuracy", "scale": "log", "seeds": "1 to 3 seeds",
+         "lines_are": "optimizer"}),
     "image_grid": (
         [RNG.random((2, 3, 12))],
         {"image_shape": (1, 3, 4), "rows": ["epoch 1", "epoch 2"], "columns": ["a", "b", "c"]}),
@@ -290,6 +296,48 @@ def test_a_heatmap_outlines_the_cells_that_are_named_and_no_others():
     assert not any(p.get_fill() for p in second.patches)
 
 
+def test_a_response_has_every_run_the_mean_and_its_spread():
+    figure = draw("response")
+    axis = figure.axes[0]
+    dots = [np.asarray(c.get_offsets()) for c in axis.collections if len(c.get_offsets()) and
+            isinstance(c, mpl.collections.PathCollection)]
+    np.testing.assert_allclose(np.concatenate(dots), [
+        [1e-3, 0.5], [1e-3, 0.6], [1e-2, 0.7], [1e-2, 0.8], [1e-2, 0.9], [1e-3, 0.4]])
+    np.testing.assert_allclose(axis.lines[0].get_xydata(), [[1e-3, 0.55], [1e-2, 0.8]])
+    band = next(c for c in axis.collections if isinstance(c, mpl.collections.PolyCollection))
+    edges = band.get_paths()[0].vertices
+    last = edges[edges[:, 0] == 1e-2, 1]
+    np.testing.assert_allclose((last.min(), last.max()), (0.7, 0.9))
+    assert axis.get_xscale() == "log"
+    assert [t.get_text() for t in axis.get_xticklabels()] == ["0.001", "0.01"]
+    lines, marks = ([t.get_text() for t in legend.get_texts()] for legend in figure.legends)
+    assert lines == ["adam", "sgd"] and figure.legends[0].get_title().get_text() == "optimizer"
+    assert marks == ["one run", "mean", "± 1 standard deviation (1 to 3 seeds)"]
+    box = figure.legends[1].get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= figure.bbox.width
+
+
+def test_a_response_to_names_joins_nothing_and_has_bars():
+    lines = {"a": [("cnn", [1, 3], 2, 0.5), ("fcn", [4, 5], 4.5, 0.7)],
+             "b": [("cnn", [2, 2], 2, 0.0)]}
+    figure = figures.response(lines, x="network", y="loss", scale="names", seeds="2 seeds")
+    axis = figure.axes[0]
+    assert [t.get_text() for t in axis.get_xticklabels()] == ["cnn", "fcn"]
+    means = [line for line in axis.lines if line.get_label() in ("a", "b")]
+    assert all(line.get_linestyle() == "None" for line in means)
+    assert means[0].get_xdata()[0] < 0 < means[1].get_xdata()[0], "side by side"
+    bars = next(c for c in axis.collections if isinstance(c, mpl.collections.LineCollection))
+    np.testing.assert_allclose([part[:, 1] for part in bars.get_segments()],
+                               [[1.5, 2.5], [3.8, 5.2]])
+
+
+def test_a_response_without_spread_claims_none():
+    figure = figures.response({"": [(2, [0.5], 0.5, None), (3, [0.6], 0.6, None)]}, x="k", y="acc",
+                              seeds="1 seed")
+    (legend,) = figure.legends
+    assert [t.get_text() for t in legend.get_texts()] == ["one run"]
+
+
 @pytest.mark.filterwarnings("error")
 def test_a_row_of_a_table_is_an_image_one_pixel_high():
     figure = figures.image_grid(np.zeros((2, 3, 13)), (1, 1, 13), rows=["a", "b"],
@@ -419,7 +467,10 @@ def test_steps_are_written_as_files_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path))
     steps_shown({"a": draw("scatter"), "b": draw("scatter")})
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "two-steps-1.png", "two-steps-1.svg", "two-steps-2.png", "two-steps-2.svg"]
+        "figures.json", "two-steps-1.png", "two-steps-1.svg", "two-steps-2.png",
+        "two-steps-2.svg"]
+    (entry,) = listed(tmp_path)
+    assert entry["name"] == "two-steps" and entry["steps"] == ["a", "b"]
 
 
 def test_steps_of_two_sizes_and_no_steps_are_refused():
@@ -441,7 +492,10 @@ def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
     folder = tmp_path / "new" / "figures"
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(folder))
     assert len(shown(draw("seed_strip"), name="strip", alt="Dots & <lines> – one")) == 2
-    assert sorted(path.name for path in folder.iterdir()) == ["strip.png", "strip.svg"]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "figures.json", "strip.png", "strip.svg"]
+    assert listed(folder) == [{"name": "strip", "alt": "Dots & <lines> – one",
+                               "caption": "What to *see*."}]
     picture = Image.open(folder / "strip.png")
     assert picture.info["Description"] == "Dots & <lines> – one"
     assert picture.size[0] == round(7.2 * 200)
@@ -450,6 +504,15 @@ def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
     text = (folder / "strip.svg").read_text(encoding="utf-8")
     assert "Dots &amp; &lt;lines&gt; – one" in text
     assert "<dc:date>" not in text
+
+
+def test_the_list_has_each_figure_once_in_the_order_of_the_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path))
+    for name, caption in (("one", "First."), ("two", "Second."), ("one", "Again.")):
+        shown(draw("scatter"), name=name, caption=caption)
+    assert [(e["name"], e["caption"]) for e in listed(tmp_path)] == [
+        ("one", "Again."), ("two", "Second.")]
+    assert listed(tmp_path / "nothing here") == []
 
 
 @every

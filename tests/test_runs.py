@@ -164,7 +164,7 @@ def test_figures_are_written_as_png_and_svg(book: Book, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runs.run("tiny", overrides={"seed": "2"}, figures=Path("my figures"))
     written = sorted(path.name for path in (tmp_path / "my figures").iterdir())
-    assert written == ["a-line.png", "a-line.svg"]
+    assert written == ["a-line.png", "a-line.svg", "figures.json", "index.html"]
     assert (tmp_path / "my figures" / "a-line.png").read_bytes().startswith(b"\x89PNG")
     assert "A line." in (tmp_path / "my figures" / "a-line.svg").read_text()
 

@@ -32,8 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _EXTRAS:
             raise
-        print(f"clusterbook: this command needs {_EXTRAS[error.name.split('.')[0]]}; install it "
-              "with: pip install papermill 'jupyter-book<2'", file=sys.stderr)
+        needed = _EXTRAS[error.name.split(".")[0]]
+        install = needed if needed == "distributed" else "papermill 'jupyter-book<2'"
+        print(f"clusterbook: this command needs {needed}; install it with: pip install {install}",
+              file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader of our output is gone (… | head): not a mistake, and nothing to say to.
@@ -49,7 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-_EXTRAS = {"papermill": "papermill", "nbformat": "papermill", "jupyter_book": "jupyter-book"}
+_EXTRAS = {"papermill": "papermill", "nbformat": "papermill", "jupyter_book": "jupyter-book",
+           "markdown_it": "jupyter-book", "distributed": "distributed"}
+
+
+_SWEEP = """values:
+  -p alpha 1e-4,1e-3     two values
+  -p n_clusters 2-5      whole numbers also as a range
+  -p k_values '2,3;5'    lists, parted by semicolons: [2, 3] and [5]; '[]' is the empty one
+  -p dataset 'a,b.csv;'  a semicolon also lets a text keep its comma: one value
+Parameters with one value hold for every run. A chapter's own list of further seeds is left
+empty unless -p or the profile gives it."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,9 +87,28 @@ def _parser() -> argparse.ArgumentParser:
                      metavar=("NAME", "VALUE"), help="one parameter; may be given several times")
     run.add_argument("--seeds", metavar="0-4", help="repeat the run with each of these seeds")
     run.add_argument("--output", type=Path, metavar="FILE", help="write the executed notebook here")
-    run.add_argument("--figures", type=Path, metavar="DIR", help="write each figure as PNG and SVG")
+    run.add_argument("--figures", type=Path, metavar="DIR",
+                     help="write each figure as PNG and SVG, and a contact sheet over them")
     run.add_argument("--record", type=Path, metavar="DIR", nargs="?", const=True,
                      help="write the run's record (default DIR: the checkout's data/records)")
+
+    sweep = command("sweep", _sweep, "run a chapter over a grid of parameters, draw its metric")
+    sweep.formatter_class = argparse.RawDescriptionHelpFormatter
+    sweep.epilog = f"{_SWEEP}\n\n{_EXIT}"
+    sweep.add_argument("chapter", metavar="CHAPTER")
+    sweep.add_argument("--profile", metavar="NAME", help="a named parameter set to begin with")
+    sweep.add_argument("-p", "--parameter", nargs=2, action="append", default=[], dest="overrides",
+                       metavar=("NAME", "V1,V2"), help="a parameter and its values; a second one "
+                                                       "with several values is drawn as lines")
+    sweep.add_argument("--seeds", metavar="0-4", help="make every run with each of these seeds")
+    sweep.add_argument("--metric", nargs="+", action="extend", default=[], metavar="NAME",
+                       help="what is drawn (default: the chapter's main metric)")
+    sweep.add_argument("--workers", type=int, metavar="N",
+                       help="processes at a time, one thread each (default: one per processor)")
+    sweep.add_argument("--scheduler", metavar="ADDRESS",
+                       help="make the runs on a Dask cluster instead: tcp://HOST:8786")
+    sweep.add_argument("--output", type=Path, metavar="DIR",
+                       help="write records, table and figures here (default: sweep-CHAPTER-NAME)")
 
     parameters = command("parameters", _parameters, "a chapter's parameters and profiles")
     parameters.add_argument("chapter", metavar="CHAPTER")
@@ -109,20 +140,8 @@ def _book(options) -> int:
 
 def _run(options) -> int:
     from .book import runs
-    from .book.parameters import seed_range
 
-    overrides: dict[str, str] = {}
-    for name, value in options.overrides:
-        if name in overrides:
-            raise InputError(f"-p {name} is given twice")
-        overrides[name] = value
-    seeds = None
-    if options.seeds is not None:
-        words = [word for part in options.seeds.split(",") for word in seed_range(part.strip())]
-        if not words or not all(word.isdecimal() for word in words):
-            raise InputError(f"--seeds takes whole numbers such as 0-4 or 0,2,7, "
-                             f"not {options.seeds!r}")
-        seeds = [int(word) for word in words]
+    overrides, seeds = _overrides(options), _seeds(options)
     records = options.record
     if records is True:
         here = paths.checkout()
@@ -135,6 +154,38 @@ def _run(options) -> int:
     if not said:
         print(f"{options.chapter} ran to its end; nothing was kept. "
               "--output FILE keeps the notebook, --figures DIR its figures, --record its numbers.")
+    return 0
+
+
+def _overrides(options) -> dict[str, str]:
+    overrides: dict[str, str] = {}
+    for name, value in options.overrides:
+        if name in overrides:
+            raise InputError(f"-p {name} is given twice")
+        overrides[name] = value
+    return overrides
+
+
+def _seeds(options) -> list[int] | None:
+    from .book.parameters import seed_range
+
+    if options.seeds is None:
+        return None
+    words = [word for part in options.seeds.split(",") for word in seed_range(part.strip())]
+    if not words or not all(word.isdecimal() for word in words):
+        raise InputError(f"--seeds takes whole numbers such as 0-4 or 0,2,7, "
+                         f"not {options.seeds!r}")
+    return [int(word) for word in words]
+
+
+def _sweep(options) -> int:
+    from .book.sweep import sweep
+
+    for line in sweep(options.chapter, _overrides(options), profile=options.profile,
+                      seeds=_seeds(options), metrics=options.metric, workers=options.workers,
+                      scheduler=options.scheduler, output=options.output,
+                      progress=sys.stderr.isatty()):
+        print(line)
     return 0
 
 

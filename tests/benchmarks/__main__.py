@@ -13,8 +13,10 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -273,10 +275,39 @@ def deepcluster_epoch() -> Cases:
     return {"clusterbook": lambda: model.fit(X)}
 
 
+_TRAINING = """\
+from clusterbook import TELL, datasets, evidence, metrics
+data = datasets.load("digits")
+model = TELL(10, image_shape=data.image_shape, alpha=alpha, epochs=10, random_state=seed,
+             progress=False).fit(data.X)
+evidence.record({"acc": metrics.accuracy(data.y, model.labels_)})"""
+
+
+def sweep_workers() -> Cases:
+    """A sweep of 8 runs, a training each (two workers to take at most 0.65 of one's time)."""
+    # The small checkout of the tests.
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from _support import SEED, Book
+
+    temporary = tempfile.TemporaryDirectory(prefix="clusterbook-")
+    book = Book(Path(temporary.name) / "book")
+    alpha = "alpha: float = 0.001  # scale of the weights | paper: 0.001 | longer steps"
+    book.notebook("tiny", _TRAINING, parameters=f"{alpha}\n{SEED}")
+    asked = ("sweep", "tiny", "-p", "alpha", "1e-4,1e-3", "--seeds", "0-3")
+
+    def swept(workers: int) -> None:
+        with tempfile.TemporaryDirectory(dir=temporary.name) as output:     # no run is there yet
+            done = book.command(*asked, "--workers", workers, "--output", output, timeout=3600)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+
+    return {"one worker": lambda: swept(1), "two workers": lambda: swept(2)}
+
+
 BENCHMARKS = {function.__name__: function
               for function in (coclustering_512, coclustering_4096, training_loop, tell_epochs,
                                tell_memory, idc_step, idc_coding_rate, kmeans_20000, kmeans_200000,
-                               pca_whitening, deepcluster_epoch)}
+                               pca_whitening, deepcluster_epoch, sweep_workers)}
 
 
 # ------------------------------------------------------------------------------------ measuring
@@ -301,12 +332,16 @@ def speeds(cases: Cases, enough: float = 60.0, at_most: int = 7) -> list[list[fl
 
 
 def peak_mib() -> float | None:
-    """The most memory that this process has held, in MiB; None where the system does not say."""
+    """The most memory, in MiB, that this process or one that it started held at a time.
+
+    None where the system does not say.
+    """
     try:
         import resource
     except ImportError:         # Windows
         return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = max(resource.getrusage(which).ru_maxrss
+               for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 

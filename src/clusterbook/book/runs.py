@@ -27,7 +27,8 @@ import nbformat
 from .. import evidence, paths
 from ..errors import InputError
 from ..evidence.verdicts import is_stale, present_code, present_data
-from . import pages, parameters
+from ..figures.showing import LIST
+from . import pages, parameters, sheet
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
 FAILED_CHECK = "✗ "
@@ -35,6 +36,10 @@ FAILED_CHECK = "✗ "
 
 class ChapterError(RuntimeError):
     """A chapter failed: which one, which cell, which error."""
+
+
+class KernelDied(ChapterError):
+    """A chapter's kernel was gone in the middle of a cell."""
 
 
 def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = None,
@@ -92,8 +97,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
             raise
         except DeadKernelError:
-            raise ChapterError(f"{source.stem} failed: its kernel died in the middle of a cell; "
-                               "most often the memory did not suffice") from None
+            raise KernelDied(f"{source.stem} failed: its kernel died in the middle of a cell; "
+                             "most often the memory did not suffice") from None
         executed = nbformat.read(draft, as_version=4)
         clean(executed)
         replace(output, nbformat.writes(executed) + "\n")
@@ -197,7 +202,7 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
         Where the executed notebook goes; with several seeds ``-seed0`` … is added to its name. That
         of a recorded run begins with the run's provenance.
     figures, records : Path, optional
-        Folders for figure files and for records.
+        Folders for figure files, over which a contact sheet is written, and for records.
     progress : bool
         Show bars over seeds and cells.
 
@@ -223,52 +228,115 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
     for folder in (figures, records, output.parent if output else None):
         if folder is not None:
             writable(folder)
+    if figures is not None:
+        sheet.clear(figures)
     said: list[str] = []
+    drawn: dict[str, Path] = {}
     several = seeds is not None and len(seeds) > 1
     bar = _bar(seeds, progress and several)
     for seed in bar:
         if seed is not None:
             values["seed"] = seed
         name = f"{profile or chapter}-seed{values['seed']}" if "seed" in values else chapter
-        if records is not None and _recorded(records, name, chapter, values):
-            said.append(f"{name}: recorded already, skipped")
-            continue
         suffix = f"-seed{seed}" if several else ""
         target = output.with_stem(output.stem + suffix) if output else None
         places = {
             "figures": figures / f"seed{seed}" if figures and several else figures,
             "records": records,
-            "checkpoints": _checkpoints() / name if records else None,
+            "checkpoints": checkpoints() / name if records else None,
             "tables": target.parent if target else None,
         }
-        _one(source, chapter, profile, values, target, places, name if progress else None)
+        if figures:
+            drawn[f"seed {seed}" if several else ""] = places["figures"]
+        if records is not None and _recorded(records, name, chapter, values):
+            said.append(f"{name}: recorded already, skipped")
+            continue
+        if figures:
+            # What a run with other parameters left there is on no page with this run's.
+            (places["figures"] / LIST).unlink(missing_ok=True)
+        one(source, context(chapter, profile, values), changed(chapter, values), target, places,
+            name if progress else None)
         said += [f"{name}: {what} in {where}" for what, where in
                  {"notebook": target, **{k: places[k] for k in ("figures", "records")}}.items()
                  if where is not None]
+    if drawn:
+        page = sheet.write(
+            figures, title=sheet.title_of(source), parts=drawn,
+            settings=sheet.settings(chapter, values | ({"seed": sheet.Several(seeds)}
+                                                       if several else {})),
+            command=command("run", chapter, profile, overrides, seeds, figures=figures))
+        said.append(f"contact sheet: {page}")
     return said
 
 
-def _one(source: Path, chapter: str, profile: str | None, values: dict[str, Any],
-         target: Path | None, places: Mapping[str, Path | None], progress: str | None) -> None:
+def command(verb: str, chapter: str, profile: str | None,
+            overrides: Mapping[str, str] | None, seeds: Sequence[int] | None,
+            **places: Path | str | None) -> list[str]:
+    """The words of the command that asks for this; *places* are options by their names."""
+    words = ["clusterbook", verb, chapter]
+    if profile is not None:
+        words += ["--profile", profile]
+    for name, text in (overrides or {}).items():
+        words += ["-p", name, text]
+    if seeds is not None:
+        in_turn = len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+        words += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if in_turn else ",".join(map(str, seeds))]
+    for option, place in places.items():
+        if place is not None:
+            words += [f"--{option}", str(place)]
+    return words
+
+
+def context(chapter: str, profile: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What a notebook is told of its run; see `clusterbook.paths.run_context`."""
     assumed = sorted(parameters.profiles(chapter)[profile].assumed) if profile else []
-    context = {"chapter": chapter, "profile": profile, "parameters": values, "assumed": assumed,
-               "seed": values.get("seed"), "folder": str(Path.cwd()),
-               "started": datetime.now(UTC).isoformat(timespec="seconds")}
-    environment = {"CLUSTERBOOK_RUN": json.dumps(context)}
+    return {"chapter": chapter, "profile": profile, "parameters": dict(values), "assumed": assumed,
+            "seed": values.get("seed"), "folder": str(Path.cwd())}
+
+
+def changed(chapter: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are injected: a default run leaves the notebook as it is."""
+    known = parameters.read(chapter)
+    return {name: value for name, value in values.items() if value != known[name].default}
+
+
+def one(source: Path, about: Mapping[str, Any], injected: Mapping[str, Any], target: Path | None,
+        places: Mapping[str, Path | None], progress: str | None) -> None:
+    """Run a notebook once.
+
+    Parameters
+    ----------
+    source : Path
+        The notebook.
+    about, injected : mapping
+        See `context` and `changed`.
+    target : Path or None
+        Where the executed notebook goes.
+    places : mapping
+        Kind → the folder in which the run leaves its ``figures``, ``records``, ``checkpoints`` or
+        ``tables``, or None.
+    progress : str or None
+        Label of a progress bar over cells.
+
+    Raises
+    ------
+    InputError, ChapterError
+        See `execute`.
+    """
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    environment = {"CLUSTERBOOK_RUN": json.dumps({**about, "started": started})}
     environment |= {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                     for kind, place in places.items() if place is not None}
     if os.environ.get("CLUSTERBOOK_DATA"):
         # The notebook runs in a folder of its own; a relative path means the person's.
         environment["CLUSTERBOOK_DATA"] = str(paths.data_home().resolve())
-    # Only what differs from the default is injected: a default run leaves the notebook as it is.
-    known = parameters.read(chapter)
-    changed = {name: value for name, value in values.items() if value != known[name].default}
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        execute(source, target or Path(folder) / source.name, values=changed,
+        execute(source, target or Path(folder) / source.name, values=injected,
                 environment=environment, progress=progress)
-    if target and places["records"]:
-        pages.mark_file(target, _record_of(places["records"], profile, values))
-    if places["checkpoints"]:
+    if target and places.get("records"):
+        pages.mark_file(target, _record_of(places["records"], about["profile"],
+                                           about["parameters"]))
+    if places.get("checkpoints"):
         shutil.rmtree(places["checkpoints"], ignore_errors=True)
 
 
@@ -293,7 +361,8 @@ def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]) 
     return any({**defaults, **r.parameters} == values and not is_stale(r, *now) for r in found)
 
 
-def _checkpoints() -> Path:
+def checkpoints() -> Path:
+    """Where the runs that are recorded keep their checkpoints."""
     # Beside the build, where neither git nor the reader looks; a finished run removes its own.
     here = paths.checkout()
     return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"

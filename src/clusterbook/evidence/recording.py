@@ -102,7 +102,7 @@ def record(
         seconds = (now - started).total_seconds()
     elif not run.get("started"):
         started = now - timedelta(seconds=float(seconds))
-    odd = {name: value for name, value in _plain(dict(metrics)).items()
+    odd = {name: value for name, value in plain(dict(metrics)).items()
            if isinstance(value, float) and not math.isfinite(value)}
     if odd:
         raise InputError(f"a record's metrics must be finite, but {odd} of {profile}; leave out "
@@ -112,10 +112,10 @@ def record(
     values = {
         "chapter": chapter,
         "profile": profile,
-        "parameters": _plain(run.get("parameters") or {}),
+        "parameters": plain(run.get("parameters") or {}),
         "assumed": sorted(run.get("assumed") or ()),
         "seed": run.get("seed") if seed is None else int(seed),
-        "metrics": _plain(dict(metrics)),
+        "metrics": plain(dict(metrics)),
         "checks": checked(),
         "history": [_seven_digits(row) for row in _rows(history)],
         "git": git_state,
@@ -216,21 +216,21 @@ def _rows(history: Any) -> list[dict[str, Any]]:
     if history is None:
         return []
     if not isinstance(history, Mapping):
-        return [_plain(dict(row)) for row in history]
+        return [plain(dict(row)) for row in history]
     columns = {name: list(column) for name, column in history.items()}
     if len({len(column) for column in columns.values()}) > 1:
         lengths = ", ".join(f"{name} {len(column)}" for name, column in columns.items())
         raise InputError(f"the columns of a history must be equally long, not {lengths}")
     rows = zip(*columns.values(), strict=True)
-    return [_plain(dict(zip(columns, row, strict=True))) for row in rows]
+    return [plain(dict(zip(columns, row, strict=True))) for row in rows]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """A value as JSON knows it; of a path in somebody's file system only the last part."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
     if isinstance(value, str):

@@ -12,6 +12,7 @@ from .charts import (
     heatmap,
     matrix_blocks,
     null_distribution,
+    response,
     scatter,
     seed_strip,
     stacked_bars,
@@ -23,6 +24,6 @@ from .style import COLORS, NEUTRAL
 
 __all__ = [
     "COLORS", "NEUTRAL", "Shown", "explained_cluster", "heatmap", "image_grid", "maps",
-    "matrix_blocks", "null_distribution", "pipeline", "scatter", "seed_strip", "show",
-    "show_steps", "stacked_bars", "training_curves",
+    "matrix_blocks", "null_distribution", "pipeline", "response", "scatter", "seed_strip",
+    "show", "show_steps", "stacked_bars", "training_curves",
 ]  # fmt: skip

@@ -308,3 +308,95 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     if groups:
         figure.legend(loc="outside right upper")
     return figure
+
+
+@styled
+def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float | None]]], *,
+             x: str, y: str, scale: str = "linear", seeds: str = "", lines_are: str = "") -> Figure:
+    """A quantity against a parameter: every run a dot, the mean a line, the spread a band.
+
+    Parameters
+    ----------
+    lines : mapping
+        Name → points, each (value of the parameter, the quantity in every run, its mean, its
+        spread or None).
+    x, y : str
+        The axes, with their units.
+    scale : {"linear", "log", "steps", "names"}
+        The x axis: of numbers, or of values in equal steps; names are not joined by a line, and
+        their spread is a bar.
+    seeds : str
+        How many runs a point rests on, for the legend: ``"5 seeds"``.
+    lines_are : str
+        What the names of the lines are, if there are several.
+
+    Returns
+    -------
+    Figure
+    """
+    columns = 4 if max(map(len, lines)) <= 16 else 2
+    figure, axis = blank(3.6 + (0.2 + 0.2 * -(-len(lines) // columns) if len(lines) > 1 else 0))
+    values = list(dict.fromkeys(point[0] for points in lines.values() for point in points))
+    evenly, joined = scale in ("steps", "names"), scale != "names" and len(values) > 1
+    for i, (name, points) in enumerate(lines.items()):
+        color = COLORS[i % len(COLORS)]
+        # Where no line joins them, the groups stand side by side.
+        aside = 0 if joined else min(0.14, 0.7 / len(lines)) * (i - (len(lines) - 1) / 2)
+        at = [values.index(point[0]) + aside if evenly else point[0] for point in points]
+        for place, (_, runs, *_) in zip(at, points, strict=True):
+            axis.scatter([place] * len(runs), runs, s=26, color=color, alpha=0.55, linewidth=0,
+                         marker="osD^vP*X"[i % 8], zorder=3)
+        mean = np.array([point[2] for point in points], dtype=float)
+        spread = np.array([np.nan if point[3] is None else point[3] for point in points])
+        axis.plot(at, mean, color=color, label=name, **_mean_mark(joined), zorder=4)
+        if joined:
+            axis.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.18,
+                              linewidth=0)
+        else:
+            axis.errorbar(at, mean, spread, color=color, linestyle="none", capsize=4)
+    axis.set(xlabel=x, ylabel=y)
+    _parameter_axis(axis, values, scale)
+    if len(lines) > 1:
+        handles, names = axis.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside upper left", title=lines_are, alignment="left",
+                      ncols=columns)
+    spreads = any(point[3] is not None for points in lines.values() for point in points)
+    figure.legend(handles=_marks(joined, seeds if spreads else None), loc="outside lower left",
+                  ncols=3)
+    return figure
+
+
+def _mean_mark(joined: bool) -> dict:
+    return {} if joined else {"marker": "_", "markersize": 15, "markeredgewidth": 2.2,
+                              "linestyle": "none"}
+
+
+def _marks(joined: bool, seeds: str | None) -> list:
+    """What dot, line and band are, for a legend; without spreads there are only dots."""
+    gray, line = "#555555", mpl.lines.Line2D
+    dot = line([], [], color=gray, marker="o", linestyle="none", markersize=5, alpha=0.55,
+               label="one run")
+    if seeds is None:
+        return [dot]
+    spread = f"± 1 standard deviation ({seeds})"
+    return [dot, line([], [], color=gray, label="mean", **_mean_mark(joined)),
+            mpl.patches.Patch(color=gray, alpha=0.25, linewidth=0, label=spread) if joined
+            else line([], [], color=gray, marker="|", markersize=11, linestyle="none",
+                      label=spread)]
+
+
+def _parameter_axis(axis: mpl.axes.Axes, values: Sequence, scale: str) -> None:
+    """Ticks at the values themselves, as long as there is room for them."""
+    if scale in ("steps", "names"):
+        axis.set(xticks=range(len(values)), xlim=(-0.5, len(values) - 0.5))
+        crowded = sum(len(str(value)) for value in values) > 80
+        axis.set_xticklabels(map(str, values), rotation=30 if crowded else 0,
+                             ha="right" if crowded else "center")
+        axis.grid(axis="x", visible=False)
+        return
+    if scale == "log":
+        axis.set_xscale("log")
+    places = np.sort(np.log(values) if scale == "log" else values)
+    if np.ptp(places) == 0 or np.diff(places).min() > np.ptp(places) / 14:
+        axis.set_xticks(values, [f"{value:g}" for value in values])
+        axis.set_xticks([], minor=True)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import base64
 import html
 import io
+import json
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from .. import paths
 from ..errors import InputError
 from .style import SCREEN_DPI, book_style
+
+LIST = "figures.json"
+"""Lies beside the files of a run's figures: each one's name, text, caption and, if any, steps."""
 
 
 class Shown:
@@ -42,7 +49,8 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
-    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``.
+    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and ``DIR/figures.json`` lists
+    it with its texts.
 
     Parameters
     ----------
@@ -62,7 +70,8 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
         If name, alt or caption is missing, or the folder for the files can't be written.
     """
     _refuse_nameless(name, alt, caption)
-    _write_files({name: figure}, alt)
+    if folder := paths.asked("figures"):
+        save(figure, folder, name, alt, caption)
     _display(Shown(_png(figure), _width(figure), name, alt, caption))
 
 
@@ -92,7 +101,9 @@ def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *
     if len(sizes) != 1:
         raise InputError(f"figure {name!r} needs at least one step, and all of one size, not "
                          f"{len(steps)} steps of {len(sizes)} sizes")
-    _write_files({f"{name}-{i}": figure for i, figure in enumerate(steps.values(), start=1)}, alt)
+    if folder := paths.asked("figures"):
+        files = {f"{name}-{i}": figure for i, figure in enumerate(steps.values(), start=1)}
+        _write_files(folder, files, name=name, alt=alt, caption=caption, steps=list(steps))
     pictures = {title: _smaller(_png(figure)) for title, figure in steps.items()}
     first = next(iter(steps.values()))
     _display(Shown(next(iter(pictures.values())), _width(first), name, alt, caption,
@@ -107,9 +118,26 @@ def _refuse_nameless(name: str, alt: str, caption: str) -> None:
             raise InputError(f"figure {name!r} has no {what} text")
 
 
-def _write_files(figures: Mapping[str, Figure], alt: str) -> None:
-    if not (folder := paths.asked("figures")):
-        return
+def save(figure: Figure, folder: Path, name: str, alt: str, caption: str) -> None:
+    """Write a figure as ``name.png`` and ``name.svg``, and enter it into the folder's list.
+
+    Parameters
+    ----------
+    figure, name, alt, caption
+        As for `show`.
+    folder : Path
+        Is made if it is not there.
+
+    Raises
+    ------
+    InputError
+        If the folder can't be written.
+    """
+    _write_files(folder, {name: figure}, name=name, alt=alt, caption=caption)
+
+
+def _write_files(folder: Path, figures: Mapping[str, Figure], **about: Any) -> None:
+    alt = about["alt"]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with book_style():
@@ -117,8 +145,32 @@ def _write_files(figures: Mapping[str, Figure], alt: str) -> None:
                 figure.savefig(folder / f"{name}.png", dpi=200, metadata={"Description": alt})
                 figure.savefig(folder / f"{name}.svg", metadata={"Title": name, "Date": None,
                                                                  "Description": alt})
+        _enter(folder / LIST, about)
     except OSError as error:
         raise InputError(f"figures can't be written to {folder}: {error.strerror}") from None
+
+
+def _enter(path: Path, about: dict[str, Any]) -> None:
+    """Put a figure into the list: behind the others, or in its place if it is there already."""
+    entries = {entry["name"]: entry for entry in listed(path.parent)}
+    entries[about["name"]] = about
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n",
+                     encoding="utf-8")
+    os.replace(draft, path)
+
+
+def listed(folder: Path) -> list[dict]:
+    """The figures whose files a run left in a folder, in the order in which it drew them.
+
+    Returns
+    -------
+    list of dict
+        Each with ``name``, ``alt``, ``caption`` and, of a figure in steps, the titles of its
+        ``steps``; empty where no run left any.
+    """
+    path = folder / LIST
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
 def _png(figure: Figure) -> bytes:
