@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import threading
+import zipfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -74,6 +75,14 @@ def test_every_page_of_the_contents_is_there(site, parsed):
         assert parsed[page].find("h1").get_text(strip=True)
     assert set(CHAPTERS) <= set(TOC), "a chapter is not in the table of contents"
     assert 'url=book/intro.html' in (site / "index.html").read_text()
+
+
+def test_the_notebooks_of_the_pages_can_be_taken_along(site, parsed):
+    links = [a["href"] for a in parsed["book/rerun.html"].find_all("a", download=True)]
+    assert "../notebooks.zip" in links
+    with zipfile.ZipFile(site / "notebooks.zip") as archive:
+        packed = {name.replace(".ipynb", ".html") for name in archive.namelist()}
+    assert set(CHAPTERS) < packed < set(TOC)
 
 
 def places(soup: BeautifulSoup) -> set[str]:

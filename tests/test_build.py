@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import zipfile
 from pathlib import Path
 
 import nbformat
@@ -66,6 +67,23 @@ def test_the_first_build_executes_and_writes_only_to_its_folder(built):
     page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
     assert "eleven times 3" in page
     assert "committed output" not in page
+
+
+def test_the_executed_notebooks_are_staged_beside_the_pages(built):
+    extra = built[0].root / "_build" / "stage" / "extra"
+    with zipfile.ZipFile(extra / "notebooks.zip") as archive:
+        (entry,) = archive.infolist()
+        text = archive.read(entry).decode()
+    assert entry.filename == "notebooks/tiny.ipynb" and entry.external_attr >> 16 == 0o644
+    assert "eleven times 3" in text and "committed output" not in text
+
+
+def test_the_same_notebooks_are_packed_to_the_same_bytes(built, tmp_path):
+    notebook = built[0].root / "notebooks" / "tiny.ipynb"
+    for name, modified in (("one", 1), ("two", 10**9)):
+        os.utime(notebook, (modified, modified))
+        building.pack({Path("a/b.ipynb"): notebook}, tmp_path / name)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 def test_alternative_text_and_caption_reach_the_page(built):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -33,12 +34,17 @@ def declared(*extras: str) -> dict[str, SpecifierSet]:
     return {canonicalize_name(requirement.name): requirement.specifier for requirement in found}
 
 
+def environment() -> list:
+    """What environment.yml lists: conda's lines, then pip's under one key."""
+    text = (CHECKOUT / "environment.yml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)["dependencies"]
+
+
 def conda() -> dict[str, SpecifierSet]:
-    """Package → range in environment.yml, by the package index's names; pip's lines apart."""
-    lines = yaml.safe_load((CHECKOUT / "environment.yml").read_text(encoding="utf-8"))
-    split = [line.partition(" ") for line in lines["dependencies"] if isinstance(line, str)]
+    """Package → range in environment.yml, by the package index's names; tools and pip's apart."""
+    split = [line.partition(" ") for line in environment() if isinstance(line, str)]
     return {canonicalize_name(CONDA.get(name, name)): SpecifierSet(bounds.replace(" ", ""))
-            for name, _, bounds in split}
+            for name, _, bounds in split if name not in ("python", "pip", "make")}
 
 
 def pinned() -> dict[str, str]:
@@ -58,17 +64,23 @@ def pinned() -> dict[str, str]:
 
 
 def test_conda_has_the_same_packages_and_ranges():
-    ours = {**declared(), **declared("book", "test")}
-    theirs = conda()
-    for tool in ("python", "pip", "make"):
-        theirs.pop(tool)
-    assert theirs == ours
+    assert conda() == {**declared(), **declared("book", "test")}
 
 
-def test_conda_has_the_same_python_and_installs_this_checkout():
-    assert conda()["python"] == SpecifierSet(PROJECT["project"]["requires-python"])
-    lines = yaml.safe_load((CHECKOUT / "environment.yml").read_text(encoding="utf-8"))
-    assert lines["dependencies"][-1]["pip"] == ["--editable ."]
+def test_conda_has_a_python_that_the_package_allows_and_that_binder_reads():
+    (line,) = [line for line in environment() if isinstance(line, str) and
+               line.startswith("python ")]
+    # Binder's builder looks for "=" and a version; otherwise it takes a Python of its own choice.
+    found = re.fullmatch(r"python =(\d\.\d+)", line)
+    assert found, f"{line!r} is a range, or exact to the patch"
+    assert found[1] in SpecifierSet(PROJECT["project"]["requires-python"])
+
+
+def test_conda_installs_this_checkout_and_binder_finds_the_file():
+    assert {"pip", "make"} < set(map(str, environment()))
+    assert environment()[-1] == {"pip": ["--editable ."]}
+    for folder in ("binder", ".binder"):     # in either, Binder would look nowhere else
+        assert not (CHECKOUT / folder).exists()
 
 
 @pytest.mark.parametrize("extras", [(), ("book",), ("test",), ("dask",)],

@@ -14,7 +14,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -210,11 +211,21 @@ def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
     (target / "extra" / "records").mkdir(parents=True)
     for record in (source / "data" / "records").glob("*.json"):
         shutil.copy2(record, target / "extra" / "records")
+    pack(notebooks, target / "extra" / "notebooks.zip")
     for place, executed in notebooks.items():
         notebook = nbformat.read(executed, as_version=4)
         describe_figures(notebook, Path(place).stem)
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, target / place)
+
+
+def pack(notebooks: Mapping[Path, Path], archive: Path) -> None:
+    """Put notebooks into a zip file under their own paths; the same ones give the same bytes."""
+    with zipfile.ZipFile(archive, "w") as file:
+        for place, executed in sorted(notebooks.items()):
+            entry = zipfile.ZipInfo(place.as_posix())  # without the time of this build
+            entry.external_attr = 0o644 << 16  # otherwise what it unpacks to can't be read
+            file.writestr(entry, executed.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
 def describe_figures(notebook: nbformat.NotebookNode, page: str) -> None:

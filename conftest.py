@@ -1,0 +1,17 @@
+"""For every test, those of the notebooks too: one torch thread, no stderr in nbval's comparison.
+
+It lies above the notebooks because pytest asks only the conftest files above what it collects.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Set before torch is imported here or in a kernel: workers with several threads each are slower.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_collectstart(collector) -> None:
+    """Warnings of packages go to stderr and differ between their versions: nbval skips them."""
+    if hasattr(collector, "skip_compare"):
+        collector.skip_compare += ("stderr",)
