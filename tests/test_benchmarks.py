@@ -16,7 +16,7 @@ sys.modules[spec.name] = notebooks       # where its dataclass looks itself up
 spec.loader.exec_module(notebooks)
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
-HOLD = "held = b'1' * 200_000_000"
+HOLD = "import time; held = b'1' * 200_000_000; time.sleep(2)"
 START = """\
 import subprocess, sys
 subprocess.run([sys.executable, "-c", "import time; held = b'1' * 200_000_000; time.sleep(2)"])

@@ -54,7 +54,10 @@ def peak_of(notebook: Path) -> Peak:
 
 @contextmanager
 def watched(seconds: float = 0.1) -> Iterator[Peak]:
-    """Look at the processes that this one starts, every so often."""
+    """Look at the processes that this one starts, every so often.
+
+    What a kernel holds only in its last moments may be missed; what it held before is not.
+    """
     peak, ended = Peak(), threading.Event()
 
     def look() -> None:
