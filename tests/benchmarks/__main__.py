@@ -3,7 +3,8 @@
 A benchmark is a function below that prepares its data and returns its cases, ours first. Speed is
 measured case after case in one process, so that a ratio is of one moment; peak memory in a process
 for each case, where it counts everything, the libraries and the data too. Compare ratios, not
-seconds: the machine and its load decide those.
+seconds: the machine and its load decide those. The last one, ``notebooks``, executes every notebook
+and fails where one holds 1.5 GB or more.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchvision.transforms import ToTensor
 
+import notebooks  # beside this file
 from clusterbook import IDC, TELL, DeepCluster, training
 from clusterbook.deepcluster import fit_reduction, reduce
 from clusterbook.deepcluster.kmeans import kmeans
@@ -374,19 +376,24 @@ def measure(name: str) -> list[dict]:
 
 def main(names: list[str]) -> int:
     """Print a table a benchmark; the status for the shell."""
-    if unknown := [name for name in names if name not in BENCHMARKS]:
-        print(f"there is no benchmark {unknown[0]!r}; known: {', '.join(BENCHMARKS)}",
-              file=sys.stderr)
+    known = [*BENCHMARKS, "notebooks"]
+    if unknown := [name for name in names if name not in known]:
+        print(f"there is no benchmark {unknown[0]!r}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     print(f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
           f"Python {platform.python_version()}, torch {torch.__version__}")
-    for name in names or BENCHMARKS:
+    status = 0
+    for name in names or known:
+        if name == "notebooks":
+            print("\nnotebooks: every notebook at its defaults (to stay under 1.5 GB).", flush=True)
+            status = notebooks.main()
+            continue
         print(f"\n{name}: {BENCHMARKS[name].__doc__}")
         print(f"  {'':28}{'seconds':>10}{'ratio':>8}{'peak MiB':>10}")
         for row in measure(name):
             memory = "not measured" if row["mib"] is None else f"{row['mib']:.0f}"
             print(f"  {row['label']:28}{row['seconds']:10.3f}{row['ratio']:8.2f}{memory:>10}")
-    return 0
+    return status
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""The most memory that each notebook holds at its default parameters, one kernel after another.
+
+Counted are the kernel, and the kernel with the processes that it starts: of these what they hold of
+their own, since the files that they map (torch's libraries) the kernel has mapped too. Jupyter
+itself comes on top. Linux only; elsewhere nothing is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from clusterbook import paths
+from clusterbook.book import runs
+
+#: What a default run has to stay under, in bytes: Binder gives a container about 2 GB.
+LIMIT = 1.5e9
+
+
+@dataclass
+class Peak:
+    """The most that was held, in bytes: by the kernel, and by it and what it started at once."""
+
+    kernel: int = 0
+    together: int = 0
+
+    def look(self, kernel: int) -> None:
+        """Take in what a kernel and the others hold now."""
+        others = [other for child in children(kernel) for other in descendants(child)]
+        # The kernel's peak so far is exact; of several processes only the present is known.
+        self.kernel = max(self.kernel, field(kernel, "status", "VmHWM"))
+        self.together = max(self.together, self.kernel, field(kernel, "status", "VmRSS")
+                            + sum(field(other, "smaps_rollup", "Pss_Anon") for other in others))
+
+
+def notebooks() -> list[Path]:
+    """The chapters, then the executable pages around them."""
+    return [path for folder in ("notebooks", "book")
+            for path in sorted((paths.root() / folder).glob("*.ipynb"))]
+
+
+def peak_of(notebook: Path) -> Peak:
+    """Execute a notebook at its defaults; what it held."""
+    with tempfile.TemporaryDirectory() as folder, watched() as peak:
+        runs.execute(notebook, Path(folder) / notebook.name)
+    return peak
+
+
+@contextmanager
+def watched(seconds: float = 0.1) -> Iterator[Peak]:
+    """Look at the processes that this one starts, every so often.
+
+    What a kernel holds only in its last moments may be missed; what it held before is not.
+    """
+    peak, ended = Peak(), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(seconds):
+            for kernel in children(os.getpid()):
+                peak.look(kernel)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def descendants(process: int) -> Iterator[int]:
+    """A process, and those that it started, and theirs."""
+    yield process
+    for child in children(process):
+        yield from descendants(child)
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process started from any of its threads, and that still run."""
+    found: list[int] = []
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
+        try:
+            found += map(int, file.read_text().split())
+        except OSError:         # the thread has ended
+            continue
+    return found
+
+
+def field(process: int, file: str, name: str) -> int:
+    """A field of /proc that is given in kB, in bytes; 0 for a process that has ended."""
+    try:
+        text = Path(f"/proc/{process}/{file}").read_text()
+    except OSError:
+        return 0
+    found = re.search(rf"^{name}:\s+(\d+) kB$", text, re.M)
+    return int(found[1]) * 1024 if found else 0
+
+
+def main() -> int:
+    """Print a table; 1 if a notebook reaches the limit."""
+    print(f"  {'':28}{'kernel MB':>14}{'with others MB':>18}")
+    status = 0
+    for path in notebooks():
+        peak = peak_of(path)
+        numbers = [f"{held / 1e6:,.0f}" if held else "not measured"
+                   for held in (peak.kernel, peak.together)]
+        above = peak.together >= LIMIT
+        status |= above
+        print(f"  {path.stem:28}{numbers[0]:>14}{numbers[1]:>18}{'  too much' if above else ''}",
+              flush=True)
+    return int(status)
