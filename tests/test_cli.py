@@ -51,6 +51,11 @@ def refused(capsys, *arguments: object) -> str:
     (["run", "weights", "--seeds", "4-0"], ["backwards", "0-4"]),
     (["run", "weights", "--seeds", ""], ["--seeds", "0-4"]),
     (["run", "weights", "--record"], ["--profile"]),
+    (["sweep", "weights", "-p", "epochs", "1,many"], ["epochs", "int", "'many'"]),
+    (["sweep", "weights", "-p", "epoch", "1,2"], ["'epoch'", "'epochs'"]),
+    (["sweep", "weights", "-p", "epochs", "1,2", "--seeds", "x"], ["--seeds", "'x'"]),
+    (["sweep", "weights", "-p", "epochs", "1", "-p", "epochs", "2"], ["epochs", "twice"]),
+    (["sweep", "weights", "--seeds", "0-4"], ["several values"]),
     (["data", "digits", "mnits"], ["data set 'mnits'", "'mnist'"]),
 ], ids=" ".join)
 def test_a_mistake_is_answered_in_one_sentence(capsys, monkeypatch, arguments, names):
@@ -121,6 +126,19 @@ def test_what_the_book_needs_and_is_not_there_is_named(book: Book, capsys, monke
     assert "needs jupyter-book; install it with: pip install" in refused(capsys, "book")
 
 
+def test_without_dask_a_cluster_is_refused_and_this_machine_is_not(book: Book, capsys, monkeypatch,
+                                                                   tmp_path):
+    from clusterbook.book import worker
+
+    book.notebook("other", "1 + 1", parameters="n: int = 1  # a count | paper: 1 | more")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setattr(worker, "work", lambda job: worker.Outcome(error="was made"))
+    asked = ("sweep", "other", "-p", "n", "1,2", "--output", tmp_path / "out")
+    assert "needs distributed; install it with: pip install distributed" in refused(
+        capsys, *asked, "--scheduler", "tcp://127.0.0.1:9")
+    assert "other-n=2: was made" in said(capsys, *asked)[2]
+
+
 def test_another_missing_module_is_an_error_of_ours(book: Book, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "clusterbook.evidence", None)
     monkeypatch.delattr("clusterbook.evidence", raising=False)
@@ -171,7 +189,7 @@ def test_the_help_imports_nothing_heavy():
             "print(status, sorted(heavy & set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "0 []"
-    for command in ("book", "run", "parameters", "data", "scorecard", "130 interrupted"):
+    for command in ("book", "run", "sweep", "parameters", "data", "scorecard", "130 interrupted"):
         assert command in " ".join(done.stdout.split())
 
 

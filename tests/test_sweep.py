@@ -582,7 +582,19 @@ def test_a_cluster_that_loses_a_worker_makes_every_run_once(book: Book, log, tmp
                 sweep.sweep("tiny", {"rate": "0.1,1"}, scheduler=address)
         assert not noted(log, "begun")
 
-        said = []
+        def under_way() -> list:
+            return [process for nanny in cluster.workers.values()
+                    for process in psutil.Process(nanny.pid).children()
+                    if worker.__name__ in process.cmdline()]
+
+        (log / "wait-6-0").touch()
+        with pytest.raises(InputError, match="'nope'"):
+            sweep.sweep("tiny", {"rate": "5,6"}, metrics=["nope"], scheduler=address,
+                        output=Path("ended"))
+        wait_for(lambda: not under_way(), seconds=120)      # where it is over, nobody goes on
+        assert noted(log, "ended") == ["5-0"]
+
+        said, written[:] = [], []
         sweeping = threading.Thread(target=lambda: said.extend(sweep.sweep(
             "tiny", {"rate": "0.1,1"}, seeds=[0, 1], scheduler=address, output=Path("out"))))
         sweeping.start()

@@ -280,7 +280,7 @@ def deepcluster_epoch() -> Cases:
 _TRAINING = """\
 from clusterbook import TELL, datasets, evidence, metrics
 data = datasets.load("digits")
-model = TELL(10, image_shape=data.image_shape, alpha=alpha, epochs=10, random_state=seed,
+model = TELL(10, image_shape=data.image_shape, alpha=alpha, epochs=5, random_state=seed,
              progress=False).fit(data.X)
 evidence.record({"acc": metrics.accuracy(data.y, model.labels_)})"""
 

@@ -164,7 +164,7 @@ def _refuse_unknown(metrics: Sequence[str], record: Record) -> None:
 # --- making runs -------------------------------------------------------------------------------
 
 
-class Pool(NamedTuple):
+class _Pool(NamedTuple):
     """Where runs are made."""
 
     executor: Executor
@@ -172,7 +172,7 @@ class Pool(NamedTuple):
     is_empty: Callable[[], bool]        # whether nobody is left to make them
 
 
-def _made(pool: Pool, jobs: Mapping[str, tuple[Run, worker.Job]], progress: bool
+def _made(pool: _Pool, jobs: Mapping[str, tuple[Run, worker.Job]], progress: bool
           ) -> Iterator[tuple[Run, worker.Outcome]]:
     """Every run with what came of it, as they end; one whose process died is begun once more."""
     from tqdm import tqdm
@@ -259,10 +259,10 @@ def _kept(output: Path, run: Run, outcome: worker.Outcome, code: Mapping[str, st
 
 
 @contextmanager
-def _processes(workers: int | None, n_runs: int) -> Iterator[Pool]:
+def _processes(workers: int | None, n_runs: int) -> Iterator[_Pool]:
     """Processes on this machine, as many at a time as it has processors."""
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    pool = Pool(ThreadPoolExecutor(min(workers or here, n_runs)), uuid.uuid4().hex, lambda: False)
+    pool = _Pool(ThreadPoolExecutor(min(workers or here, n_runs)), uuid.uuid4().hex, lambda: False)
     try:
         yield pool
     except BaseException:
@@ -274,7 +274,7 @@ def _processes(workers: int | None, n_runs: int) -> Iterator[Pool]:
 
 
 @contextmanager
-def _cluster(address: str, chapter: str) -> Iterator[Pool]:
+def _cluster(address: str, chapter: str) -> Iterator[_Pool]:
     """The workers of a Dask cluster; one that dies has its runs made by another."""
     from distributed import Client
 
@@ -285,7 +285,7 @@ def _cluster(address: str, chapter: str) -> Iterator[Pool]:
                          "like tcp://192.168.0.5:8786") from None
     with client:
         _refuse_other_code(client, address, chapter)
-        pool = Pool(client.get_executor(pure=False), uuid.uuid4().hex,
+        pool = _Pool(client.get_executor(pure=False), uuid.uuid4().hex,
                     lambda: client.status == "running" and not client.nthreads())
         try:
             yield pool
