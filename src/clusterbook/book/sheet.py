@@ -29,21 +29,30 @@ from . import parameters
 NAME = "index.html"
 
 
+def refuse_another(folder: Path) -> None:
+    """Look whether a page may be written in a folder.
+
+    Raises
+    ------
+    InputError
+        If there is a page of that name that is none of ours.
+    """
+    page = folder / NAME
+    if page.is_file() and _OURS not in page.read_text(encoding="utf-8", errors="replace"):
+        raise InputError(f"{page} is no contact sheet and would be overwritten by one; name "
+                         "another folder")
+
+
 def clear(folder: Path) -> None:
     """Remove the page of an earlier run, so that none is there while its figures change.
 
     Raises
     ------
     InputError
-        If the folder has a page of that name that is none of ours.
+        See `refuse_another`.
     """
-    page = folder / NAME
-    if not page.is_file():
-        return
-    if _OURS not in page.read_text(encoding="utf-8", errors="replace"):
-        raise InputError(f"{page} is no contact sheet and would be overwritten by one; name "
-                         "another folder")
-    page.unlink()
+    refuse_another(folder)
+    (folder / NAME).unlink(missing_ok=True)
 
 
 def write(folder: Path, *, title: str, command: Sequence[str], settings: str,

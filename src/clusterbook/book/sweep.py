@@ -87,7 +87,7 @@ def sweep(chapter: str, texts: Mapping[str, str], *, profile: str | None = None,
                          "cluster has its own")
     output = output or Path("-".join(["sweep", profile or chapter, *planned.swept]))
     runs.writable(output / "runs")
-    sheet.clear(output)
+    sheet.refuse_another(output)
 
     code = present_code([chapter])
     found = {run.name: record for run in planned.runs
@@ -100,6 +100,7 @@ def sweep(chapter: str, texts: Mapping[str, str], *, profile: str | None = None,
         where = _cluster(scheduler, chapter) if scheduler else _processes(workers, len(to_do))
         jobs = _jobs(planned, to_do, code)
         with where as pool:
+            sheet.clear(output)
             for run, outcome in _made(pool, jobs, progress):
                 record, error = _kept(output, run, outcome, code)
                 if record is None:
