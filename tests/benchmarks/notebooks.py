@@ -7,13 +7,13 @@ itself comes on top. Linux only; elsewhere nothing is measured.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from clusterbook import paths
@@ -23,16 +23,24 @@ from clusterbook.book import runs
 LIMIT = 1.5e9
 
 
-@dataclass
+@dataclasses.dataclass
 class Peak:
     """The most that was held, in bytes: by the kernel, and by it and what it started at once."""
 
     kernel: int = 0
     together: int = 0
+    seen: set[int] = dataclasses.field(default_factory=set)
 
     def look(self, kernel: int) -> None:
-        """Take in what a kernel and the others hold now."""
-        others = [other for child in children(kernel) for other in descendants(child)]
+        """Take in what a kernel and the others hold now.
+
+        A process that is being started has its parent's memory until it runs a program of its own:
+        it counts from the second look on.
+        """
+        before, self.seen = self.seen, {kernel, *descendants(kernel)}
+        if kernel not in before or command(kernel) == command(os.getpid()):
+            return
+        others = (self.seen & before) - {kernel}
         # The kernel's peak so far is exact; of several processes only the present is known.
         self.kernel = max(self.kernel, field(kernel, "status", "VmHWM"))
         self.together = max(self.together, self.kernel, field(kernel, "status", "VmRSS")
@@ -90,6 +98,14 @@ def children(process: int) -> list[int]:
         except OSError:         # the thread has ended
             continue
     return found
+
+
+def command(process: int) -> bytes:
+    """What a process runs; nothing for one that has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def field(process: int, file: str, name: str) -> int:
