@@ -1,9 +1,9 @@
 """A chapter over a grid of parameters and seeds: on the processors of this machine, or on Dask.
 
-Each run is a process of its own (`clusterbook.book.worker`) and hands back its record, which is
+Each run is a process of its own (``clusterbook.book.worker``) and hands back its record, which is
 written here, whole or not at all; so it does not matter where a run was made, how often it had to
 be begun, or whether that machine shares a folder with this one. A finished run is not made again.
-What becomes of the records is in `clusterbook.book.summary`.
+What becomes of the records is in ``clusterbook.book.summary``.
 """
 
 from __future__ import annotations
