@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -586,10 +587,14 @@ def test_a_cluster_that_loses_a_worker_makes_every_run_once(book: Book, log, tmp
                 sweep.sweep("tiny", {"rate": "0.1,1"}, scheduler=address)
         assert not noted(log, "begun")
 
+        def runs(process) -> bool:
+            with contextlib.suppress(psutil.NoSuchProcess):     # it ended, or waits to be reaped
+                return worker.__name__ in process.cmdline()
+            return False
+
         def under_way() -> list:
             return [process for nanny in cluster.workers.values()
-                    for process in psutil.Process(nanny.pid).children()
-                    if worker.__name__ in process.cmdline()]
+                    for process in psutil.Process(nanny.pid).children() if runs(process)]
 
         (log / "wait-6-0").touch()
         with pytest.raises(InputError, match="'nope'"):
