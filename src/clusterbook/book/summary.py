@@ -155,7 +155,7 @@ def axis_scale(values: Sequence[Any]) -> str:
 
     Examples
     --------
-    >>> [axis_scale(v) for v in ([1e-4, 1e-3, 1e-2], [2, 4, 20], [10, 20, 30, 100], [0, 1e-3, 1])]
+    >>> [axis_scale(v) for v in ([1e-4, 1e-3, 1e-2], [2, 8, 14, 20], [1, 2, 3], [0, 1e-3, 1])]
     ['log', 'linear', 'linear', 'steps']
     >>> axis_scale(["adam", "adadelta"])
     'names'
