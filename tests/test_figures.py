@@ -338,6 +338,20 @@ def test_the_stages_of_a_pipeline_stand_in_their_order_and_lead_back():
     assert [text.get_text() for text in drawn["labels"].texts] == ["next epoch"]
 
 
+def test_the_arrows_of_a_pipeline_lead_on_and_nothing_is_written_over_a_picture():
+    figure = draw("pipeline")
+    figure.draw_without_rendering()
+    ways = [arrow.coords2.transform(arrow.xy2) - arrow.coords1.transform(arrow.xy1)
+            for arrow in figure.artists]
+    on, down, up = np.array([[1, 0], [0, -1], [0, 1]])
+    for way, direction in zip(ways, [on, on, down, -on, up], strict=True):
+        # An arrow that is longer than its gap would turn round.
+        assert way @ direction > 0.08 * figure.dpi, (way, direction)
+    (said,) = (text for axis in figure.axes for text in axis.texts)
+    assert not any(said.get_window_extent().overlaps(axis.get_window_extent())
+                   for axis in figure.axes)
+
+
 def test_an_explained_cluster_has_its_members_then_images_then_masks():
     (members, shape), options = ARGUMENTS["explained_cluster"]
     figure = draw("explained_cluster")
