@@ -1,4 +1,4 @@
-"""For every test: one torch thread, no stderr in nbval's comparison, the small checkout."""
+"""For every test: one torch thread, no stderr in nbval's comparison; two books, small and built."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 # Set before torch is imported here or in a kernel: workers with several threads each are slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import pytest
 from _support import book  # noqa: F401
 
 
@@ -14,3 +15,26 @@ def pytest_collectstart(collector) -> None:
     """Warnings of packages go to stderr and differ between their versions: nbval skips them."""
     if hasattr(collector, "skip_compare"):
         collector.skip_compare += ("stderr",)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The book's site, built once for all workers, and whether that left the checkout as it was."""
+    from _pages import built_once
+
+    folder = tmp_path_factory.getbasetemp()
+    return built_once((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "site")
+
+
+@pytest.fixture(scope="session")
+def site(built):
+    """The folder of the built pages."""
+    return built[0]
+
+
+@pytest.fixture(scope="session")
+def parsed(site):
+    """Every built page, parsed, by its path in the site."""
+    from _pages import parse
+
+    return parse(site)

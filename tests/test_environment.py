@@ -36,7 +36,8 @@ def declared(*extras: str) -> dict[str, SpecifierSet]:
 def conda() -> dict[str, SpecifierSet]:
     """Package → range in environment.yml, by the package index's names; pip's lines apart."""
     lines = yaml.safe_load((CHECKOUT / "environment.yml").read_text(encoding="utf-8"))
-    split = [line.partition(" ") for line in lines["dependencies"] if isinstance(line, str)]
+    *named, (_, pip) = [*lines["dependencies"][:-1], *lines["dependencies"][-1].items()]
+    split = [line.partition(" ") for line in [*named, *pip] if not line.startswith("--")]
     return {canonicalize_name(CONDA.get(name, name)): SpecifierSet(bounds.replace(" ", ""))
             for name, _, bounds in split}
 
@@ -68,7 +69,7 @@ def test_conda_has_the_same_packages_and_ranges():
 def test_conda_has_the_same_python_and_installs_this_checkout():
     assert conda()["python"] == SpecifierSet(PROJECT["project"]["requires-python"])
     lines = yaml.safe_load((CHECKOUT / "environment.yml").read_text(encoding="utf-8"))
-    assert lines["dependencies"][-1]["pip"] == ["--editable ."]
+    assert lines["dependencies"][-1]["pip"][-1] == "--editable ."
 
 
 @pytest.mark.parametrize("extras", [(), ("book",), ("test",)], ids=["library", "book", "test"])
