@@ -1,68 +1,21 @@
-"""The built book, read as files and opened in a browser with the network off.
-
-The book is built once, from the committed outputs; a warning in any page fails that build.
-"""
+"""The built book, read as files: what every page holds, and what it needs."""
 
 from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
-import threading
 import zipfile
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import matplotlib.image
 import pytest
 import yaml
-from _support import CHECKOUT, tree
+from _pages import CHAPTERS, TOC
+from _support import CHECKOUT
 from bs4 import BeautifulSoup
 
-from clusterbook import paths
-from clusterbook.book.build import build, pages
-from clusterbook.evidence import scorecard
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome",
-                                               "google-chrome-stable"))), None)
-browser = pytest.mark.browser
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
-TOC = sorted(page.with_suffix(".html").as_posix() for page in pages(CHECKOUT))
-CHAPTERS = [f"notebooks/{name}.html" for name in paths.chapters()]
-# What the theme says of itself; anything else on the console is taken for a fault.
-HARMLESS = ("[PST]: ", "[togglebutton]: ")
-PHONE = 390  # pixels wide
 WORD = "shuffles"  # of the first chapter
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The site, and whether the build left the checkout as it was."""
-    output = tmp_path_factory.mktemp("site")
-    watched = [CHECKOUT / name for name in ("book", "notebooks", "data/claims")]
-    before = [tree(folder, ["__pycache__"]) for folder in watched]
-    index = build(run=False, output=output)
-    after = [tree(folder, ["__pycache__"]) for folder in watched]
-    return index.parent, before == after
-
-
-@pytest.fixture(scope="module")
-def site(built) -> Path:
-    return built[0]
-
-
-@pytest.fixture(scope="module")
-def parsed(site) -> dict[str, BeautifulSoup]:
-    """Every page by its path in the site."""
-    return {path.relative_to(site).as_posix():
-            BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-            for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
-
-
-# --- read as files ---------------------------------------------------------------------------
 
 
 def test_the_checkout_is_not_written(built):
@@ -148,15 +101,48 @@ def test_chapters_show_outputs(parsed):
         assert parsed[page].select("figure img"), f"{page} shows no figure"
 
 
-def test_every_image_has_a_text_that_is_no_file_name(parsed):
+def images(page: str, soup: BeautifulSoup):
+    """Every image that shows something, with its alternative text."""
+    for image in soup.find_all("img"):
+        # The theme shows the book's title beside its logo, and Sphinx draws a minus sign: a word
+        # for either would be read aloud twice.
+        if not {"logo__image", "toggler"} & set(image.get("class", ())):
+            yield image, image.get("alt", "").strip()
+
+
+def poor(text: str, caption: str | None) -> str | None:
+    """What is wrong with an alternative text."""
+    if re.search(r"\.(png|svg|jpe?g|gif|webp)\b|\b[0-9a-f]{16,}|_images/", text):
+        return "is a file name"
+    if len(text) < 40:
+        return "is too short to say what the image shows"
+    if caption and " ".join(text.split()) in " ".join(caption.split()):
+        return "repeats the caption"
+    return None
+
+
+def test_every_image_has_a_text_that_says_what_it_shows(parsed):
+    found, count = [], 0
     for page, soup in parsed.items():
-        for image in soup.find_all("img"):
-            text = image.get("alt", "").strip()
-            if "logo__image" in image.get("class", ()):
-                continue  # the theme shows the title beside it; twice would be read aloud twice
-            assert text, f"{page}: {image.get('src')} has no alternative text"
-            assert not re.search(r"\.(png|svg|jpe?g|gif|webp)$|^[0-9a-f]{16,}|_images/", text), \
-                f"{page}: the alternative text {text!r} is a file name"
+        for image, text in images(page, soup):
+            figure = image.find_parent("figure")
+            caption = figure.find("figcaption") if figure else None
+            wrong = poor(text, caption and caption.get_text(" ", strip=True))
+            count += 1
+            if wrong:
+                found.append(f"{page}: {image.get('src')[:60]}: {text!r} {wrong}")
+    assert count > 100
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("text", ["", "a figure", "0f13999d6b63c475b1f4ee1a721d694a2628ee0583.png",
+                                  "../_images/the-curves-of-two-runs-of-a-method",
+                                  "Two curves fall: the loss of training and that of testing."])
+def test_a_poor_text_of_an_image_would_be_seen(text):
+    caption = "Fig. 1 Two curves fall: the loss of training and  that of testing. More words. #"
+    assert poor(text, caption)
+    good = "Two curves against the epoch fall and level off, the upper one of testing."
+    assert poor(good, caption) is None
 
 
 def test_every_figure_has_a_caption(parsed):
@@ -203,148 +189,33 @@ def test_buttons_that_need_an_address_are_absent_without_one(parsed):
             assert bool(there) == bool(address), f"{page}: {host}"
 
 
-# --- opened in a browser ---------------------------------------------------------------------
+# --- how much there is to load ---------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    """Run headless Chromium with the network off; what it prints and what its console said."""
-    profile = tmp_path_factory.mktemp("profile")
-
-    def run(address: str, *options: str) -> tuple[str, list[str]]:
-        done = subprocess.run(
-            [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-             "--no-first-run", "--disable-background-networking", "--disable-component-update",
-             "--disable-sync", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
-             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-             "--enable-logging=stderr", "--virtual-time-budget=10000", *options, address],
-            capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-        said = re.findall(r":CONSOLE[:(]\d+\)?\] \"(.*)\", source: ", done.stderr)
-        return done.stdout, [line for line in said if not line.startswith(HARMLESS)]
-
-    return run
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-@browser
-@needs_browser
-def test_a_fault_on_the_console_would_be_seen(chromium, tmp_path):
-    page = tmp_path / "faulty.html"
-    page.write_text("<title>t</title>"
-                    "<script>console.error('a fault'); nothing()</script>"
-                    "<script type=module>await fetch('https://example.invalid/')</script>")
-    _, said = chromium(page.as_uri(), "--dump-dom")
-    for fault in ("a fault", "nothing is not defined", "Failed to fetch"):
-        assert any(fault in line for line in said), (fault, said)
+def test_the_book_is_small_enough_to_carry(site):
+    assert size(site) < 60e6
 
 
-@browser
-@needs_browser
-@pytest.mark.parametrize("page", TOC)
-def test_a_page_opens_without_the_network(site, parsed, chromium, page):
-    dom, said = chromium((site / page).as_uri(), "--dump-dom")
-    assert not said, f"{page}: the console says {said}"
-    written = len(parsed[page].select(".math"))
-    opened = BeautifulSoup(dom, "html.parser")
-    assert len(opened.select("mjx-container")) >= written, f"{page}: mathematics is not rendered"
-    assert not opened.select("mjx-merror, [data-mjx-error]"), f"{page}: an equation has an error"
-
-
-@browser
-@needs_browser
-def test_mathematics_is_there_to_be_rendered(parsed):
-    # A notebook for one's own table has no formulas.
-    with_formulas = [page for page in CHAPTERS if not page.endswith("_table.html")]
-    assert all(parsed[page].select(".math") for page in [*with_formulas, "book/notation.html"])
-
-
-@browser
-@needs_browser
-def test_the_search_finds_a_word_of_the_chapter(site, chromium):
-    # By http: from a file, a browser does not let the search read the pages for their excerpts.
-    handler = partial(Quiet, directory=str(site))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/search.html?q="
-        dom, said = chromium(address + WORD, "--dump-dom")
-        nothing, _ = chromium(address + "xyzzyplugh", "--dump-dom")
-        server.shutdown()
-    assert not said, said
-
-    def results(page: str) -> list[str]:
-        links = BeautifulSoup(page, "html.parser").select("ul.search a")
-        return [link["href"].partition("#")[0].partition("?")[0] for link in links]
-
-    assert "notebooks/weights.html" in results(dom)
-    assert not results(nothing)
-
-
-@browser
-@needs_browser
-def test_the_scorecards_rows_can_be_chosen(site, chromium):
-    page = site / "book" / "scorecard.html"
-    card = scorecard()
-    wanted = card.by_chapter()["tell"]
-    few = [claim.id for claim, verdict in wanted if verdict.label == wanted[0][1].label]
-    tried = page.with_name("tried.html")
-    tried.write_text(page.read_text(encoding="utf-8").replace("</body>", f"""<script>
-      addEventListener("load", () => {{
-        const [work, verdict] = document.querySelectorAll(".cb-filter select");
-        work.value = "tell"; verdict.value = "{wanted[0][1].label}";
-        work.dispatchEvent(new Event("input", {{bubbles: true}}));
-      }});
-    </script></body>"""), encoding="utf-8")
-    try:
-        dom, said = chromium(tried.as_uri(), "--dump-dom")
-    finally:
-        tried.unlink()
-    assert not said, said
-    parsed = BeautifulSoup(dom, "html.parser")
-    assert not parsed.select_one(".cb-filter").has_attr("hidden")
-    assert [row["id"] for row in parsed.select("tr[data-work]:not([hidden])")] == few
-    assert parsed.select_one(".cb-filter output").get_text() == (
-        f"{len(few)} of {len(card.rows)} claims")
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *arguments) -> None:
-        """Say nothing."""
-
-
-@browser
-@needs_browser
-@pytest.mark.parametrize("page", ["book/intro.html", CHAPTERS[0]])
-def test_light_is_light_and_dark_is_dark(site, chromium, tmp_path, page):
-    brightness = {}
-    for name, number in (("dark", 0), ("light", 1)):
-        shot = tmp_path / f"{name}.png"
-        chromium((site / page).as_uri(), f"--screenshot={shot}", "--window-size=1200,1600",
-                 "--hide-scrollbars", f"--blink-settings=preferredColorScheme={number}")
-        brightness[name] = matplotlib.image.imread(shot)[..., :3].mean()
-    assert brightness["light"] > 0.75, brightness
-    assert brightness["dark"] < 0.5, brightness
-
-
-@browser
-@needs_browser
-def test_no_page_scrolls_sideways_on_a_phone(site, chromium, tmp_path):
-    wide = tmp_path / "wide.html"
-    wide.write_text("<!doctype html><div style='width: 900px'>a page that is too wide</div>")
-    addresses = {page: (site / page).as_uri() for page in TOC} | {"wide": wide.as_uri()}
-    frames = "".join(f"<iframe name='{name}' src='{address}' width={PHONE} height=800></iframe>"
-                     for name, address in addresses.items())
-    everything = tmp_path / "phones.html"
-    everything.write_text(f"""<!doctype html><title>phones</title>{frames}<pre></pre><script>
-      addEventListener("load", () => setTimeout(() => {{
-        const widths = {{}};
-        for (const frame of document.querySelectorAll("iframe"))
-          widths[frame.name] = frame.contentDocument.documentElement.scrollWidth;
-        document.querySelector("pre").textContent = JSON.stringify(widths);
-      }}, 6000));
-    </script>""")
-    dom, _ = chromium(everything.as_uri(), "--dump-dom", "--allow-file-access-from-files",
-                      "--window-size=1200,900")
-    widths = json.loads(BeautifulSoup(dom, "html.parser").find("pre").get_text() or "{}")
-    assert widths.pop("wide", 0) >= 900, "this test could not see a page that is too wide"
-    assert set(widths) == set(TOC)
-    assert not {page: width for page, width in widths.items() if width > PHONE}
+def test_the_opening_page_loads_little_of_its_own(site, parsed):
+    """The page and all that it loads, but for what ships with the theme and with Sphinx."""
+    theirs = [Path(find_spec(name).origin).parent / folder for name, folder in (
+        ("sphinx_book_theme", "theme/sphinx_book_theme/static"),
+        ("pydata_sphinx_theme", "theme/pydata_sphinx_theme/static"),
+        ("sphinx", "themes/basic/static"))]
+    page = site / "book" / "intro.html"
+    soup = parsed["book/intro.html"]
+    loaded = {page}
+    for tag, attribute in (("script", "src"), ("img", "src"), ("source", "src"), ("link", "href")):
+        for element in soup.find_all(tag, **{attribute: True}):
+            if tag == "link" and not {"stylesheet", "icon", "preload"} & set(element["rel"]):
+                continue
+            loaded.add((page.parent / urlsplit(element[attribute]).path).resolve())
+    static = site.resolve() / "_static"
+    own = {path for path in loaded if not (path.is_relative_to(static) and any(
+        (folder / path.relative_to(static)).exists() for folder in theirs))}
+    assert static / "clusterbook.css" in own and len(loaded) > len(own) > 3
+    assert sum(path.stat().st_size for path in own) <= 0.5e6, own

@@ -174,7 +174,7 @@ def quick(book: Book, monkeypatch):
         (html / "index.html").write_text(f"build {done.count('pages')}")
 
     monkeypatch.setattr(building, "execute", execute)
-    monkeypatch.setattr(building, "_jupyter_book", jupyter_book)
+    monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     book.write("src/clusterbook/extra.py", '"""An idea."""\nx = 1\n')
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')

@@ -41,8 +41,9 @@ def environment() -> list:
 
 
 def conda() -> dict[str, SpecifierSet]:
-    """Package → range in environment.yml, by the package index's names; tools and pip's apart."""
-    split = [line.partition(" ") for line in environment() if isinstance(line, str)]
+    """Package → range in environment.yml, by the package index's names; tools apart."""
+    *named, last = environment()
+    split = [line.partition(" ") for line in [*named, *last["pip"]] if not line.startswith("--")]
     return {canonicalize_name(CONDA.get(name, name)): SpecifierSet(bounds.replace(" ", ""))
             for name, _, bounds in split if name not in ("python", "pip", "make")}
 
@@ -78,7 +79,7 @@ def test_conda_has_a_python_that_the_package_allows_and_that_binder_reads():
 
 def test_conda_installs_this_checkout_and_binder_finds_the_file():
     assert {"pip", "make"} < set(map(str, environment()))
-    assert environment()[-1] == {"pip": ["--editable ."]}
+    assert environment()[-1]["pip"][-1] == "--editable ."
     for folder in ("binder", ".binder"):     # in either, Binder would look nowhere else
         assert not (CHECKOUT / folder).exists()
 

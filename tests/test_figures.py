@@ -386,6 +386,20 @@ def test_the_stages_of_a_pipeline_stand_in_their_order_and_lead_back():
     assert [text.get_text() for text in drawn["labels"].texts] == ["next epoch"]
 
 
+def test_the_arrows_of_a_pipeline_lead_on_and_nothing_is_written_over_a_picture():
+    figure = draw("pipeline")
+    figure.draw_without_rendering()
+    ways = [arrow.coords2.transform(arrow.xy2) - arrow.coords1.transform(arrow.xy1)
+            for arrow in figure.artists]
+    on, down, up = np.array([[1, 0], [0, -1], [0, 1]])
+    for way, direction in zip(ways, [on, on, down, -on, up], strict=True):
+        # An arrow that is longer than its gap would turn round.
+        assert way @ direction > 0.08 * figure.dpi, (way, direction)
+    (said,) = (text for axis in figure.axes for text in axis.texts)
+    assert not any(said.get_window_extent().overlaps(axis.get_window_extent())
+                   for axis in figure.axes)
+
+
 def test_an_explained_cluster_has_its_members_then_images_then_masks():
     (members, shape), options = ARGUMENTS["explained_cluster"]
     figure = draw("explained_cluster")
@@ -416,6 +430,42 @@ def test_colors_stay_apart_for_the_color_blind():
 
 
 # --- show -------------------------------------------------------------------------------------
+
+
+def contrast(color, ground="white") -> float:
+    """Of WCAG 2: from 1, not to be seen, to 21, black on white."""
+    def luminance(color) -> float:
+        channels = np.array(mpl_colors.to_rgb(color))
+        linear = np.where(channels <= 0.04045, channels / 12.92,
+                          ((channels + 0.055) / 1.055) ** 2.4)
+        return float(linear @ (0.2126, 0.7152, 0.0722))
+
+    low, high = sorted((luminance(color), luminance(ground)))
+    return (high + 0.05) / (low + 0.05)
+
+
+# The page puts every figure on white, in light and in dark (clusterbook.css).
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_what_is_written_around_a_picture_can_be_read(name):
+    figure = draw(name)
+    figure.draw_without_rendering()
+    inside = {text for axis in figure.axes for text in axis.texts if text.get_in_layout()}
+    written = [text for text in figure.findobj(mpl.text.Text)
+               if text.get_text().strip() and text.get_visible() and text not in inside]
+    assert written
+    for text in written:
+        assert contrast(text.get_color()) >= 4.5, (text.get_text(), text.get_color())
+
+
+# Of Okabe and Ito's colors three are too light on white for a line that stands alone: 2.3, 2.3 and
+# 1.3 where WCAG 2 asks for 3. They come fourth, fifth and seventh.
+TOO_LIGHT = {3, 4, 6}
+
+
+def test_lines_can_be_seen_on_white():
+    weak = {i for i, color in enumerate(figures.COLORS) if contrast(color) < 3}
+    assert weak == TOO_LIGHT
+    assert contrast(figures.NEUTRAL) >= 3
 
 
 def test_a_figure_is_shown_with_its_text_and_its_caption():

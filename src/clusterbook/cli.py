@@ -79,6 +79,8 @@ def _parser() -> argparse.ArgumentParser:
 
     book = command("book", _book, "execute the chapters that changed and build the book")
     book.add_argument("--no-execute", action="store_true", help="render the committed outputs")
+    book.add_argument("--pdf", action="store_true",
+                      help="one PDF of the whole book instead of the site; needs LaTeX")
 
     run = command("run", _run, "run a chapter, with other parameters if asked")
     run.add_argument("chapter", metavar="CHAPTER")
@@ -129,7 +131,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _book(options) -> int:
-    from .book.build import build
+    if options.pdf:
+        from .book.printing import build_pdf as build
+    else:
+        from .book.build import build
 
     # What happens goes to stderr, the page's path alone to stdout: open "$(clusterbook book)".
     index = build(run=not options.no_execute, progress=sys.stderr.isatty(),

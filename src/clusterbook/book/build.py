@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,19 +73,8 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
         If the output folder can't be written.
     """
     source = paths.root()
-    output = output or (paths.checkout() or Path.cwd()) / "_build"
-    if find_spec("jupyter_book") is None:
-        raise ModuleNotFoundError("No module named 'jupyter_book'", name="jupyter_book")
-    writable(output)
-    writable(output / "executed")
-    _recover(output)
-
-    notebooks = [path for path in pages(source) if path.suffix == ".ipynb"]
-    executed = {
-        path: _executed(source / path, output, f"{i}/{len(notebooks)}", progress, say)
-        if run and path.parts[:2] != _RUNS else source / path
-        for i, path in enumerate(notebooks, start=1)
-    }
+    output = output or default_output()
+    executed = executed_pages(source, output, run=run, progress=progress, say=say)
     key = _site_key(source, executed.values())
     site = output / "html"
     if _key_of(site) == key:
@@ -93,12 +82,33 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
         return site / "index.html"
     say("building the pages")
     stage(source, output / "stage", executed)
-    _jupyter_book(output / "stage", output / "site", output / "build.log")
+    jupyter_book(output / "stage", output / "site", output / "build.log")
     finished = output / "site" / "_build" / "html"
     (finished / ".key").write_text(key, encoding="utf-8")
     _swap(finished, site)
     shutil.rmtree(output / "site", ignore_errors=True)
     return site / "index.html"
+
+
+def default_output() -> Path:
+    """Where a build leaves things if nothing else is said: the checkout's ``_build``."""
+    return (paths.checkout() or Path.cwd()) / "_build"
+
+
+def executed_pages(source: Path, output: Path, *, run: bool, progress: bool,
+                   say: Callable[[str], None]) -> dict[Path, Path]:
+    """Each notebook of the contents → its executed copy; without *run*, the committed one."""
+    if find_spec("jupyter_book") is None:
+        raise ModuleNotFoundError("No module named 'jupyter_book'", name="jupyter_book")
+    writable(output)
+    writable(output / "executed")
+    _recover(output)
+    notebooks = [path for path in pages(source) if path.suffix == ".ipynb"]
+    return {
+        path: _executed(source / path, output, f"{i}/{len(notebooks)}", progress, say)
+        if run and path.parts[:2] != _RUNS else source / path
+        for i, path in enumerate(notebooks, start=1)
+    }
 
 
 def pages(source: Path) -> list[Path]:
@@ -256,12 +266,14 @@ def describe_figures(notebook: nbformat.NotebookNode, page: str) -> None:
             cell.outputs = kept
 
 
-def _jupyter_book(source: Path, target: Path, log: Path) -> None:
+def jupyter_book(source: Path, target: Path, log: Path, builder: str = "html") -> None:
+    """Render the staged sources below ``target/_build``; a warning counts as an error."""
     shutil.rmtree(target, ignore_errors=True)
     # It can't be run by -m; its own command may belong to another Python, or be on no path.
-    jupyter_book = "from jupyter_book.cli.main import main; main(prog_name='jupyter-book')"
-    command = [sys.executable, "-P", "-c", jupyter_book, "build", str(source), "--path-output",
-               str(target), "--toc", str(source / "book" / "_toc.yml"), "-W", "-n", "--keep-going"]
+    main = "from jupyter_book.cli.main import main; main(prog_name='jupyter-book')"
+    command = [sys.executable, "-P", "-c", main, "build", str(source), "--path-output",
+               str(target), "--toc", str(source / "book" / "_toc.yml"), "--builder", builder,
+               "-W", "-n", "--keep-going"]
     with log.open("w", encoding="utf-8") as file:
         status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
                                 env={**os.environ, "NO_COLOR": "1"}).returncode

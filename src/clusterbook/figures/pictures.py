@@ -125,7 +125,9 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     Figure
     """
     columns = (len(stages) + 1) // 2
-    figure, axes = blank(3.9, columns, 2, squeeze=False)
+    figure, axes = blank(4.3, columns, 2, squeeze=False)
+    # Room for the arrows: shares of a picture, between two of a row and between the rows.
+    figure.get_layout_engine().set(wspace=0.14, hspace=0.16)
     way = [*axes[0], *axes[1, ::-1]]
     for axis in way[len(stages):]:
         axis.remove()
@@ -142,20 +144,20 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
         axis.grid(False)
         for edge in axis.spines.values():
             edge.set(visible=True, color="#CCCCCC")
-    arrow = {"arrowstyle": "-|>", "mutation_scale": 16, "color": NEUTRAL, "linewidth": 2}
+    arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": NEUTRAL, "linewidth": 2}
     for i, (axis, following) in enumerate(itertools.pairwise(way)):
         if i + 1 < columns:
-            start, end = (1.04, 0.5), (-0.04, 0.5)
+            start, end = (1.02, 0.5), (-0.02, 0.5)
         elif i + 1 == columns:
-            start, end = (0.5, -0.24), (0.5, 1.06)
+            start, end = (0.5, -0.16), (0.5, 1.02)
         else:
-            start, end = (-0.04, 0.5), (1.04, 0.5)
+            start, end = (-0.02, 0.5), (1.02, 0.5)
         figure.add_artist(ConnectionPatch(start, end, axis.transAxes, following.transAxes, **arrow))
     last, first = way[-1], way[0]
-    figure.add_artist(ConnectionPatch((0.5, 1.06), (0.5, -0.24), last.transAxes, first.transAxes,
+    figure.add_artist(ConnectionPatch((0.5, 1.02), (0.5, -0.16), last.transAxes, first.transAxes,
                                       **arrow | {"color": COLORS[1], "linestyle": "-"}))
-    said = last.text(0.56, 1.12, back, transform=last.transAxes, color=COLORS[1], fontsize=9,
-                     va="bottom")
+    said = last.text(0.58, 1.1, back, transform=last.transAxes, color="#333333", fontsize=9,
+                     va="center")
     said.set_in_layout(False)       # it has the whole gap between the rows
     return figure
 

@@ -1,0 +1,493 @@
+"""The built book in headless Chromium with the network off: what a reader sees, hears and types.
+
+Accessibility is checked by axe-core on every page, in light and in dark, on a wide screen and on a
+phone. Colors inside pictures are not seen by it; tests/test_figures.py compares those.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib.image
+import pytest
+from _pages import CHAPTERS, INDEXES, TOC
+from bs4 import BeautifulSoup
+
+from clusterbook.evidence import scorecard
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome",
+                                               "google-chrome-stable"))), None)
+pytestmark = [pytest.mark.browser,
+              pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")]
+EVERY = [*TOC, *INDEXES]
+# What the theme says of itself; anything else on the console is taken for a fault.
+HARMLESS = ("[PST]: ", "[togglebutton]: ")
+WIDE, PHONE = 1280, 412  # pixels
+WORD = "shuffles"  # of the first chapter
+STEPS = "notebooks/deepcluster.html"  # has figures in steps
+
+# Violations that are neither the book's nor mended by it: rule, the elements, why. None is left.
+LISTED: list[tuple[str, str, str]] = []
+
+
+# --- the browser -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for all tests of a worker."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=BROWSER, args=[
+            "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage",
+            "--disable-background-networking", "--disable-component-update",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"])
+        yield running
+        running.close()
+
+
+@contextmanager
+def opened(chromium, address: str, width: int = WIDE, scheme: str = "light") -> Iterator:
+    """A page after everything on it is rendered; ``page.said`` is what its console says."""
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.said = []
+    page.on("console", lambda message: page.said.append(message.text))
+    page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.on("requestfailed", lambda request: page.said.append(f"{request.url}: {request.failure}"))
+    page.goto(address)
+    page.evaluate("() => window.MathJax?.startup?.promise?.then(() => null)")
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+def faults(page) -> list[str]:
+    return [line for line in page.said if not line.startswith(HARMLESS)]
+
+
+@pytest.fixture(scope="module", params=EVERY)
+def wide(site, chromium, request):
+    """Each page on a wide screen; all tests of a page share one opening."""
+    with opened(chromium, (site / request.param).as_uri()) as page:
+        page.name = request.param
+        yield page
+
+
+@pytest.fixture(scope="module", params=EVERY)
+def phone(site, chromium, request):
+    """Each page on a phone."""
+    with opened(chromium, (site / request.param).as_uri(), PHONE) as page:
+        page.name = request.param
+        yield page
+
+
+@contextmanager
+def dark(page) -> Iterator[None]:
+    """The page as a reader sees it whose system is dark."""
+    def switch(scheme: str) -> None:
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme",
+                               arg=scheme)
+        # Colors change gradually; half-way they are nobody's.
+        page.evaluate("() => Promise.all(document.getAnimations().map(a => a.finished))"
+                      ".then(() => null)")
+
+    switch("dark")
+    try:
+        yield
+    finally:
+        switch("light")
+
+
+# --- every page renders ----------------------------------------------------------------------
+
+
+def test_a_fault_on_the_console_would_be_seen(chromium, tmp_path):
+    path = tmp_path / "faulty.html"
+    path.write_text("<title>t</title>"
+                    "<script>console.error('a fault'); nothing()</script>"
+                    "<script type=module>await fetch('https://example.invalid/')</script>")
+    with opened(chromium, path.as_uri()) as page:
+        page.wait_for_timeout(200)
+        for fault in ("a fault", "nothing is not defined", "Failed to fetch"):
+            assert any(fault in line for line in faults(page)), (fault, page.said)
+
+
+def test_a_page_opens_without_the_network(wide, parsed):
+    assert not faults(wide), f"{wide.name}: the console says {faults(wide)}"
+    written = len(parsed[wide.name].select(".math"))
+    rendered = wide.locator("mjx-container svg").count()
+    assert rendered >= written, f"{wide.name}: mathematics is not rendered"
+    assert not wide.locator("mjx-merror, [data-mjx-error]").count(), \
+        f"{wide.name}: an equation has an error"
+
+
+def test_mathematics_is_there_to_be_rendered(parsed):
+    # A notebook for one's own table has no formulas.
+    with_formulas = [page for page in CHAPTERS if not page.endswith("_table.html")]
+    assert all(parsed[page].select(".math") for page in [*with_formulas, "book/notation.html"])
+
+
+@pytest.mark.parametrize("page", ["book/intro.html", CHAPTERS[0]])
+def test_light_is_light_and_dark_is_dark(site, chromium, tmp_path, page):
+    brightness = {}
+    for scheme in ("light", "dark"):
+        with opened(chromium, (site / page).as_uri(), scheme=scheme) as shown:
+            shot = tmp_path / f"{scheme}.png"
+            shown.screenshot(path=shot)
+            brightness[scheme] = matplotlib.image.imread(shot)[..., :3].mean()
+    assert brightness["light"] > 0.75, brightness
+    assert brightness["dark"] < 0.5, brightness
+
+
+# --- for everybody's eyes: axe-core ----------------------------------------------------------
+
+# Contrast is compared once for each combination of a text's color, size and weight and of the
+# grounds below it: on a page with thousands of alike elements axe would need minutes. The others
+# are not displayed meanwhile, so that no time goes into where they lie.
+CHECK = """
+async everything => {
+  const grounds = new Map();
+  const below = element => {
+    if (!element) return "";
+    if (!grounds.has(element)) {
+      const style = getComputedStyle(element);
+      const own = [style.backgroundColor, style.backgroundImage, style.opacity].join();
+      const above = below(element.parentElement);
+      grounds.set(element, own === "rgba(0, 0, 0, 0),none,1" ? above : own + "/" + above);
+    }
+    return grounds.get(element);
+  };
+  const kinds = {}, chosen = [], kept = new Set();
+  for (const element of document.querySelectorAll("body *")) {
+    const holds = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!(holds || element.matches("input, select, textarea")) || !element.checkVisibility())
+      continue;
+    const style = getComputedStyle(element);
+    const kind = [element.tagName, style.color, style.fontSize, style.fontWeight, below(element)]
+      .join();
+    kinds[kind] = (kinds[kind] || 0) + 1;
+    if (kinds[kind] <= 2) chosen.push(element);
+  }
+  for (const element of chosen)
+    for (let above = element; above; above = above.parentElement) kept.add(above);
+  const inside = element => { kept.add(element); [...element.children].forEach(inside); };
+  chosen.forEach(inside);
+  const hidden = [];
+  const hide = element => {
+    if (kept.has(element)) [...element.children].forEach(hide);
+    else if (element.style) { hidden.push([element, element.style.cssText]);
+                              element.style.setProperty("display", "none", "important"); }
+  };
+  hide(document.body);
+  const options = {elementRef: false, resultTypes: ["violations"]};
+  const found = (await axe.run({include: chosen}, {...options, runOnly: ["color-contrast"]}))
+    .violations;
+  hidden.forEach(([element, style]) => element.style.cssText = style);
+  if (everything)
+    found.push(...(await axe.run(document, {...options, rules: {"color-contrast": {enabled: false}}}
+    )).violations);
+  return {contrasts: chosen.length, found: found.flatMap(rule => rule.nodes.map(
+    node => [rule.id, node.target.flat().join(" "), node.html, node.failureSummary]))};
+}
+"""
+
+
+def violations(page, everything: bool = True) -> list[str]:
+    """What axe-core finds on a page: with its rules of WCAG 2.2, A and AA, and of good practice."""
+    if not page.evaluate("'axe' in window"):
+        script = Path(find_spec("axe_playwright_python").origin).parent / "axe.min.js"
+        page.evaluate(script.read_text(encoding="utf-8"))
+    result = page.evaluate(CHECK, everything)
+    assert result["contrasts"] >= 1
+    listed = {(rule, selector) for rule, selector, _ in LISTED}
+    return [f"{rule}: {target}: {html[:160]}: {' '.join(why.split())[:300]}"
+            for rule, target, html, why in result["found"]
+            if not any(rule == name and page.locator(target).first.evaluate(
+                "(element, selector) => element.matches(selector)", selector)
+                for name, selector in listed)]
+
+
+def test_what_axe_looks_for_would_be_found(chromium, tmp_path):
+    path = tmp_path / "poor.html"
+    path.write_text("""<!doctype html><html lang=en><title>poor</title><style>
+      div {overflow: auto; width: 9em; height: 2em; white-space: nowrap}
+      @media (prefers-color-scheme: dark) {em {color: #333} body {background: #111; color: #eee}}
+      </style><main><h1>Poor</h1>
+      <p>one <b>two</b> three</p><p>four <span style="color: #aaa">light gray</span></p>
+      <p>five <em>dark</em></p><img src=x.png><input><div>a long line that has to be scrolled</div>
+      </main>""" + "<p>six</p>" * 50)
+    with opened(chromium, path.as_uri(), PHONE) as page:
+        rules = {line.split(":")[0] for line in violations(page)}
+        assert rules >= {"color-contrast", "image-alt", "label", "region",
+                         "scrollable-region-focusable"}
+        gray = [line for line in violations(page, everything=False)]
+        assert len(gray) == 1 and "light gray" in gray[0]
+        page.emulate_media(color_scheme="dark")
+        there = violations(page, everything=False)
+        assert len(there) == 1 and "<em>" in there[0]
+
+
+def test_axe_finds_nothing_on_a_wide_screen(wide):
+    assert not violations(wide)
+
+
+def test_axe_finds_nothing_in_the_dark(wide):
+    with dark(wide):
+        assert not violations(wide, everything=False)
+
+
+def test_axe_finds_nothing_on_a_phone(phone):
+    assert not violations(phone)
+
+
+def test_axe_finds_nothing_in_the_dark_on_a_phone(phone):
+    with dark(phone):
+        assert not violations(phone, everything=False)
+
+
+# --- on a phone ------------------------------------------------------------------------------
+
+TOO_WIDE = "() => document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def test_a_page_that_is_too_wide_would_be_seen(chromium, tmp_path):
+    path = tmp_path / "wide.html"
+    path.write_text("<!doctype html><meta name=viewport content='width=device-width'>"
+                    "<div style='width: 900px'>a page that is too wide</div>")
+    with opened(chromium, path.as_uri(), PHONE) as page:
+        assert page.evaluate(TOO_WIDE) == 900 + 8 - PHONE
+
+
+@pytest.mark.parametrize("width", [PHONE, 390, 320])
+def test_no_page_scrolls_sideways_on_a_phone(phone, width):
+    phone.set_viewport_size({"width": width, "height": 900})
+    try:
+        assert phone.evaluate(TOO_WIDE) <= 0, phone.name
+    finally:
+        phone.set_viewport_size({"width": PHONE, "height": 900})
+
+
+def test_wide_tables_scroll_in_a_region_that_keys_reach(phone):
+    tables = phone.locator("article table")
+    wrong = tables.evaluate_all("""tables => tables.filter(table => {
+      const box = table.closest("[role=region]");
+      const reached = box && box.tabIndex === 0 && box.getAttribute("aria-label")?.trim()
+        && getComputedStyle(box).overflowX === "auto";
+      return table.getBoundingClientRect().right > innerWidth && !reached;
+    }).map(table => table.outerHTML.slice(0, 200))""")
+    assert not wrong, f"{phone.name}: {wrong}"
+
+
+def test_a_wide_table_scrolls_by_arrow_keys(site, chromium):
+    with opened(chromium, (site / "book/parameters.html").as_uri(), PHONE) as page:
+        box = page.locator("article [role=region]").first
+        assert box.evaluate("box => box.scrollWidth > box.clientWidth")
+        box.focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("box => box.scrollLeft > 0", arg=box.element_handle(), timeout=5000)
+
+
+# --- for everybody's hands -------------------------------------------------------------------
+
+
+def test_the_first_key_leads_past_the_navigation(site, chromium):
+    with opened(chromium, (site / CHAPTERS[0]).as_uri()) as page:
+        page.keyboard.press("Tab")
+        skip = page.locator(":focus")
+        assert skip.inner_text().strip() == "Skip to main content"
+        page.wait_for_timeout(300)  # it moves into sight
+        place = skip.bounding_box()
+        assert place["y"] >= 0 and place["x"] >= 0 and place["height"] > 10
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+
+
+# The ring of the focused element: what is drawn, in which color, on which ground.
+RING = """() => {
+  const element = document.activeElement;
+  if (element === document.body) return null;
+  const style = getComputedStyle(element);
+  let ground = element.parentElement, color = "rgba(0, 0, 0, 0)";
+  while (ground && color === "rgba(0, 0, 0, 0)") {
+    color = getComputedStyle(ground).backgroundColor; ground = ground.parentElement;
+  }
+  return {html: element.outerHTML.slice(0, 150), style: style.outlineStyle,
+          width: parseFloat(style.outlineWidth), color: style.outlineColor,
+          ground: color === "rgba(0, 0, 0, 0)" ? "rgb(255, 255, 255)" : color};
+}"""
+
+
+def luminance(color: str) -> float:
+    """Of WCAG 2, from what the browser computes: ``rgb(r, g, b)``."""
+    channels = [int(number) / 255 for number in re.findall(r"\\d+", color)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["book/intro.html", "book/scorecard.html", STEPS])
+def test_what_has_the_focus_has_a_ring(site, chromium, name, scheme):
+    with opened(chromium, (site / name).as_uri(), scheme=scheme) as page:
+        seen = {}
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            ring = page.evaluate(RING)
+            if ring:
+                seen[ring["html"]] = ring
+        # What lies far down the page: a table's region, the controls of a figure, the filter.
+        for far in page.locator("article :is([role=region], .cb-steps-bar *, .cb-filter *)").all():
+            if far.evaluate("far => far.matches('button, input, select, [tabindex]')"):
+                far.focus()
+                page.keyboard.press("Shift")  # the last thing used is the keyboard
+                seen[far.evaluate("far => far.outerHTML.slice(0, 150)")] = page.evaluate(RING)
+        assert len(seen) > 20
+        for ring in seen.values():
+            assert ring["style"] not in ("none", "auto") and ring["width"] >= 2, ring
+            assert contrast(ring["color"], ring["ground"]) >= 3, ring
+
+
+def test_a_figure_in_steps_works_by_keys(site, chromium):
+    with opened(chromium, (site / STEPS).as_uri()) as page:
+        figure = page.locator("figure.cb-steps").first
+        number = figure.locator("img").count()
+        slider, words = figure.get_by_role("slider"), figure.locator("output")
+
+        def at() -> int:
+            shown = figure.locator("img:not([hidden])")
+            assert shown.count() == 1 and shown.is_visible()
+            told = re.match(rf"(\\d+) of {number}: ", words.inner_text())
+            assert f"Step {told[1]} of {number}" in shown.get_attribute("alt")
+            assert slider.input_value() == told[1]
+            return int(told[1])
+
+        slider.focus()
+        assert at() == 1
+        for key, step in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", number),
+                          ("Home", 1), ("ArrowLeft", 1)):
+            page.keyboard.press(key)
+            assert at() == step, key
+        for name, key, step in (("Next step", "Enter", 2), ("Next step", "Space", 3),
+                                ("Previous step", "Enter", 2)):
+            figure.get_by_role("button", name=name).focus()
+            page.keyboard.press(key)
+            assert at() == step, name
+        assert not faults(page)
+
+
+def test_the_animation_plays(site, chromium):
+    with opened(chromium, (site / STEPS).as_uri()) as page:
+        figure = page.locator("figure.cb-steps").last
+        pictures = []
+
+        def picture() -> str:
+            shown = figure.locator("img:not([hidden])")
+            return shown.get_attribute("alt") + figure.screenshot().hex()[:4000]
+
+        pictures.append(picture())
+        figure.get_by_role("button", name="Play").press("Enter")
+        for step in (2, 3, 4):
+            page.wait_for_function("([figure, start]) => figure.querySelector('output')"
+                                   ".textContent.startsWith(start)",
+                                   arg=[figure.element_handle(), f"{step} of"], timeout=10_000)
+            pictures.append(picture())
+        figure.get_by_role("button", name="Pause").press("Enter")
+        stopped = figure.locator("output").inner_text()
+        page.wait_for_timeout(1500)  # three times what a picture stays
+        assert figure.locator("output").inner_text() == stopped
+        assert len(set(pictures)) == 4
+        assert not faults(page)
+
+
+def test_the_scorecards_rows_are_chosen_by_keys(site, chromium):
+    card = scorecard()
+    with opened(chromium, (site / "book/scorecard.html").as_uri()) as page:
+        work, verdict = page.locator(".cb-filter select").all()
+        wanted = card.by_chapter()["tell"]
+        label = wanted[0][1].label
+
+        def shown() -> list[str]:
+            return page.locator("tr[data-work]:not([hidden])").evaluate_all(
+                "rows => rows.map(row => row.id)")
+
+        assert len(shown()) == len(card.rows)
+        work.focus()
+        page.keyboard.type("tell")
+        assert shown() == [claim.id for claim, _ in wanted]
+        page.keyboard.press("Tab")
+        assert verdict.evaluate("box => box === document.activeElement")
+        page.keyboard.type(label)
+        few = [claim.id for claim, verdict in wanted if verdict.label == label]
+        assert shown() == few
+        assert page.locator(".cb-filter output").inner_text() == (
+            f"{len(few)} of {len(card.rows)} claims")
+        assert not faults(page)
+
+
+# --- search ----------------------------------------------------------------------------------
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address(site):
+    """The site by http: from a file, a browser does not let the search read pages for excerpts."""
+    handler = partial(Quiet, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def results(page) -> list[str]:
+    page.wait_for_function("/found|did not match|finished/i.test("
+                           "document.querySelector('#search-results').textContent)")
+    links = BeautifulSoup(page.content(), "html.parser").select("ul.search a")
+    return [link["href"].partition("#")[0].partition("?")[0] for link in links]
+
+
+def test_the_search_finds_a_word_of_the_chapter_by_keys(address, chromium):
+    with opened(chromium, address + "book/intro.html") as page:
+        page.keyboard.press("Control+k")
+        assert page.locator(":focus").get_attribute("type") == "search"
+        assert not violations(page), "with the search open"
+        page.keyboard.type(WORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search.html?q=" + WORD)
+        assert "notebooks/weights.html" in results(page)
+        assert not faults(page)
+
+
+def test_the_search_finds_nothing_where_nothing_is(address, chromium):
+    with opened(chromium, address + "search.html?q=xyzzyplugh") as page:
+        assert not results(page)
+        assert not faults(page)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_the_opened_menu_of_a_phone(site, chromium, scheme):
+    with opened(chromium, (site / "book/status.html").as_uri(), PHONE, scheme) as page:
+        page.locator("button.primary-toggle").first.click()
+        page.wait_for_timeout(500)
+        assert page.get_by_role("link", name="Scorecard").first.is_visible()
+        assert not violations(page)
