@@ -36,6 +36,7 @@ def test_the_notebooks_of_the_pages_can_be_taken_along(site, parsed):
     with zipfile.ZipFile(site / "notebooks.zip") as archive:
         packed = {name.replace(".ipynb", ".html") for name in archive.namelist()}
     assert set(CHAPTERS) < packed < set(TOC)
+    assert not any("runs/" in name for name in packed), "a recorded run is twice in the book"
 
 
 def places(soup: BeautifulSoup) -> set[str]:

@@ -519,7 +519,8 @@ def test_a_run_ends_with_the_process_that_asked_for_it(book: Book, log, tmp_path
 
 
 def test_a_process_that_cant_begin_is_a_failed_run(tiny: Book, monkeypatch, tmp_path):
-    (tiny.package / "book" / "runs.py").write_text("raise SystemError('broken here')\n")
+    (tiny.package / "book" / "runs.py").write_text(
+        "import atexit, time\natexit.register(time.sleep, 1)\nraise SystemError('broken here')\n")
     planned = grid.grid("tiny", {"rate": "1,2"})
     (_, job), *_ = sweep._jobs(planned, planned.runs, {}).values()
     assert worker.work(job) == worker.Outcome(error="SystemError: broken here")

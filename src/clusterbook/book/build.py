@@ -221,7 +221,8 @@ def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
     (target / "extra" / "records").mkdir(parents=True)
     for record in (source / "data" / "records").glob("*.json"):
         shutil.copy2(record, target / "extra" / "records")
-    pack(notebooks, target / "extra" / "notebooks.zip")
+    pack({place: executed for place, executed in notebooks.items() if place.parts[:2] != _RUNS},
+         target / "extra" / "notebooks.zip")  # a recorded run is downloaded from its own page
     for place, executed in notebooks.items():
         notebook = nbformat.read(executed, as_version=4)
         describe_figures(notebook, Path(place).stem)

@@ -73,6 +73,7 @@ def work(job: Job) -> Outcome:
             process.stdin.write(json.dumps(asdict(job)).encode() + b"\n")
             process.stdin.flush()
             answer = process.stdout.read()
+            process.wait()                                  # it may still have to say what failed
         except (BrokenPipeError, ValueError):               # it has ended, or `stop` came first
             answer = b""
         finally:
