@@ -3,8 +3,8 @@ r"""Three things that Sphinx's napoleon can't read in numpydoc docstrings.
 ``[1]_`` and ``.. [1]`` are footnotes in reStructuredText, and each footnote number may stand only
 once on a page; the API page shows many docstrings that all start at 1. Several attributes on one
 line (``low, high : float``) are taken for one attribute and its type. And the default that a
-dataclass makes anew for each object, ``<factory>``, is not Python, so that its whole signature is
-shown unformatted.
+dataclass makes anew for each object, ``<factory>``, is not Python, nor is a function, ``<function
+mean>``; a signature with one of them would be shown unformatted.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from sphinx.application import Sphinx
 
 _MARK = re.compile(r"\[(\d+)\]_")
 _FOOTNOTE = re.compile(r"^(\s*)\.\. \[(\d+)\] ")
+_FUNCTION = re.compile(r"<function (\w+)>")
+_NAMELESS = re.compile(r"<factory>|<function <lambda>>")
 _SEVERAL = re.compile(r"^(\s*)(\w+(?:, \w+)+)(?= : )")
 
 
@@ -39,6 +41,17 @@ def readable(lines: list[str]) -> list[str]:
     return new
 
 
+def python(signature: str) -> str:
+    """Write the defaults of a signature so that Sphinx can read them.
+
+    Examples
+    --------
+    >>> python("(rows=<factory>, error=<function mean>, say=<function <lambda>>)")
+    '(rows=..., error=mean, say=...)'
+    """
+    return _FUNCTION.sub(r"\1", _NAMELESS.sub("...", signature))
+
+
 def _docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = readable(lines)
 
@@ -46,7 +59,7 @@ def _docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines:
 def _signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str, returns: str
 ) -> tuple[str, str] | None:
-    return (signature.replace("<factory>", "..."), returns) if signature else None
+    return (python(signature), returns) if signature else None
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
