@@ -319,7 +319,8 @@ def test_the_first_key_leads_past_the_navigation(site, chromium):
 RING = """() => {
   const element = document.activeElement;
   if (element === document.body) return null;
-  const style = getComputedStyle(element);
+  const card = element.matches(".sd-stretched-link");  // the link is the whole card
+  const style = getComputedStyle(element, card ? "::after" : null);
   let ground = element.parentElement, color = "rgba(0, 0, 0, 0)";
   while (ground && color === "rgba(0, 0, 0, 0)") {
     color = getComputedStyle(ground).backgroundColor; ground = ground.parentElement;
@@ -332,7 +333,7 @@ RING = """() => {
 
 def luminance(color: str) -> float:
     """Of WCAG 2, from what the browser computes: ``rgb(r, g, b)``."""
-    channels = [int(number) / 255 for number in re.findall(r"\\d+", color)[:3]]
+    channels = [int(number) / 255 for number in re.findall(r"\d+", color)[:3]]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
@@ -373,7 +374,7 @@ def test_a_figure_in_steps_works_by_keys(site, chromium):
         def at() -> int:
             shown = figure.locator("img:not([hidden])")
             assert shown.count() == 1 and shown.is_visible()
-            told = re.match(rf"(\\d+) of {number}: ", words.inner_text())
+            told = re.match(rf"(\d+) of {number}: ", words.inner_text())
             assert f"Step {told[1]} of {number}" in shown.get_attribute("alt")
             assert slider.input_value() == told[1]
             return int(told[1])
