@@ -63,6 +63,8 @@ def opened(chromium, address: str, width: int = WIDE, scheme: str = "light") -> 
     page.said = []
     page.on("console", lambda message: page.said.append(message.text))
     page.on("pageerror", lambda error: page.said.append(str(error)))
+    page.on("response", lambda answer: answer.ok or answer.status < 400 or page.said.append(
+        f"{answer.status}: {answer.url}"))
     page.on("requestfailed", lambda request: page.said.append(f"{request.url}: {request.failure}"))
     page.goto(address)
     page.evaluate("() => window.MathJax?.startup?.promise?.then(() => null)")
@@ -158,6 +160,12 @@ def test_light_is_light_and_dark_is_dark(site, chromium, tmp_path, page):
 # are not displayed meanwhile, so that no time goes into where they lie.
 CHECK = """
 async everything => {
+  const options = {elementRef: false, resultTypes: ["violations"], preload: false};
+  const found = [];
+  // First: the theme takes what is not displayed for something that nobody has to scroll.
+  if (everything)
+    found.push(...(await axe.run(document, {...options, rules: {"color-contrast": {enabled: false}}}
+    )).violations);
   const grounds = new Map();
   const below = element => {
     if (!element) return "";
@@ -191,13 +199,9 @@ async everything => {
                               element.style.setProperty("display", "none", "important"); }
   };
   hide(document.body);
-  const options = {elementRef: false, resultTypes: ["violations"]};
-  const found = (await axe.run({include: chosen}, {...options, runOnly: ["color-contrast"]}))
-    .violations;
+  found.push(...(await axe.run({include: chosen}, {...options, runOnly: ["color-contrast"]}))
+    .violations);
   hidden.forEach(([element, style]) => element.style.cssText = style);
-  if (everything)
-    found.push(...(await axe.run(document, {...options, rules: {"color-contrast": {enabled: false}}}
-    )).violations);
   return {contrasts: chosen.length, found: found.flatMap(rule => rule.nodes.map(
     node => [rule.id, node.target.flat().join(" "), node.html, node.failureSummary]))};
 }
