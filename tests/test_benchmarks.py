@@ -16,6 +16,7 @@ sys.modules[spec.name] = notebooks       # where its dataclass looks itself up
 spec.loader.exec_module(notebooks)
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux only")
+WAIT = "import time; time.sleep(2)"
 HOLD = "import time; held = b'1' * 200_000_000; time.sleep(2)"
 START = """\
 import subprocess, sys
@@ -25,7 +26,7 @@ subprocess.run([sys.executable, "-c", "import time; held = b'1' * 200_000_000; t
 
 def test_what_a_kernel_and_its_processes_hold_is_seen(book: Book):
     nothing, own, other = (notebooks.peak_of(book.notebook(name, code)) for name, code in
-                           (("nothing", "import time; time.sleep(2)"), ("own", HOLD), ("other", START)))
+                           (("nothing", WAIT), ("own", HOLD), ("other", START)))
     assert 10e6 < nothing.kernel < 200e6
     assert 195e6 < own.kernel - nothing.kernel < 220e6
     assert own.together - own.kernel < 1e6
