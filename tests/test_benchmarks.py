@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
 
 import pytest
@@ -32,6 +33,16 @@ def test_what_a_kernel_and_its_processes_hold_is_seen(book: Book):
     assert own.together - own.kernel < 1e6
     assert abs(other.kernel - nothing.kernel) < 20e6
     assert 195e6 < other.together - nothing.together < 240e6
+
+
+def test_what_another_process_of_the_tests_holds_does_not_count(book: Book):
+    other = subprocess.Popen([sys.executable, "-c", "import sys; held = b'1' * 400_000_000; sys.stdin.read()"],
+                             stdin=subprocess.PIPE)
+    try:
+        own = notebooks.peak_of(book.notebook("own", HOLD))
+    finally:
+        other.communicate()
+    assert 200e6 < own.kernel < 400e6
 
 
 def test_too_much_fails_and_is_named(book: Book, monkeypatch, capsys):

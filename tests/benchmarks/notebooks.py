@@ -12,7 +12,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,20 +31,22 @@ class Peak:
     together: int = 0
     seen: set[int] = dataclasses.field(default_factory=set)
 
-    def look(self, kernel: int) -> None:
-        """Take in what a kernel and the others hold now.
+    def look(self, kernels: Iterable[int]) -> None:
+        """Take in what the kernels, one after another as a rule, and the others hold now.
 
         A process that is being started has its parent's memory until it runs a program of its own:
         it counts from the second look on.
         """
-        before, self.seen = self.seen, {kernel, *descendants(kernel)}
-        if kernel not in before or command(kernel) == command(os.getpid()):
-            return
-        others = (self.seen & before) - {kernel}
-        # The kernel's peak so far is exact; of several processes only the present is known.
-        self.kernel = max(self.kernel, field(kernel, "status", "VmHWM"))
-        self.together = max(self.together, self.kernel, field(kernel, "status", "VmRSS")
-                            + sum(field(other, "smaps_rollup", "Pss_Anon") for other in others))
+        trees = {kernel: {kernel, *descendants(kernel)} for kernel in kernels}
+        before, self.seen = self.seen, set().union(*trees.values())
+        for kernel, tree in trees.items():
+            if kernel not in before or command(kernel) == command(os.getpid()):
+                continue
+            others = (tree & before) - {kernel}
+            # The kernel's peak so far is exact; of several processes only the present is known.
+            self.kernel = max(self.kernel, field(kernel, "status", "VmHWM"))
+            self.together = max(self.together, self.kernel, field(kernel, "status", "VmRSS")
+                                + sum(field(other, "smaps_rollup", "Pss_Anon") for other in others))
 
 
 def notebooks() -> list[Path]:
@@ -62,16 +64,15 @@ def peak_of(notebook: Path) -> Peak:
 
 @contextmanager
 def watched(seconds: float = 0.1) -> Iterator[Peak]:
-    """Look at the processes that this one starts, every so often.
+    """Look at the processes that this one starts from now on, every so often.
 
     What a kernel holds only in its last moments may be missed; what it held before is not.
     """
-    peak, ended = Peak(), threading.Event()
+    peak, ended, there = Peak(), threading.Event(), set(children(os.getpid()))
 
     def look() -> None:
         while not ended.wait(seconds):
-            for kernel in children(os.getpid()):
-                peak.look(kernel)
+            peak.look(set(children(os.getpid())) - there)
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()

@@ -84,6 +84,8 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
     stage(source, output / "stage", executed)
     jupyter_book(output / "stage", output / "site", output / "build.log")
     finished = output / "site" / "_build" / "html"
+    for source_map in (finished / "_static").rglob("*.map"):
+        source_map.unlink()             # 3 MB for who debugs the theme's own scripts
     (finished / ".key").write_text(key, encoding="utf-8")
     _swap(finished, site)
     shutil.rmtree(output / "site", ignore_errors=True)
