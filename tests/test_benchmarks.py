@@ -36,8 +36,8 @@ def test_what_a_kernel_and_its_processes_hold_is_seen(book: Book):
 
 
 def test_what_another_process_of_the_tests_holds_does_not_count(book: Book):
-    other = subprocess.Popen([sys.executable, "-c", "import sys; held = b'1' * 400_000_000; sys.stdin.read()"],
-                             stdin=subprocess.PIPE)
+    held = "import sys; held = b'1' * 400_000_000; sys.stdin.read()"
+    other = subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE)
     try:
         own = notebooks.peak_of(book.notebook("own", HOLD))
     finally:

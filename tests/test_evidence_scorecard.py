@@ -244,6 +244,10 @@ def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
     cells = status().profiles[0].cells()
     assert (cells["Code"], cells["Time, a seed"], cells["Peak memory"]) == (
         "a; a, changed, stale", "2.0 s", "1,500 MiB")  # fmt: skip
+    # Its training alone took longer than what was counted: an early record of a resumed run.
+    values["metrics"]["seconds_per_epoch"] = 10.0
+    record_file(book, 1).write_text(dumps(values))
+    assert status().profiles[0].cells()["Time, a seed"] == "more than 11 s"
     assert str(status()).startswith("demo-paper\n    Seeds: 0 1 2\n")
     for seed in range(3):
         record_file(book, seed).unlink()

@@ -49,7 +49,7 @@ def asked(kind: str) -> Path | None:
 
 
 def run_context() -> dict[str, Any]:
-    """What ``clusterbook run`` says about the run in progress: chapter, profile, parameters.
+    """What ``clusterbook run`` says of the run in progress: chapter, profile, parameters, times.
 
     Empty where a person, nbval or a plain Jupyter runs the notebook.
     """

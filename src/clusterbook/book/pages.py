@@ -14,7 +14,7 @@ from nbformat.v4 import new_markdown_cell
 
 from ..errors import InputError
 from ..evidence import Record
-from ..evidence.status import Profile, duration
+from ..evidence.status import Profile
 from . import parameters
 
 TAG = "run-head"
@@ -55,7 +55,7 @@ def head(record: Record, title: str) -> str:
         if record.git["commit"] else "Code: in no commit",
         f"Machine: {cells['Machine']}",
         f"Versions: {cells['Versions']}",
-        f"Began: {record.started[:16].replace('T', ' ')} UTC; took {duration(record.seconds)}; "
+        f"Began: {record.started[:16].replace('T', ' ')} UTC; took {cells['Time, a seed']}; "
         f"peak memory {cells['Peak memory']}",
         f"Data: `{record.data['name']}`" if record.data else "Data: none",
     ]

@@ -18,7 +18,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from .. import evidence, paths
 from ..errors import InputError
 from ..evidence.verdicts import is_stale, present_code, present_data
 from ..figures.showing import LIST
-from . import pages, parameters, sheet
+from . import clock, pages, parameters, sheet
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
 FAILED_CHECK = "✗ "
@@ -323,14 +322,14 @@ def one(source: Path, about: Mapping[str, Any], injected: Mapping[str, Any], tar
     InputError, ChapterError
         See `execute`.
     """
-    started = datetime.now(UTC).isoformat(timespec="seconds")
-    environment = {"CLUSTERBOOK_RUN": json.dumps({**about, "started": started})}
-    environment |= {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
-                    for kind, place in places.items() if place is not None}
+    environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
+                   for kind, place in places.items() if place is not None}
     if os.environ.get("CLUSTERBOOK_DATA"):
         # The notebook runs in a folder of its own; a relative path means the person's.
         environment["CLUSTERBOOK_DATA"] = str(paths.data_home().resolve())
-    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
+    with (tempfile.TemporaryDirectory(prefix="clusterbook-") as folder,
+          clock.running(places.get("checkpoints")) as times):
+        environment["CLUSTERBOOK_RUN"] = json.dumps({**about, **times})
         execute(source, target or Path(folder) / source.name, values=injected,
                 environment=environment, progress=progress)
     if target and places.get("records"):

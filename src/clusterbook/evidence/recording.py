@@ -71,7 +71,7 @@ def record(
     arrays : dict of str to ndarray, optional
         Small arrays that figures need, written beside the record.
     seconds : float, optional
-        The wall time; by default that since the run started.
+        The wall time; by default that of the run, the sum over its pieces if it was interrupted.
     data : Dataset or dict, optional
         The data set that was used, or its ``name`` and ``sha256``.
     seed : int, optional
@@ -99,7 +99,8 @@ def record(
     now = datetime.now(UTC)
     started = _utc(run["started"]) if run.get("started") else now
     if seconds is None:
-        seconds = (now - started).total_seconds()
+        piece = _utc(run["piece"]) if run.get("piece") else started
+        seconds = run.get("earlier", 0.0) + (now - piece).total_seconds()
     elif not run.get("started"):
         started = now - timedelta(seconds=float(seconds))
     odd = {name: value for name, value in plain(dict(metrics)).items()

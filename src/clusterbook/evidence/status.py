@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby
+from operator import ge
 from statistics import fmean
 
 from .records import Record, load_records
@@ -43,11 +44,10 @@ class Profile:
 
     def cells(self) -> dict[str, str]:
         """What the table shows, in words, under the heads of its columns."""
-        seconds = [record.seconds for record in self.records]
         memory = [r.peak_memory_mb for r in self.records if r.peak_memory_mb is not None]
         return {
             "Seeds": " ".join(str(record.seed) for record in self.records),
-            "Time, a seed": duration(fmean(seconds)),
+            "Time, a seed": took(self.records),
             "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
             "Machine": "; ".join(map(_machine, self.each("machine"))),
             "Versions": "; ".join(map(_versions, self.each("versions"))),
@@ -110,6 +110,19 @@ def status(records: Iterable[Record] | None = None) -> Status:
     groups = groupby(records, key=lambda record: (record.chapter, record.profile))
     found = (tuple(group) for _, group in groups)
     return Status(tuple(Profile(group, any(is_stale(r, *now) for r in group)) for group in found))
+
+
+def took(records: Sequence[Record]) -> str:
+    """The mean wall time of some runs, in words.
+
+    Of a run whose pieces were not added up, which early records were, its training's own clock
+    tells more: it goes on over the pieces. Its time is a lower bound.
+    """
+    seconds = [record.seconds for record in records]
+    trained = [record.metrics.get("seconds_per_epoch", 0) * record.parameters.get("epochs", 0)
+               for record in records]
+    mean = duration(fmean(map(max, seconds, trained)))
+    return mean if all(map(ge, seconds, trained)) else f"more than {mean}"
 
 
 def duration(seconds: float) -> str:
