@@ -111,7 +111,7 @@ def test_a_record_holds_what_was_run_and_what_came_out(asked):
     assert found.metrics == {"acc": 0.5, "n": 3, "empty": True}
     assert found.checks == {"weights-acc-high": True, "weights-low": False}
     assert found.history == ({"epoch": 1, "loss": 0.3333333}, {"epoch": 2, "loss": 0.25})
-    assert found.tolerances == {"weights-acc": 0.5}
+    assert found.tolerances == {"weights-acc": "mean of a, ± 0.5"}
     assert found.code == "code of weights"
     assert found.started == "2025-01-02T03:04:05+00:00"
     assert found.seconds == 12.346

@@ -143,6 +143,19 @@ RULES = [
      "holds 0.01"),
     (VALUE, at_own_tolerance(0.02, 0.01), "reproduced", ""),
     (VALUE, runs(0.95, 0.95, 0.95, tolerances={}), "indicative", "which holds none"),
+    # since records hold the statistic and the metric too
+    (VALUE, at_own_tolerance(VALUE.allowed, 0.02), "reproduced", ""),
+    (VALUE, at_own_tolerance("mean of nmi, ± 0.02", 0.02), "indicative", "holds mean of nmi, ±"),
+    (VALUE, at_own_tolerance("median of acc, ± 0.02", 0.02), "indicative", "median of acc"),
+    (GAIN, [run(s, metrics={"acc": 0.95, "kmeans": 0.78}, tolerances={GAIN.id: GAIN.allowed})
+            for s in range(3)], "reproduced", ""),
+    (replace(GAIN, minus="gmm"), [run(s, metrics={"acc": 0.95, "gmm": 0.78},
+            tolerances={GAIN.id: GAIN.allowed}) for s in range(3)], "indicative", "younger"),
+    # runs that are not the source's
+    (replace(VALUE, differs="MNIST"), runs(0.95, 0.95, 0.95), "indicative",
+     "other than in the source: MNIST"),
+    (replace(TREND, differs="MNIST"), runs(0.91, 0.92, 0.93), "indicative", "MNIST"),
+    (replace(VALUE, differs="MNIST"), runs(0.80, 0.80, 0.80), "not reproduced", "MNIST"),
     # nothing to compare
     (VALUE, [], "not attempted", "No run is recorded at the profile demo-paper"),
     (VALUE, runs(0.95, 0.95, 0.95, profile="demo-other"), "not attempted", "demo-paper"),

@@ -57,7 +57,8 @@ def copy_checkout(folder: Path) -> Path:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, folder / part,
                             ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
-    shutil.copy(ROOT / "_config.yml", folder)
+    for file in ("_config.yml", "conftest.py"):     # the latter: what nbval does not compare
+        shutil.copy(ROOT / file, folder)
     return folder
 
 

@@ -30,6 +30,9 @@ source-error      ``check``: the demonstration that what the source states can't
 ``than`` is read from, run by run with the same seed. ``exact`` and ``source-error`` may name a
 ``profile``; without one, every run of the chapter counts.
 
+A value, a difference or a trend may have ``differs``: where the runs are not the source's, such as
+other data. It is at most *indicative* then.
+
 Any claim may have ``section`` (an anchor in its chapter), and either ``cannot_compare`` (the
 reason) or ``not_attempted`` (the reason and what it would cost); with these two, the keys of its
 kind may be absent. Verdicts are never written here: they follow from the records.
@@ -59,9 +62,9 @@ KINDS: dict[str, tuple[str, ...]] = {
 _ALWAYS = ("id", "says", "source", "seen", "kind")
 _ANYWHERE = ("where", "section", "cannot_compare", "not_attempted")
 _ALSO = {
-    "value": (),
-    "difference": ("against",),
-    "trend": ("against",),
+    "value": ("differs",),
+    "difference": ("against", "differs"),
+    "trend": ("against", "differs"),
     "exact": ("profile",),
     "source-error": ("profile",),
 }
@@ -99,6 +102,7 @@ class Claim:
     than: float | str | None = None
     holds_in: str | None = None
     check: str | None = None
+    differs: str | None = None
     cannot_compare: str | None = None
     not_attempted: str | None = None
 
@@ -116,6 +120,11 @@ class Claim:
             return f"{self.metric} {self.relation} {other} in {self.holds_in} seeds"
         left = self.metric if self.kind == "value" else f"{self.metric} − {other}"
         return f"{left} = {self.value} ± {self.tolerance}"
+
+    @property
+    def allowed(self) -> str:
+        """What is compared and how far it may be off: ``mean of acc, ± 0.02``; no value in it."""
+        return f"{self.statistic} of {self.stated.partition(' = ')[0]}, ± {self.tolerance}"
 
 
 def load_claims(folder: Path | str | None = None) -> list[Claim]:
@@ -138,7 +147,8 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 
 def _claim(entry: Entry) -> Claim:
     # A wrong word in `kind` decides which other keys make sense, so it is looked at first.
-    every_key = {*_ALWAYS, *_ANYWHERE, "against", *(key for keys in KINDS.values() for key in keys)}
+    every_key = {*_ALWAYS, *_ANYWHERE,
+                 *(key for keys in (*KINDS.values(), *_ALSO.values()) for key in keys)}
     entry.keys_within(every_key, _HINTS)
     entry.required(_ALWAYS)
     kind = entry.word("kind", KINDS)
@@ -149,7 +159,7 @@ def _claim(entry: Entry) -> Claim:
     _check_reasons(entry, kind)
 
     texts = ("says", "source", "where", "section", "profile", "against", "metric", "minus", "why",
-             "check", "cannot_compare", "not_attempted")  # fmt: skip
+             "check", "differs", "cannot_compare", "not_attempted")  # fmt: skip
     values = {key: entry.text(key) for key in texts}
     claim = Claim(
         id=entry.values["id"],

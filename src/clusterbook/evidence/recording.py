@@ -254,7 +254,7 @@ def _seven_digits(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tolerances(profile: str) -> dict[str, float]:
+def _tolerances(profile: str) -> dict[str, str]:
     try:
         claims = load_claims()
     except InputError as error:
@@ -262,7 +262,7 @@ def _tolerances(profile: str) -> dict[str, float]:
         warnings.warn(f"the record holds no tolerances: {error}", stacklevel=3)
         return {}
     ours = [claim for claim in claims if claim.profile == profile]
-    return {claim.id: claim.tolerance for claim in ours if claim.tolerance is not None}
+    return {claim.id: claim.allowed for claim in ours if claim.tolerance is not None}
 
 
 def _data(data: Any) -> dict[str, str] | None:

@@ -49,8 +49,9 @@ class Record:
         ``commit`` and ``clean``; both None outside a checkout.
     code : str
         The fingerprint of the code that can change the numbers, other than through the data.
-    tolerances : dict of str to float
-        The tolerances of the profile's claims when the run was made.
+    tolerances : dict of str to str or float
+        What the profile's claims allowed when the run was made, `Claim.allowed`; early records have
+        the tolerance alone.
     versions, machine : dict
         Package versions; ``cpu``, ``gpu``, ``cores``, ``threads``.
     data : dict or None
@@ -77,7 +78,7 @@ class Record:
     history: tuple[Mapping[str, Any], ...]
     git: Mapping[str, Any]
     code: str
-    tolerances: Mapping[str, float]
+    tolerances: Mapping[str, str | float]
     versions: Mapping[str, str]
     machine: Mapping[str, Any]
     data: Mapping[str, str] | None
@@ -232,6 +233,10 @@ def _is_amount(value: Any) -> bool:
     return _is_number(value) and not isinstance(value, bool) and value >= 0
 
 
+def _is_allowed(value: Any) -> bool:
+    return isinstance(value, str) or _is_amount(value)
+
+
 def _is_name(value: Any) -> bool:
     return isinstance(value, str) and value.replace("-", "").replace("_", "").isalnum()
 
@@ -290,7 +295,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "history": ("a list of rows of finite numbers", _list(_is_row)),
     "git": ("commit and clean", _GIT),
     "code": ("a fingerprint", _TEXT),
-    "tolerances": ("a mapping of claims to numbers", _mapping(_is_amount)),
+    "tolerances": ("a mapping of claims to what they allow", _mapping(_is_allowed)),
     "versions": ("a mapping of packages to versions", _mapping(_TEXT)),
     "machine": ("cpu, gpu, cores and threads", _MACHINE),
     "data": ("name and sha256, or null", _or_null(_shape(name=_TEXT, sha256=_TEXT))),

@@ -5,8 +5,9 @@ verdict             when
 ==================  ============================================================================
 reproduced          at least three seeds (for a best of N: at least N), within the tolerance
 confirmed           an exact statement that a check shows to hold
-indicative          within the tolerance, but with fewer seeds, assumed settings, code that is
-                    in no commit, or a tolerance that the profile's first record does not hold
+indicative          within the tolerance, but with fewer seeds, assumed or other settings than
+                    the source's, code that is in no commit, or a tolerance (or a quantity
+                    compared) that the profile's first record does not hold
 inconclusive        outside the tolerance, with fewer seeds, or for a mean with a 95 % interval
                     whose half width exceeds the tolerance
 not reproduced      outside the tolerance with enough seeds, or a check that fails
@@ -213,12 +214,14 @@ def _caveats(claim: Claim, records: Sequence[Record], used: Sequence[Record]) ->
     found = []
     if assumed := sorted({name for record in used for name in record.assumed}):
         found.append(f"the source does not give {', '.join(assumed)}")
+    if claim.differs is not None:
+        found.append(f"other than in the source: {claim.differs}")
     found += _uncommitted(used)
     if claim.tolerance is not None:
         profile = [record for record in records if record.profile == claim.profile]
         first = min(profile, key=lambda record: datetime.fromisoformat(record.started))
         held = first.tolerances.get(claim.id)
-        if held != claim.tolerance:
+        if held != (claim.allowed if isinstance(held, str) else claim.tolerance):
             was = "none" if held is None else str(held)
             found.append(f"the tolerance is younger than the first record, which holds {was}")
     return found
