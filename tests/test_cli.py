@@ -53,6 +53,8 @@ def refused(capsys, *arguments: object) -> str:
     (["run", "weights", "--record"], ["--profile"]),
     (["sweep", "weights", "-p", "epochs", "1,many"], ["epochs", "int", "'many'"]),
     (["sweep", "weights", "-p", "epoch", "1,2"], ["'epoch'", "'epochs'"]),
+    (["sweep", "weights", "-p", "epochs", "-1,many"], ["epochs", "int", "'many'"]),
+    (["run", "weights", "--parameter", "epochs", "-p"], ["epochs", "int", "'-p'"]),
     (["sweep", "weights", "-p", "epochs", "1,2", "--seeds", "x"], ["--seeds", "'x'"]),
     (["sweep", "weights", "-p", "epochs", "1", "-p", "epochs", "2"], ["epochs", "twice"]),
     (["sweep", "weights", "--seeds", "0-4"], ["several values"]),
@@ -169,6 +171,15 @@ def test_somebody_elses_error_is_not_hidden(monkeypatch):
     monkeypatch.setattr(datasets, "catalog", fails)
     with pytest.raises(RuntimeError, match="a fault of ours"):
         cli.main(["data"])
+
+
+@pytest.mark.parametrize("value", ["-0.5,0.5", "-1", "--", "-p"])
+def test_a_value_may_begin_with_a_minus(monkeypatch, value):
+    asked = []
+    monkeypatch.setattr("clusterbook.book.sweep.sweep",
+                        lambda chapter, texts, **options: asked.append(texts) or [])
+    assert cli.main(["sweep", "weights", "-p", "pixel_mean", value, "-p", "epochs", "1"]) == 0
+    assert asked == [{"pixel_mean": value, "epochs": "1"}]
 
 
 def test_an_interruption_is_status_130(capsys, monkeypatch):

@@ -21,8 +21,9 @@ def test_each_command_sets_its_parameter_to_the_default_that_is_shown(chapter):
     table = options.parameter_table(chapter)
     assert [row[0] for row in table.rows] == list(known)
     for row in table.rows:
-        *command, name, text = shlex.split(row[-1])
+        *command, name, text, figures, out = shlex.split(row[table.heads.index("Command")])
         assert command == ["clusterbook", "run", chapter, "-p"]
+        assert (figures, out) == ("--figures", "out")
         assert name == row[0]
         assert parameters.from_text(known[name], text) == known[name].default
 
@@ -46,7 +47,7 @@ def test_the_table_is_escaped_and_an_unknown_chapter_is_refused(book: Book):
     book.notebook("tiny", parameters='name: str = "<a> b"  # what & why | paper: <none> | nothing')
     table = options.parameter_table("tiny")
     assert "&lt;none&gt;" in table._repr_html_() and "<none>" not in table._repr_html_()
-    assert table.rows[0][-1] == "clusterbook run tiny -p name '<a> b'"
+    assert table.rows[0][2] == "clusterbook run tiny -p name '<a> b' --figures out"
     assert str(table).startswith("name\n    Default: '<a> b'\n")
     with pytest.raises(InputError, match="no chapter 'tinny'; did you mean 'tiny'"):
         options.parameter_table("tinny")

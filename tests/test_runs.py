@@ -288,6 +288,16 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [entry.name for entry in tmp_path.iterdir()] == ["kept.ipynb"]
 
 
+def test_a_kept_notebook_says_what_set_its_parameters(book: Book, tmp_path):
+    book.notebook("tiny", "seed")
+    runs.run("tiny", overrides={"seed": "5"}, output=tmp_path / "run.ipynb")
+    (cell,) = [c for c in nbformat.read(tmp_path / "run.ipynb", as_version=4).cells
+               if "injected-parameters" in c.metadata.get("tags", [])]
+    first, *rest = cell.source.splitlines()
+    assert first.startswith("# Set by clusterbook run") and "cell above" in first
+    assert rest == ["seed = 5"]
+
+
 def test_the_notebook_of_a_recorded_run_says_which_run_it_is(book: Book, tmp_path):
     path = book.notebook("tiny", RECORDS, RECORD)
     path.write_text(path.read_text().replace("# The chapter tiny", "# The chapter tiny\\n\\n"

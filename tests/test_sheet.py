@@ -102,13 +102,24 @@ def test_a_sheet_shows_this_run_and_no_other(runner: Book, tmp_path, monkeypatch
     assert (tmp_path / "another.png").is_file()
     assert [s["id"] for s in page(tmp_path / "index.html").find_all("section")] == ["a-line"]
 
-    def fails(*args, **options):
-        raise runs.ChapterError("tiny, cell 2 failed")
+
+@pytest.mark.parametrize("error", [runs.ChapterError("tiny, cell 2 failed"), InputError("n"),
+                                   KeyboardInterrupt()], ids=lambda error: type(error).__name__)
+def test_a_run_that_does_not_end_leaves_the_figures_before_it(runner: Book, tmp_path, monkeypatch,
+                                                              error):
+    runs.run("tiny", figures=tmp_path / "out")
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*")}
+
+    def fails(*args, environment, **options):
+        place = Path(environment["CLUSTERBOOK_FIGURES"])
+        place.mkdir(exist_ok=True)
+        (place / "a-line.png").write_bytes(b"half a picture")
+        raise error
 
     monkeypatch.setattr(runs, "execute", fails)
-    with pytest.raises(runs.ChapterError):
-        runs.run("tiny", overrides={"n": "3"}, figures=tmp_path)
-    assert not (tmp_path / "index.html").exists(), "a page of the run before"
+    with pytest.raises(type(error)):
+        runs.run("tiny", overrides={"n": "3"}, figures=tmp_path / "out")
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*")} == before
 
 
 def test_a_page_of_somebody_else_is_not_overwritten(runner: Book, tmp_path, monkeypatch):

@@ -133,6 +133,9 @@ def test_the_command_says_and_writes(copy, monkeypatch, capsys):
     assert capsys.readouterr().out == f"{FIRST.repository} at v0.9\n"
     assert cli.main(["site", "--ref", "v1.0"]) == 0
     assert site.current(copy) == Address(FIRST.repository, "v1.0")
+    assert cli.main(["site", "--repository", ""]) == 0
+    assert site.current(copy) == Address("", "main"), "no address, and no tag of it"
+    capsys.readouterr()
     assert cli.main(["site", "--repository", "somewhere"]) == 2
     assert "not 'somewhere'" in capsys.readouterr().err
 

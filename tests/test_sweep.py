@@ -394,7 +394,7 @@ def test_a_run_of_other_code_is_not_kept(tiny: Book, tmp_path, monkeypatch):
         ".json": record_of(job.about, {"acc": 1.0}).replace(b'"code": "', b'"code": "0')}))
     with pytest.raises(sweep.SweepError, match="made by other code"):
         sweep.sweep("tiny", {"n": "1,2"}, workers=1, output=tmp_path)
-    assert not list((tmp_path / "runs").iterdir())
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_record_comes_after_what_lies_beside_it(tiny: Book, tmp_path, made, monkeypatch):
@@ -564,8 +564,12 @@ def test_no_scheduler_is_one_sentence(tiny: Book, tmp_path, monkeypatch, made):
     monkeypatch.setattr(sweep, "_ANSWERS", 0.5)
     with pytest.raises(InputError, match="no Dask scheduler answers at 'tcp://127.0.0.1:9'"):
         sweep.sweep("tiny", {"n": "1,2"}, scheduler="tcp://127.0.0.1:9", output=tmp_path / "out")
-    with pytest.raises(InputError, match="no Dask scheduler answers at 'nonsense://x'"):
-        sweep.sweep("tiny", {"n": "1,2"}, scheduler="nonsense://x", output=tmp_path / "out")
+    for address in ("foo", "nonsense://x", "tcp://", "tcp://here:", "tcp://here:port"):
+        with pytest.raises(InputError, match=f"'{address}' is no address of a Dask scheduler"):
+            sweep.sweep("tiny", {"n": "1,2"}, scheduler=address, output=tmp_path / "out")
+    with pytest.raises(InputError, match="no Dask scheduler answers at 'nonsense://x:1'"):
+        sweep.sweep("tiny", {"n": "1,2"}, scheduler="nonsense://x:1", output=tmp_path / "out")
+    assert not (tmp_path / "out").exists(), "a folder was left of what never ran"
 
 
 def test_a_cluster_that_loses_a_worker_makes_every_run_once(book: Book, log, tmp_path,

@@ -18,7 +18,7 @@ _EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     parser = _parser()
-    options = parser.parse_args(arguments)
+    options = parser.parse_args(_values(sys.argv[1:] if arguments is None else arguments))
     if not hasattr(options, "do"):
         parser.print_help()
         return 2
@@ -51,6 +51,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _values(arguments: Sequence[str]) -> list[str]:
+    """The arguments, a -p's value marked as one: argparse takes -0.5,0.5 for an option."""
+    return [_VALUE + word if word.startswith("-") and i >= 2
+            and arguments[i - 2] in ("-p", "--parameter") else word
+            for i, word in enumerate(arguments)]
+
+
+_VALUE = "\0"       # in no argument of a command line
 _EXTRAS = {"papermill": "papermill", "nbformat": "papermill", "jupyter_book": "jupyter-book",
            "markdown_it": "jupyter-book", "distributed": "distributed"}
 
@@ -167,7 +175,7 @@ def _overrides(options) -> dict[str, str]:
     for name, value in options.overrides:
         if name in overrides:
             raise InputError(f"-p {name} is given twice")
-        overrides[name] = value
+        overrides[name] = value.removeprefix(_VALUE)
     return overrides
 
 
@@ -264,7 +272,9 @@ def _site(options) -> int:
         print(f"{now.repository} at {now.ref}" if now.repository else "no address is set")
         return 0
     repository = now.repository if options.repository is None else options.repository
-    wanted = site.Address(repository.rstrip("/").removesuffix(".git"), options.ref or now.ref)
+    # Without an address there is no tag of it either.
+    ref = options.ref or (now.ref if repository else site.Address.ref)
+    wanted = site.Address(repository.rstrip("/").removesuffix(".git"), ref)
     changed = site.write(wanted)
     for name in changed:
         print(name)

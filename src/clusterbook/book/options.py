@@ -40,12 +40,17 @@ class Table:
             cells = [f"<code>{escape(cell)}</code>" if head in self.code and cell else escape(cell)
                      for head, cell in zip(self.heads, row, strict=True)]
             parts.append(f'<tr><th scope="row">{cells[0]}</th>'
-                         + "".join(f"<td>{cell}</td>" for cell in cells[1:]) + "</tr>")
+                         + "".join(self._cell(*one) for one in zip(self.heads, cells, strict=True)
+                                   if one[0] != self.heads[0]) + "</tr>")
         return "\n".join([*parts, "</tbody></table></div>"])
+
+    @staticmethod
+    def _cell(head: str, text: str) -> str:
+        return f'<td class="cb-command">{text}</td>' if head == "Command" else f"<td>{text}</td>"
 
 
 def parameter_table(chapter: str) -> Table:
-    """Every parameter of a chapter: default, type, meaning, the paper's value, effect, command.
+    """Every parameter of a chapter: default, command, meaning, the paper's value, effect, type.
 
     Raises
     ------
@@ -53,11 +58,12 @@ def parameter_table(chapter: str) -> Table:
         If there is no such chapter.
     """
     rows = [
-        (p.name, f"{p.default!r}", parameters.type_name(p.type), p.meaning, p.paper, p.effect,
-         f"clusterbook run {chapter} -p {p.name} {_typed(p.default)}")
+        (p.name, f"{p.default!r}",
+         f"clusterbook run {chapter} -p {p.name} {_typed(p.default)} --figures out",
+         p.meaning, p.paper, p.effect, parameters.type_name(p.type))
         for p in parameters.read(chapter).values()
     ]
-    heads = ("Parameter", "Default", "Type", "Meaning", "In the paper", "If changed", "Command")
+    heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
     return Table(f"{chapter}: {len(rows)} parameters", heads, tuple(rows),
                  ("Parameter", "Default", "Type", "Command"))
 

@@ -143,10 +143,18 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+_INJECTED = "# Set by clusterbook run; this replaces the values of the parameters cell above."
+
+
 def clean(notebook: nbformat.NotebookNode) -> None:
-    """Remove what differs between two equal runs: papermill's metadata and timings, in place."""
+    """Remove what differs between two equal runs: papermill's metadata and timings, in place.
+
+    The cell that papermill put in says what it is, for who edits the one above it.
+    """
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.source = cell.source.replace("# Parameters\n", f"{_INJECTED}\n", 1)
         cell.metadata.pop("papermill", None)
         cell.metadata.pop("execution", None)
         if not cell.metadata.get("tags", True):
@@ -201,7 +209,8 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
         Where the executed notebook goes; with several seeds ``-seed0`` … is added to its name. That
         of a recorded run begins with the run's provenance.
     figures, records : Path, optional
-        Folders for figure files, over which a contact sheet is written, and for records.
+        Folders for figure files, over which a contact sheet is written, and for records. Figures
+        are put there together, when the last run has ended.
     progress : bool
         Show bars over seeds and cells.
 
@@ -228,36 +237,38 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
         if folder is not None:
             writable(folder)
     if figures is not None:
-        sheet.clear(figures)
+        sheet.refuse_another(figures)
     said: list[str] = []
     drawn: dict[str, Path] = {}
     several = seeds is not None and len(seeds) > 1
     bar = _bar(seeds, progress and several)
-    for seed in bar:
-        if seed is not None:
-            values["seed"] = seed
-        name = f"{profile or chapter}-seed{values['seed']}" if "seed" in values else chapter
-        suffix = f"-seed{seed}" if several else ""
-        target = output.with_stem(output.stem + suffix) if output else None
-        places = {
-            "figures": figures / f"seed{seed}" if figures and several else figures,
-            "records": records,
-            "checkpoints": checkpoints() / name if records else None,
-            "tables": target.parent if target else None,
-        }
+    with _aside(figures) as draft:
+        for seed in bar:
+            if seed is not None:
+                values["seed"] = seed
+            name = f"{profile or chapter}-seed{values['seed']}" if "seed" in values else chapter
+            suffix = f"-seed{seed}" if several else ""
+            target = output.with_stem(output.stem + suffix) if output else None
+            part = f"seed{seed}" if several else ""
+            places = {
+                "figures": draft / part if draft else None,
+                "records": records,
+                "checkpoints": checkpoints() / name if records else None,
+                "tables": target.parent if target else None,
+            }
+            if figures:
+                drawn[f"seed {seed}" if several else ""] = figures / part
+            if records is not None and _recorded(records, name, chapter, values):
+                said.append(f"{name}: recorded already, skipped")
+                continue
+            one(source, context(chapter, profile, values), changed(chapter, values), target,
+                places, name if progress else None)
+            kept = {"notebook": target, "figures": figures / part if figures else None,
+                    "records": records}
+            said += [f"{name}: {what} in {where}" for what, where in kept.items() if where]
         if figures:
-            drawn[f"seed {seed}" if several else ""] = places["figures"]
-        if records is not None and _recorded(records, name, chapter, values):
-            said.append(f"{name}: recorded already, skipped")
-            continue
-        if figures:
-            # What a run with other parameters left there is on no page with this run's.
-            (places["figures"] / LIST).unlink(missing_ok=True)
-        one(source, context(chapter, profile, values), changed(chapter, values), target, places,
-            name if progress else None)
-        said += [f"{name}: {what} in {where}" for what, where in
-                 {"notebook": target, **{k: places[k] for k in ("figures", "records")}}.items()
-                 if where is not None]
+            sheet.clear(figures)
+            _move(draft, figures)
     if drawn:
         page = sheet.write(
             figures, title=sheet.title_of(source), parts=drawn,
@@ -266,6 +277,28 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
             command=command("run", chapter, profile, overrides, seeds, figures=figures))
         said.append(f"contact sheet: {page}")
     return said
+
+
+@contextmanager
+def _aside(folder: Path | None) -> Iterator[Path | None]:
+    """A folder inside another for what is not finished; it is gone at the end of the block."""
+    if folder is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".drawing-") as draft:
+        yield Path(draft)
+
+
+def _move(draft: Path, folder: Path) -> None:
+    """Put finished figures into their folder, in the places of those of an earlier run."""
+    for listed in draft.rglob(LIST):
+        # What a run with other parameters left there is on no page with this run's.
+        (folder / listed.relative_to(draft)).unlink(missing_ok=True)
+    for file in sorted(draft.rglob("*")):
+        if file.is_file():
+            place = folder / file.relative_to(draft)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(place)
 
 
 def command(verb: str, chapter: str, profile: str | None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -41,6 +42,7 @@ from .grid import Grid, Run, grid, own_file
 
 _ANSWERS = 10       # seconds within which a scheduler has to answer
 _PATIENCE = 60      # seconds without a result after which a cluster is looked at
+_ADDRESS = re.compile(r"(\w+://)?[^/\s]+:\d{1,5}")
 
 
 class SweepError(RuntimeError):
@@ -85,10 +87,24 @@ def sweep(chapter: str, texts: Mapping[str, str], *, profile: str | None = None,
     if workers is not None and (scheduler is not None or workers < 1):
         raise InputError("--workers is a number of processes on this machine, at least 1; a Dask "
                          "cluster has its own")
+    if scheduler is not None and not _ADDRESS.fullmatch(scheduler):
+        raise InputError(f"{scheduler!r} is no address of a Dask scheduler; one looks like "
+                         "tcp://192.168.0.5:8786")
     output = output or Path("-".join(["sweep", profile or chapter, *planned.swept]))
-    runs.writable(output / "runs")
     sheet.refuse_another(output)
+    runs.writable(output / "runs")
+    try:
+        return _swept(planned, seeds, metrics, workers, scheduler, output, progress)
+    finally:
+        for folder in (output / "runs", output):
+            with suppress(OSError):         # not empty
+                folder.rmdir()
 
+
+def _swept(planned: Grid, seeds: Sequence[int] | None, metrics: Sequence[str],
+           workers: int | None, scheduler: str | None, output: Path, progress: bool) -> list[str]:
+    """Make the runs that are not there, and draw what was measured; see `sweep`."""
+    chapter = planned.chapter
     code = present_code([chapter])
     found = {run.name: record for run in planned.runs
              if (record := _finished(output, run, code)) is not None}
@@ -116,9 +132,10 @@ def sweep(chapter: str, texts: Mapping[str, str], *, profile: str | None = None,
         planned, seeds, metrics, workers, scheduler, output))
     if failed:
         lines = [f"  {run.name}: {failed[run.name]}" for run in planned.runs if run.name in failed]
+        others = f"the others are in {output}, and " if found else ""
         raise SweepError("\n".join([
-            f"{len(failed)} of {len(planned.runs)} runs failed; the others are in {output}, and "
-            "the same command makes only these again", *lines]))
+            f"{len(failed)} of {len(planned.runs)} runs failed; {others}the same command makes "
+            "only these again", *lines]))
     return said
 
 
