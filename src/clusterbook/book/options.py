@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from html import escape
@@ -46,7 +47,11 @@ class Table:
 
     @staticmethod
     def _cell(head: str, text: str) -> str:
-        return f'<td class="cb-command">{text}</td>' if head == "Command" else f"<td>{text}</td>"
+        if head != "Command":
+            return f"<td>{text}</td>"
+        # A line must not end inside an option.
+        return '<td class="cb-command">' + re.sub(r"(?<= )--?\w+", r"<span>\g<0></span>",
+                                                  text) + "</td>"
 
 
 def parameter_table(chapter: str) -> Table:
