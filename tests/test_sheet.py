@@ -122,6 +122,21 @@ def test_a_run_that_does_not_end_leaves_the_figures_before_it(runner: Book, tmp_
     assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*")} == before
 
 
+def test_the_figures_of_a_finished_seed_stay_when_a_later_one_fails(runner: Book, tmp_path,
+                                                                   monkeypatch):
+    one = runs.one
+    monkeypatch.setattr(runs, "one", lambda source, about, *rest: one(source, about, *rest)
+                        if about["seed"] == 0 else _fail())
+    with pytest.raises(runs.ChapterError, match="seed 1 failed"):
+        runs.run("tiny", seeds=[0, 1], figures=tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["seed0"]
+    assert (tmp_path / "out" / "seed0" / "a-line.png").is_file()
+
+
+def _fail():
+    raise runs.ChapterError("seed 1 failed")
+
+
 def test_a_page_of_somebody_else_is_not_overwritten(runner: Book, tmp_path, monkeypatch):
     (tmp_path / "index.html").write_text("<title>my home page</title>")
     monkeypatch.setattr(runs, "execute", lambda *args, **options: pytest.fail("the chapter ran"))

@@ -41,8 +41,7 @@ class Table:
             cells = [f"<code>{escape(cell)}</code>" if head in self.code and cell else escape(cell)
                      for head, cell in zip(self.heads, row, strict=True)]
             parts.append(f'<tr><th scope="row">{cells[0]}</th>'
-                         + "".join(self._cell(*one) for one in zip(self.heads, cells, strict=True)
-                                   if one[0] != self.heads[0]) + "</tr>")
+                         + "".join(map(self._cell, self.heads[1:], cells[1:])) + "</tr>")
         return "\n".join([*parts, "</tbody></table></div>"])
 
     @staticmethod

@@ -26,7 +26,6 @@ import nbformat
 from .. import evidence, paths
 from ..errors import InputError
 from ..evidence.verdicts import is_stale, present_code, present_data
-from ..figures.showing import LIST
 from . import clock, pages, parameters, sheet
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
@@ -210,7 +209,7 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
         of a recorded run begins with the run's provenance.
     figures, records : Path, optional
         Folders for figure files, over which a contact sheet is written, and for records. Figures
-        are put there together, when the last run has ended.
+        are put there when their run has ended.
     progress : bool
         Show bars over seeds and cells.
 
@@ -242,33 +241,30 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
     drawn: dict[str, Path] = {}
     several = seeds is not None and len(seeds) > 1
     bar = _bar(seeds, progress and several)
-    with _aside(figures) as draft:
-        for seed in bar:
-            if seed is not None:
-                values["seed"] = seed
-            name = f"{profile or chapter}-seed{values['seed']}" if "seed" in values else chapter
-            suffix = f"-seed{seed}" if several else ""
-            target = output.with_stem(output.stem + suffix) if output else None
-            part = f"seed{seed}" if several else ""
-            places = {
-                "figures": draft / part if draft else None,
-                "records": records,
-                "checkpoints": checkpoints() / name if records else None,
-                "tables": target.parent if target else None,
-            }
-            if figures:
-                drawn[f"seed {seed}" if several else ""] = figures / part
-            if records is not None and _recorded(records, name, chapter, values):
-                said.append(f"{name}: recorded already, skipped")
-                continue
-            one(source, context(chapter, profile, values), changed(chapter, values), target,
-                places, name if progress else None)
-            kept = {"notebook": target, "figures": figures / part if figures else None,
-                    "records": records}
-            said += [f"{name}: {what} in {where}" for what, where in kept.items() if where]
+    for seed in bar:
+        if seed is not None:
+            values["seed"] = seed
+        name = f"{profile or chapter}-seed{values['seed']}" if "seed" in values else chapter
+        part = f"seed{seed}" if several else ""
+        suffix = f"-{part}" if part else ""
+        target = output.with_stem(output.stem + suffix) if output else None
+        places = {
+            "figures": figures / part if figures else None,
+            "records": records,
+            "checkpoints": checkpoints() / name if records else None,
+            "tables": target.parent if target else None,
+        }
         if figures:
-            sheet.clear(figures)
-            _move(draft, figures)
+            drawn[f"seed {seed}" if several else ""] = places["figures"]
+        if records is not None and _recorded(records, name, chapter, values):
+            said.append(f"{name}: recorded already, skipped")
+            continue
+        with sheet.drawing(figures, part) as draft:
+            one(source, context(chapter, profile, values), changed(chapter, values), target,
+                {**places, "figures": draft}, name if progress else None)
+        said += [f"{name}: {what} in {where}" for what, where in
+                 {"notebook": target, **{k: places[k] for k in ("figures", "records")}}.items()
+                 if where is not None]
     if drawn:
         page = sheet.write(
             figures, title=sheet.title_of(source), parts=drawn,
@@ -277,28 +273,6 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
             command=command("run", chapter, profile, overrides, seeds, figures=figures))
         said.append(f"contact sheet: {page}")
     return said
-
-
-@contextmanager
-def _aside(folder: Path | None) -> Iterator[Path | None]:
-    """A folder inside another for what is not finished; it is gone at the end of the block."""
-    if folder is None:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".drawing-") as draft:
-        yield Path(draft)
-
-
-def _move(draft: Path, folder: Path) -> None:
-    """Put finished figures into their folder, in the places of those of an earlier run."""
-    for listed in draft.rglob(LIST):
-        # What a run with other parameters left there is on no page with this run's.
-        (folder / listed.relative_to(draft)).unlink(missing_ok=True)
-    for file in sorted(draft.rglob("*")):
-        if file.is_file():
-            place = folder / file.relative_to(draft)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            file.replace(place)
 
 
 def command(verb: str, chapter: str, profile: str | None,

@@ -9,7 +9,9 @@ parameters that made them. What is said of a figure comes from the list that
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from .. import __version__
 from ..errors import InputError
 from ..evidence.provenance import git_state
 from ..evidence.recording import write_atomically
-from ..figures.showing import listed
+from ..figures.showing import LIST, listed
 from . import parameters
 
 NAME = "index.html"
@@ -53,6 +55,36 @@ def clear(folder: Path) -> None:
     """
     refuse_another(folder)
     (folder / NAME).unlink(missing_ok=True)
+
+
+@contextmanager
+def drawing(folder: Path | None, part: str = "") -> Iterator[Path | None]:
+    """A place for the figures of a run; at the end of the block they go to their folder.
+
+    A run that does not end leaves there what an earlier one left, the page included. None for who
+    wants no figures.
+
+    Parameters
+    ----------
+    folder : Path or None
+        The folder of the page.
+    part : str
+        The folder in it that the figures go to; itself if empty.
+    """
+    if folder is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".drawing-") as name:
+        draft = Path(name) / part
+        draft.mkdir(exist_ok=True)
+        yield draft
+        clear(folder)
+        place = folder / part
+        place.mkdir(exist_ok=True)
+        # What a run with other parameters left there is on no page with this run's.
+        (place / LIST).unlink(missing_ok=True)
+        for file in draft.iterdir():
+            file.replace(place / file.name)
 
 
 def write(folder: Path, *, title: str, command: Sequence[str], settings: str,
