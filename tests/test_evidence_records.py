@@ -22,6 +22,7 @@ from clusterbook.evidence import (
     load_records,
     model_file,
     record,
+    recorded,
     recording,
     records,
 )
@@ -303,7 +304,6 @@ FAIL = [
     ("weights-acc-high", (0.95, 0.1), "measured 0.95 and 0.1;"),
     ("weights-acc-high", (np.array([0.95, 0.1]),), "measured [0.95, 0.1 ];"),
     ("weights-acc-high", (float("nan"),), "measured nan;"),
-    ("weights-acc-high", (np.array([]),), "measured [];"),
     ("weights-low", (0.5,), "default parameters: < 0.5)"),
     ("weights-share", (1.01,), "between 0 and 1)"),
     ("weights-same", (1.0, 1.0009), "measured 1 and 1.001;"),
@@ -335,6 +335,27 @@ def test_a_check_that_fails_shows_what_was_measured_and_does_not_stop_the_page(n
     assert expectations.checked() == {name: False}
 
 
+@pytest.mark.parametrize(("name", "values"), [
+    ("weights-acc-high", (None,)), ("weights-acc-high", ([],)),
+    ("weights-acc-high", (np.array([]),)), ("weights-acc-high", ([0.95, None],)),
+    ("weights-acc-high", (0.95, [])),
+    ("weights-below", (0.1, None)), ("weights-below", ([], [])), ("weights-paired", ([],)),
+    ("weights-same", ([], [])),
+])
+def test_a_check_of_nothing_is_not_made(name, values):
+    outcome = check(name, *values)
+    says = next(found.says for found in expectations.load_expectations() if found.id == name)
+    assert not outcome and outcome.holds is None
+    assert repr(outcome) == f"not checked: {says} (this run measured nothing to compare)"
+    assert expectations.checked() == {}
+
+
+@pytest.mark.parametrize("value", [1.0, float("nan"), "yes", [True, 0.5]])
+def test_what_should_hold_is_true_or_false(value):
+    with pytest.raises(InputError, match="'weights-paired' takes True or False"):
+        check("weights-paired", value)
+
+
 def test_a_check_that_failed_once_stays_failed_in_the_record():
     check("weights-acc-high", 0.1)
     assert check("weights-acc-high", 0.99)
@@ -360,6 +381,24 @@ def test_an_edited_expectation_is_read_again(book):
     path.write_text(EXPECTED.replace("0.9,", "0.99,"))
     os.utime(path, ns=(1, 1))
     assert not check("weights-acc-high", 0.95)
+
+
+def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
+    monkeypatch.setattr(paths, "root", paths.checkout)
+    digits = recorded("tell", "tell-digits")
+    assert digits.title == "TELL on scikit-learn's digits, 60 epochs, 5 recorded seeds"
+    assert list(digits.metric("acc")) == [0, 1, 2, 3, 4] and digits.values("no such") == []
+    same = {name: digits[0].parameters[name] for name in ("dataset", "epochs", "alpha", "network")}
+    assert recorded("tell", **same).records == digits.records
+    for name, value in (("dataset", "mnist"), ("epochs", 59), ("alpha", 0.01), ("new", None)):
+        assert not recorded("tell", **same | {name: value}), name
+    assert recorded("tell", "tell-mnist-paper").label == "no recorded run"
+
+
+@pytest.mark.parametrize(("profile", "parameters"), [(None, {}), ("tell-digits", {"epochs": 60})])
+def test_records_are_asked_for_by_profile_or_by_parameters(profile, parameters):
+    with pytest.raises(InputError, match="a profile, or the parameters"):
+        recorded("tell", profile, **parameters)
 
 
 def test_a_row_of_history_may_name_its_stage_and_nothing_else():

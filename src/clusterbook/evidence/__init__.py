@@ -13,7 +13,7 @@ from .claims import Claim, load_claims
 from .errata import Errata, Erratum, errata, erratum, load_errata
 from .expectations import Expectation, check, load_expectations
 from .recording import record
-from .records import Record, arrays, load_records, model_file
+from .records import Record, Runs, arrays, load_records, model_file, recorded
 from .scorecard import Scorecard, at_last_tag, say, scorecard
 from .status import Status, status
 from .verdicts import WORDS, Verdict, judge
@@ -25,6 +25,7 @@ __all__ = [
     "Erratum",
     "Expectation",
     "Record",
+    "Runs",
     "Scorecard",
     "Status",
     "Verdict",
@@ -41,6 +42,7 @@ __all__ = [
     "load_records",
     "model_file",
     "record",
+    "recorded",
     "say",
     "scorecard",
     "status",

@@ -44,6 +44,8 @@ COMPARE: dict[str, Callable] = {
 }
 """The signs of an order, and what they compute."""
 RELATIONS = (*COMPARE, "equals", "between", "holds")
+UNMADE = "not checked: "
+"""How the line of a check begins that had nothing to compare."""
 
 # Every check of this process: in a notebook's kernel, those of the run.
 _outcomes: dict[str, bool] = {}
@@ -66,12 +68,12 @@ class Expectation:
 class Checked:
     """The outcome of a check; displays as one line that is constant while the check holds."""
 
-    holds: bool
+    holds: bool | None      # None where there was nothing to compare
     text: str
 
     def __bool__(self) -> bool:
-        """Whether it holds."""
-        return self.holds
+        """Whether it was made and holds."""
+        return self.holds is True
 
     def __repr__(self) -> str:
         """The line that a cell displays."""
@@ -105,21 +107,28 @@ def check(id: str, value: Any, *more: Any) -> Checked:
         The expectation's name.
     value, *more : float, bool or array
         What was measured. With a bound, all values (and all elements of arrays) must satisfy it;
-        without one, two values are compared with each other: ``value relation more[0]``.
+        without one, two values are compared with each other: ``value relation more[0]``. NaN
+        satisfies nothing. None, and whatever is empty, was not measured.
 
     Returns
     -------
     Checked
         Displays as ``✓`` and the expectation's sentence when it holds, else as ``✗`` with what was
-        measured. A failed expectation is not an error: the page shows it.
+        measured. A failed expectation is not an error: the page shows it. A check of something that
+        was not measured displays as ``not checked:``, never holds, and enters no record.
 
     Raises
     ------
     InputError
-        For an unknown expectation, or a number of values that it can't be compared with.
+        For an unknown expectation, a number of values that it can't be compared with, or numbers
+        where the relation is ``holds``, which takes True and False.
     """
     expectation = _known(id)
     values = [np.asarray(_on_cpu(item)) for item in (value, *more)]
+    if any(map(_is_missing, values)):
+        return Checked(None, f"{UNMADE}{expectation.says} (this run measured nothing to compare)")
+    if expectation.relation == "holds" and any(item.dtype != bool for item in values):
+        raise InputError(f"the expectation {id!r} takes True or False, not {value!r}")
     pairwise = expectation.bound is None and expectation.relation != "holds"
     if pairwise and len(values) != 2:
         raise InputError(
@@ -144,10 +153,12 @@ def checked() -> dict[str, bool]:
     return dict(sorted(_outcomes.items()))
 
 
+def _is_missing(value: np.ndarray) -> bool:
+    return value.size == 0 or (value.dtype == object and any(item is None for item in value.flat))
+
+
 def _compare(expectation: Expectation, value: np.ndarray, other: Any) -> bool:
     relation = expectation.relation
-    if value.size == 0:
-        return False  # nothing was measured
     if relation == "holds":
         return bool(np.all(value))
     if relation == "between":

@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -141,6 +141,106 @@ def as_record(values: Any, file: str, path: Path | None = None) -> Record:
         raise InputError(f"{file}: the profile's name must begin with {values['chapter'] + '-'!r}")
     sequences = {key: tuple(values[key]) for key in ("assumed", "history")}
     return Record(**{**values, **sequences}, path=path)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The recorded runs of one profile, by seed; false where there are none.
+
+    Iterating gives the records; ``len`` is the number of seeds.
+    """
+
+    records: tuple[Record, ...] = ()
+
+    def __len__(self) -> int:
+        """The number of runs."""
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        """The records, by seed."""
+        return iter(self.records)
+
+    def __getitem__(self, i: int) -> Record:
+        """One record, counted from 0 in the order of the seeds."""
+        return self.records[i]
+
+    def metric(self, name: str) -> dict[int, float]:
+        """Seed → value of a metric, of the runs that measured it."""
+        return {run.seed: run.metrics[name] for run in self.records if name in run.metrics}
+
+    def values(self, name: str) -> list[float]:
+        """The same without the seeds."""
+        return list(self.metric(name).values())
+
+    @property
+    def label(self) -> str:
+        """Whose runs these are, for a row of a figure: ``MNIST, 30 epochs, 3 recorded seeds``."""
+        if not self.records:
+            return "no recorded run"
+        first = self.records[0]
+        data = first.data["name"] if first.data else first.profile
+        epochs = first.parameters.get("epochs")
+        return ", ".join([_DATA.get(data, data), *([f"{epochs} epochs"] if epochs else []),
+                          f"{len(self)} recorded seed{'s' if len(self) > 1 else ''}"])
+
+    @property
+    def title(self) -> str:
+        """The same with the method: ``TELL on MNIST, 30 epochs, 3 recorded seeds``."""
+        if not self.records:
+            return self.label
+        return f"{_METHODS.get(self.records[0].chapter, self.records[0].chapter)} on {self.label}"
+
+
+def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> Runs:
+    """The recorded runs of a profile, or those that were made with the given parameters.
+
+    The one way in which a notebook gets at records, so that what it shows is always known by what
+    it was run with: name the runs in the figure by their `Runs.label` or `Runs.title`.
+
+    Parameters
+    ----------
+    chapter : str
+    profile : str, optional
+        Its runs, whatever they were made with.
+    **parameters
+        Without a profile: every parameter that decides the numbers, with the value of this run. A
+        record counts only where it has each of them with the same value.
+
+    Returns
+    -------
+    Runs
+        None where nothing fits.
+
+    Raises
+    ------
+    InputError
+        For neither a profile nor a parameter, or for both.
+
+    Examples
+    --------
+    >>> recorded("tell", "tell-mnist-30").title
+    'TELL on MNIST, 30 epochs, 3 recorded seeds'
+    >>> len(recorded("tell", dataset="mnist", epochs=29))
+    0
+    """
+    if (profile is None) == (not parameters):
+        raise InputError("recorded takes a profile, or the parameters of a run, and one of them")
+    groups: dict[str, list[Record]] = {}
+    for record in load_records():
+        if record.chapter == chapter and (
+                record.profile == profile if profile else all(
+                    name in record.parameters and record.parameters[name] == value
+                    for name, value in parameters.items())):
+            groups.setdefault(record.profile, []).append(record)
+    return Runs(tuple(next(iter(groups.values()), ())))
+
+
+_METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
+            "weights": "weight co-clustering", "comparison": "all methods"}
+_DATA = {"digits": "scikit-learn's digits", "mnist": "MNIST", "mnist10k": "MNIST10K",
+         "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar10-jpeg": "CIFAR-10 (JPEG)",
+         "synthetic": "the generated table", "tox171": "TOX-171", "allaml": "ALLAML",
+         "prostate_ge": "PROSTATE"}
 
 
 def arrays(record: Record) -> dict[str, np.ndarray]:
