@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib as mpl
@@ -165,13 +166,19 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     for i, (name, value) in enumerate((references or {}).items()):
         axis.axvline(value, color="#333333", linestyle=("--", ":", "-.")[i % 3], linewidth=1.3,
                      label=name)
-    axis.set(xlabel=quantity, yticks=range(len(groups)), yticklabels=list(groups),
-             ylim=(-0.6, len(groups) - 0.4), xscale="log" if log else "linear")
+    axis.set(xlabel=_broken(quantity, 60), yticks=range(len(groups)),
+             xscale="log" if log else "linear",
+             yticklabels=[_broken(name, 30) for name in groups], ylim=(-0.6, len(groups) - 0.4))
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     if references:
         figure.legend(loc="outside upper left", ncols=3)
     return figure
+
+
+def _broken(text: str, width: int) -> str:
+    """A long name in several lines; its own line breaks stay."""
+    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 
 @styled
@@ -302,9 +309,10 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     """
     figure, axis = blank(3.6)
     for i, (name, (xs, ys)) in enumerate(groups.items()):
-        axis.scatter(xs, ys, label=name, color=COLORS[i % len(COLORS)], marker="osD^vP*X"[i % 8],
-                     s=size, edgecolor="white", linewidth=0.8 if size > 30 else 0.3, zorder=3)
-    axis.set(xlabel=x, ylabel=y)
+        axis.scatter(xs, ys, label=_broken(name, 22), color=COLORS[i % len(COLORS)],
+                     marker="osD^vP*X"[i % 8], s=size, edgecolor="white",
+                     linewidth=0.8 if size > 30 else 0.3, zorder=3)
+    axis.set(xlabel=_broken(x, 60), ylabel=y)
     if groups:
         figure.legend(loc="outside right upper")
     return figure
