@@ -52,3 +52,20 @@ def test_a_pages_checks_hold_at_another_seed(path, tmp_path):
     executed = nbformat.read(tmp_path / "executed.ipynb", as_version=4)
     assert runs.failed_checks(executed) == []
     assert check_lines(executed) == check_lines(notebook)
+
+
+def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
+    """Once it showed those of the default parameters as its own, and passed their checks."""
+    path = NOTEBOOKS[0].with_name("weights.ipynb")
+    runs.execute(path, tmp_path / path.name, environment={"CLUSTERBOOK_FIGURES": str(tmp_path)},
+                 values={"epochs": 3, "n_shuffles": 4, "seeds": []})
+
+    def words(figure):      # matplotlib leaves each text as a comment beside its outlines
+        found = re.findall(r"<!-- (.*?) -->", (tmp_path / f"{figure}.svg").read_text())
+        return " ".join(found)
+
+    assert "this run: digits, 3 epochs, 1 seed" in words("effects")
+    for figure in ("accuracy-against-clusterability", "ways-network"):
+        assert "on scikit-learn's digits, 40 epochs, 3 recorded seeds" in words(figure)
+    lines = "\n".join(runs.outputs(nbformat.read(tmp_path / path.name, as_version=4)))
+    assert "not checked: another seed gives another network" in lines

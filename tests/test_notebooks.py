@@ -84,6 +84,7 @@ NOT_PROSE = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]+>|https?://\S+|(arXiv|doi):\s
 RESULT = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*\s?(?:%|percent\b|per cent\b)"
                     r"|(?<![\w.])\d+\.\d+|±\s?\d+")
 FLOAT = re.compile(r"(?<![\w.])\d+\.\d+|\b(?:nan|inf)\b")
+CLOCK = re.compile(r"seconds|spent|clock|(?<!Run)times?\b", re.IGNORECASE)
 HOME = re.compile(r"/(?:home|root|tmp|Users|kaggle|content)/|[A-Z]:\\")
 #: Level-2 headings in their order, by their first words; True for those that every chapter has.
 SECTIONS = {
@@ -295,6 +296,31 @@ def shows_every_check(notebook, chapter):
     yield from (f"the expectation {name} is not checked" for name in set(chapter.says) - set(used))
 
 
+def names_whose_records(notebook, chapter):
+    for number, cell in enumerate(code(notebook), start=1):
+        if calls(cell, "load_records"):
+            yield f"cell {number} reads records itself; evidence.recorded knows whose they are"
+
+
+def checks_something(notebook, chapter):
+    """No check passes because there was nothing to compare, or because a machine was fast."""
+    for number, cell in enumerate(code(notebook), start=1):
+        for call in calls(cell, "check"):
+            for part in ast.walk(call):
+                if isinstance(part, ast.keyword) and part.arg == "default":
+                    yield f"cell {number} gives its check a default"
+                if isinstance(part, ast.IfExp | ast.BoolOp):
+                    ends = [part.orelse, part.body] if isinstance(part, ast.IfExp) else part.values
+                    if any(isinstance(end, ast.List | ast.Constant) and ast.unparse(end) != "None"
+                           for end in ends):
+                        yield f"cell {number} checks a constant: {ast.unparse(part)}"
+                called = ast.unparse(part.func) if isinstance(part, ast.Call) else None
+                if called in ("all", "np.nan_to_num"):
+                    yield f"cell {number} checks {called}(…), true of nothing"
+                if isinstance(part, ast.Name) and CLOCK.search(part.id):
+                    yield f"cell {number} checks a time of this machine: {part.id}"
+
+
 def answers_its_claims(notebook, chapter):
     used = {name for cell in code(notebook) for name in checks(cell)}
     anchors = {anchor(heading) for heading in headings(notebook)}
@@ -349,7 +375,8 @@ def follows_the_order(notebook, chapter):
 RULES: tuple[Callable[[NotebookNode, Chapter], Iterator[str]], ...] = (
     opens_with_title, bootstraps_first, has_one_parameters_cell, is_plain_markdown, types_no_result,
     has_clean_outputs, describes_its_figures, checks_what_it_shows, shows_every_check,
-    answers_its_claims, fits_a_screen, is_plain_python, follows_the_order,
+    names_whose_records, checks_something, answers_its_claims, fits_a_screen, is_plain_python,
+    follows_the_order,
 )
 #: The rules of a page beside the chapters: it reruns no paper with other parameters, and it is read
 #: in the book, not on Colab.
@@ -540,6 +567,14 @@ BROKEN = [
     (shows_every_check, source(CHECK, "'demo-acc'", "name"), "None is expected nowhere"),
     (shows_every_check, drop(CHECK), "demo-acc is not checked"),
     (shows_every_check, tags(CHECK, "nbval-ignore-output"), "is not compared"),
+    (names_whose_records, source(FIGURE, "figure,", "evidence.load_records(),"), "cell 4 reads"),
+    (checks_something, source(CHECK, "accuracy", "max(found, default=1.0)"), "a default"),
+    (checks_something, source(CHECK, "accuracy", "found[0] if found else 1.0"), "found else 1.0"),
+    (checks_something, source(CHECK, "accuracy", "found[0] if found else None"), None),
+    (checks_something, source(CHECK, "accuracy", "found or [0.0]"), "found or [0.0]"),
+    (checks_something, source(CHECK, "accuracy", "bool(all(x > 0 for x in found))"), "all(…)"),
+    (checks_something, source(CHECK, "accuracy", "np.nan_to_num(found)"), "np.nan_to_num(…)"),
+    (checks_something, source(CHECK, "accuracy", "spent['k-means']"), "a time of this machine"),
     (answers_its_claims, drop(CHECK), "needs the check demo-acc"),
     (fits_a_screen, says("\n" * 45), "lines: ## The idea"),
     (fits_a_screen, source(FIGURE, "figures", "def f():" + 30 * "\n 1" + "\nfigures"), "f has 31"),

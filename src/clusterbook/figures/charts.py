@@ -42,7 +42,8 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
             for width in map(np.asarray, spread):
                 axis.fill_between(epochs, values - width, values + width, linewidth=0,
                                   color=COLORS[i % len(COLORS)], alpha=0.2)
-        axis.set(xlabel=x, ylabel=panel["label"], title=panel.get("title", ""))
+        axis.set(xlabel=_broken(x, 72 // len(curves)), ylabel=panel["label"],
+                 title=panel.get("title", ""))
         if log:
             axis.set_xscale("log")
             axis.xaxis.set_major_formatter("{x:g}")
@@ -157,7 +158,8 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     -------
     Figure
     """
-    figure, axis = blank(1.3 + 0.45 * len(groups))
+    names = [_broken(name, 30) for name in groups]
+    figure, axis = blank(1.3 + sum(max(0.45, 0.22 * (1 + name.count("\n"))) for name in names))
     for row, (_name, values) in enumerate(groups.items()):
         values = np.asarray(values, dtype=float)
         spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else np.zeros(len(values))
@@ -166,9 +168,8 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     for i, (name, value) in enumerate((references or {}).items()):
         axis.axvline(value, color="#333333", linestyle=("--", ":", "-.")[i % 3], linewidth=1.3,
                      label=name)
-    axis.set(xlabel=_broken(quantity, 60), yticks=range(len(groups)),
-             xscale="log" if log else "linear",
-             yticklabels=[_broken(name, 30) for name in groups], ylim=(-0.6, len(groups) - 0.4))
+    axis.set(xlabel=_broken(quantity, 66), yticks=range(len(groups)), yticklabels=names,
+             xscale="log" if log else "linear", ylim=(-0.6, len(groups) - 0.4))
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     if references:
@@ -312,7 +313,7 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
         axis.scatter(xs, ys, label=_broken(name, 22), color=COLORS[i % len(COLORS)],
                      marker="osD^vP*X"[i % 8], s=size, edgecolor="white",
                      linewidth=0.8 if size > 30 else 0.3, zorder=3)
-    axis.set(xlabel=_broken(x, 60), ylabel=y)
+    axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
         figure.legend(loc="outside right upper")
     return figure
