@@ -75,7 +75,7 @@ class Checkpoint:
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
                  every_seconds: float = 30.0) -> None:
         """Refuse a path that can't be written before any training starts."""
-        self.path = Path(path)
+        self.path = _checked(path)
         self.every_seconds = every_seconds
         texts = {str(name): _text(name, value) for name, value in parameters.items()}
         self._identity = {"parameters": texts, "data": data, "code": code}
@@ -89,8 +89,6 @@ class Checkpoint:
                 pass
         except OSError as error:
             raise self._unwritable(error) from error
-        if self.path.is_dir():
-            raise InputError(f"the checkpoint {self.path} must be a file, but is a folder")
 
     @property
     def due(self) -> bool:
@@ -129,20 +127,10 @@ class Checkpoint:
         Raises InputError if the file can't be read, or belongs to another run: it says what
         differs.
         """
-        try:
-            content = self.path.read_bytes()
-            digest, content = content[:32], content[32:]
-            if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
-                raise ValueError("its bytes are not those that were written")
-            stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-            key, identity, payload = stored["key"], stored["identity"], stored["payload"]
-        except FileNotFoundError:
+        stored = _read(self.path)
+        if stored is None:
             return None
-        except Exception as error:  # torch reports damage by half a dozen types
-            raise InputError(
-                f"the checkpoint {self.path} can't be read: it is damaged, or no checkpoint of "
-                "this library; delete it to start anew, or name another path"
-            ) from error
+        key, identity, payload = stored
         if key != self.key:
             raise InputError(f"the checkpoint {self.path} belongs to another run: "
                              f"{_differences(identity, self._identity)}; name another path, or "
@@ -158,6 +146,42 @@ class Checkpoint:
         reason = error.strerror or error
         return InputError(f"the checkpoint {self.path} can't be written ({reason}); name a path in "
                           "a folder that you can write to, with space left")
+
+
+def threads_of(path: str | Path | None) -> int | None:
+    """The number of threads that a checkpoint's training was begun with; None if there is no file.
+
+    Raises InputError if the file can't be read.
+    """
+    stored = None if path is None else _read(_checked(path))
+    return None if stored is None else json.loads(stored[1]["parameters"].get("threads", "null"))
+
+
+def _checked(path: str | Path) -> Path:
+    """The path of a file, whether or not it is there yet."""
+    if not isinstance(path, str | os.PathLike) or not Path(path).name or "\0" in str(path):
+        raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', not {path!r}")
+    if Path(path).is_dir():
+        raise InputError(f"the checkpoint {path} must be a file, but is a folder")
+    return Path(path)
+
+
+def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
+    """Key, identity and payload of a checkpoint's file; None if there is none."""
+    try:
+        content = path.read_bytes()
+        digest, content = content[:32], content[32:]
+        if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
+            raise ValueError("its bytes are not those that were written")
+        stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        return stored["key"], stored["identity"], stored["payload"]
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # torch reports damage by half a dozen types
+        raise InputError(
+            f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
+            "this library; delete it to start anew, or name another path"
+        ) from error
 
 
 def as_json(value: Any) -> str:

@@ -134,6 +134,7 @@ def train_classifier(
     pruning_epochs: int = 0,
     random_state: int | None = None,
     device: str = "auto",
+    threads: int | None = None,
     checkpoint: str | Path | None = None,
     progress: bool | None = None,
 ) -> tuple[MLP, training.History]:
@@ -171,6 +172,9 @@ def train_classifier(
         Decides initialization, dropout and the order of the samples.
     device : str
         "auto" takes a GPU where there is one.
+    threads : int, optional
+        Of the CPU, whatever the size of a step; by default one where steps are small, see
+        `training.threads`.
     checkpoint : path, optional
         Where to keep the state of training, so that a killed run goes on.
     progress : bool, optional
@@ -207,16 +211,19 @@ def train_classifier(
     if optimizer not in makers:
         raise unknown("optimizer", optimizer, makers)
     random_state = training.as_seed(random_state)
-    kept = None if checkpoint is None else training.Checkpoint(
-        checkpoint, data=training.fingerprint(X, y, X_test, y_test),
-        code=hash_modules(["classifier", "training"]),
-        parameters={"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
-                    "optimizer": optimizer, "learning_rate": learning_rate,
-                    "batch_size": batch_size, "dropout": dropout, "l1": l1, "blocks": blocks,
-                    "block_weight": block_weight, "pruning_epochs": pruning_epochs,
-                    "random_state": random_state})
     widths = [X.shape[1], *hidden, int(max(y.max(), y_test.max())) + 1]
-    with training.seeded(random_state, place) as generator:
+    with torch.device("meta"):
+        forward = training.multiply_adds(MLP(widths), (min(batch_size, len(X)), X.shape[1]))
+    with (training.threads(3 * forward, threads, checkpoint) as number,
+          training.seeded(random_state, place) as generator):
+        kept = None if checkpoint is None else training.Checkpoint(
+            checkpoint, data=training.fingerprint(X, y, X_test, y_test),
+            code=hash_modules(["classifier", "training"]),
+            parameters={"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
+                        "optimizer": optimizer, "learning_rate": learning_rate,
+                        "batch_size": batch_size, "dropout": dropout, "l1": l1, "blocks": blocks,
+                        "block_weight": block_weight, "pruning_epochs": pruning_epochs,
+                        "random_state": random_state, "threads": number})
         network = MLP(widths, bias=bias, dropout=dropout, init=init).to(place)
         pruner = _Pruner(network, pruning_epochs * -(-len(X) // batch_size))
 

@@ -33,7 +33,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from torchvision.transforms import ToTensor
 
 import notebooks  # beside this file
-from clusterbook import IDC, TELL, DeepCluster, training
+from clusterbook import IDC, TELL, DeepCluster, datasets, training
 from clusterbook.deepcluster import fit_reduction, reduce
 from clusterbook.deepcluster.kmeans import kmeans
 from clusterbook.idc import fitting as idc_fitting
@@ -115,6 +115,21 @@ def tell_epochs() -> Cases:
         "clusterbook, compiled": _tell(X, compile=True),
         "literal released loop": lambda: _released_tell(images),
     }
+
+
+def tell_busy() -> Cases:
+    """Ten epochs of TELL on the digits beside one busy process (to take at most 1.5 of alone)."""
+    data = datasets.load("digits")
+    model = TELL(10, image_shape=data.image_shape, epochs=10, random_state=0, progress=False)
+
+    def beside() -> None:
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+            try:
+                model.fit(data.X)
+            finally:
+                busy.kill()
+
+    return {"alone": lambda: model.fit(data.X), "beside a busy process": beside}
 
 
 def tell_memory() -> Cases:
@@ -327,8 +342,9 @@ def sweep_workers() -> Cases:
 
 BENCHMARKS = {function.__name__: function
               for function in (coclustering_512, coclustering_4096, training_loop, tell_epochs,
-                               tell_gpu, tell_memory, idc_step, idc_coding_rate, kmeans_20000,
-                               kmeans_200000, pca_whitening, deepcluster_epoch, sweep_workers)}
+                               tell_busy, tell_gpu, tell_memory, idc_step, idc_coding_rate,
+                               kmeans_20000, kmeans_200000, pca_whitening, deepcluster_epoch,
+                               sweep_workers)}
 
 
 # ------------------------------------------------------------------------------------ measuring

@@ -109,6 +109,9 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         Decides first weights, k-means, the order of the images, their augmentation and dropout.
     device : str
         "auto" takes a GPU where there is one.
+    threads : int, optional
+        Of the CPU in ``fit``, whatever the size of a step; by default one where steps are small,
+        see `training.threads`.
     checkpoint : path, optional
         Where to keep the state of training, so that a killed run goes on.
     progress : bool, optional
@@ -146,7 +149,8 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     `kmeans.kmeans` states.
 
     The same ``random_state`` gives the same labels on the same machine with the same versions and
-    number of threads; on a GPU as far as its kernels are deterministic.
+    number of threads, which follows the size of a step and not the machine (see `training`); on a
+    GPU as far as its kernels are deterministic.
 
     References
     ----------
@@ -176,7 +180,8 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         pixel_statistics: str | tuple[Sequence[float], Sequence[float]] = "data",
         unreadable: str = "refuse", color: str = "refuse", num_workers: int = 0,
         keep_assignments: bool = True, random_state: Any = None, device: str = "auto",
-        checkpoint: str | Path | None = None, progress: bool | None = None,
+        threads: int | None = None, checkpoint: str | Path | None = None,
+        progress: bool | None = None,
     ):
         self.n_clusters = n_clusters
         self.network = network
@@ -207,6 +212,7 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.keep_assignments = keep_assignments
         self.random_state = random_state
         self.device = device
+        self.threads = threads
         self.checkpoint = checkpoint
         self.progress = progress
 
@@ -237,15 +243,16 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         check_settings(self)
         place, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
         images, shape = self._images(X, place, fitting=True)
-        self._check_images(images, shape)
+        step = self._check_images(images, shape)
         if y is not None:
             y = self._of_used(y, images, X)
             contingency(y, np.zeros(len(y), dtype=int))     # refuses what could not be scored
         if self.batch_size > len(images):
             warnings.warn(f"batch_size {self.batch_size} is larger than the data; all "
                           f"{len(images)} images make one batch", UserWarning, stacklevel=2)
-        kept = self._kept(images, seed)
-        run = fitting.train(self, images, shape, y, seed, kept)
+        with training.threads(step, self.threads, self.checkpoint) as number:
+            kept = self._kept(images, seed, number)
+            run = fitting.train(self, images, shape, y, seed, kept)
         self.network_, self.history_, self.assignments_ = run.network, run.history, run.assignments
         self.labels_ = run.clusters.labels.cpu().numpy()
         self.used_images_ = (images.rows if isinstance(images, StreamedImages)
@@ -398,7 +405,8 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return ArrayImages(rows.view(-1, *shape), stored or statistics_of(self, shape[0]),
                            scale=self.crop_scale, flip=self.flip), shape
 
-    def _check_images(self, images: ArrayImages | StreamedImages, shape: tuple[int, ...]) -> None:
+    def _check_images(self, images: ArrayImages | StreamedImages, shape: tuple[int, ...]) -> int:
+        """Refuse what can't be trained; the multiply-adds of a training step."""
         n = len(images)
         if n < 2:
             raise InputError(f"DeepCluster needs at least two images, but there is {n}")
@@ -406,9 +414,13 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             raise InputError(f"{self.n_clusters} clusters can't be made of n_samples={n}; ask for "
                              "fewer")
         # A look at the network, which is thrown away: without numbers, or with other random ones.
-        with torch.device("meta" if isinstance(self.network, str) else "cpu"), training.seeded(0):
-            n_features = build(self.network, shape, self.sobel).n_features
-        check_components(self.n_components, n, n_features)
+        place = "meta" if isinstance(self.network, str) else "cpu"
+        with torch.device(place), training.seeded(0):
+            network = build(self.network, shape, self.sobel)
+            check_components(self.n_components, n, network.n_features)
+            two = training.multiply_adds(network.features, (2, *shape), place)
+        # Forward and backward are three passes; once more each image passes for its features.
+        return 4 * two * min(self.batch_size, n) // 2
 
     def _of_used(self, y: ArrayLike, images: ArrayImages | StreamedImages, X: Any) -> np.ndarray:
         """The classes of the images that are used."""
@@ -431,7 +443,8 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     def _n_features_out(self) -> int:
         return len(self.reduction_.components)
 
-    def _kept(self, images: ArrayImages | StreamedImages, seed: int) -> Checkpoint | None:
+    def _kept(self, images: ArrayImages | StreamedImages, seed: int, threads: int
+              ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if self.random_state is None:
@@ -440,7 +453,8 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         settings = {name: value for name, value in self.get_params().items() if name not in _SILENT}
         if callable(self.network):
             settings["network"] = f"{self.network.__module__}.{self.network.__qualname__}"
-        return Checkpoint(self.checkpoint, parameters={**settings, "seed": seed},
+        return Checkpoint(self.checkpoint,
+                          parameters={**settings, "seed": seed, "threads": threads},
                           data=images.fingerprint(), code=hash_modules(_MODULES))
 
 

@@ -55,15 +55,19 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """The processor's model, the GPU that this process used (or None), cores, and threads."""
+    """The processor's model, the GPU that this process used (or None), cores, and threads.
+
+    The threads are those of the largest training of this process; before any, torch's own number.
+    """
     torch = sys.modules.get("torch")  # a run that used it has imported it
+    used = getattr(sys.modules.get("clusterbook.training"), "threads_used", 0)
     used_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
     cores = os.cpu_count() or 1
     return {
         "cpu": _processor(),
         "gpu": torch.cuda.get_device_name() if used_gpu else None,
         "cores": cores,
-        "threads": torch.get_num_threads() if torch is not None else cores,
+        "threads": used or (torch.get_num_threads() if torch is not None else cores),
     }
 
 

@@ -147,6 +147,9 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         Decides first weights, all noise and the order of the samples.
     device : str
         "auto" takes a GPU where there is one.
+    threads : int, optional
+        Of the CPU in ``fit``, whatever the size of a step; by default one where steps are small,
+        see `training.threads`.
     checkpoint : path, optional
         Where to keep the state of training, so that a killed run goes on.
     progress : bool, optional
@@ -179,7 +182,8 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     Notes
     -----
     The same ``random_state`` gives the same labels on the same machine with the same versions and
-    number of threads; on a GPU as far as its kernels are deterministic.
+    number of threads, which follows the size of a step and not the machine (see `training`); on a
+    GPU as far as its kernels are deterministic.
 
     References
     ----------
@@ -213,8 +217,8 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         gate_noise: float = 0.25, regularizer: str = "released", reconstruction: str = "mse",
         compression: str = "released", batch_norm: str = "drifting", select: str = "loss",
         constant_columns: str = "drop", evaluate_every: int = 10, precision: str = "float32",
-        random_state: Any = None, device: str = "auto", checkpoint: str | Path | None = None,
-        progress: bool | None = None,
+        random_state: Any = None, device: str = "auto", threads: int | None = None,
+        checkpoint: str | Path | None = None, progress: bool | None = None,
     ):
         self.n_clusters = n_clusters
         self.batch_size = batch_size
@@ -256,6 +260,7 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.precision = precision
         self.random_state = random_state
         self.device = device
+        self.threads = threads
         self.checkpoint = checkpoint
         self.progress = progress
 
@@ -322,14 +327,15 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                           "samples make one batch", UserWarning, stacklevel=2)
         place, folder = training.resolve_device(self.device), self._folder()
         first = training.as_seed(self.random_state)
-        kept = self._kept(X, first)
-        data, runs = _tensor(X[:, self.used_features_], place), []
-        for i in range(self.seeds):
-            prefix = f"seed {i + 1}: " if self.seeds > 1 else ""
-            runs.append(fitting.train(self, data, y if self.validate else None,
-                                      (first + i) % 2**32, kept, prefix))
-            if folder is not None:
-                copy(self)._adopt(runs[-1]).save(folder / f"idc-seed{runs[-1].seed}.pt")
+        step, runs = fitting.step_size(self, len(X), int(self.used_features_.sum())), []
+        with training.threads(step, self.threads, self.checkpoint) as number:
+            data, kept = _tensor(X[:, self.used_features_], place), self._kept(X, first, number)
+            for i in range(self.seeds):
+                prefix = f"seed {i + 1}: " if self.seeds > 1 else ""
+                runs.append(fitting.train(self, data, y if self.validate else None,
+                                          (first + i) % 2**32, kept, prefix))
+                if folder is not None:
+                    copy(self)._adopt(runs[-1]).save(folder / f"idc-seed{runs[-1].seed}.pt")
         self.runs_ = [{"seed": run.seed, "kept_epoch": run.epoch, "compression": run.compression,
                        "silhouette": run.silhouette, "history": run.history} for run in runs]
         return self._adopt(min(runs, key=self._rank))
@@ -350,7 +356,7 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     def global_gates_(self) -> np.ndarray:
         """Gates of the clusters without noise, shape (n_clusters, n_features)."""
         if not hasattr(self, "model_"):
-            raise AttributeError("global_gates_ is there after fit")
+            raise AttributeError("this IDC has no global_gates_ yet; call fit first")
         return self._widened(self.model_.global_gates.matrix())
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -483,14 +489,15 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     def _n_features_out(self) -> int:
         return self.model_.autoencoder.embedding_size
 
-    def _kept(self, X: np.ndarray, seed: int) -> Checkpoint | None:
+    def _kept(self, X: np.ndarray, seed: int, threads: int) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if self.random_state is None:
             raise InputError("a checkpoint needs random_state, such as 0: without one every run "
                              "has another seed, and none could go on from another's file")
         settings = {name: value for name, value in self.get_params().items() if name not in _SILENT}
-        return Checkpoint(self.checkpoint, parameters={**settings, "seed": seed},
+        return Checkpoint(self.checkpoint,
+                          parameters={**settings, "seed": seed, "threads": threads},
                           data=training.fingerprint(X), code=hash_modules(_MODULES))
 
 

@@ -90,6 +90,20 @@ class Run:
     silhouette: float | None
 
 
+def step_size(settings: IDC, n_samples: int, n_features: int) -> int:
+    """Multiply-adds of a step of the first two stages, forward and backward."""
+    with torch.device("meta"), training.seeded(0):
+        model = Model(settings, n_features)
+
+    def forward(X: Tensor) -> None:
+        model.autoencoder(torch.cat([X] * 4))               # four reconstructions
+        if model.gating is not None:
+            model.gating(X)
+
+    batch = min(settings.batch_size, n_samples)
+    return 3 * training.multiply_adds(forward, (batch, n_features))
+
+
 def train(settings: IDC, X: Tensor, y: ArrayLike | None, seed: int, kept: Checkpoint | None,
           prefix: str = "") -> Run:
     """Train from the first weights that *seed* gives; *prefix* names its stages in *kept*."""

@@ -91,6 +91,9 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Decides first weights, dropout and the order of the samples.
     device : str
         "auto" takes a GPU where there is one.
+    threads : int, optional
+        Of the CPU in ``fit``, whatever the size of a step; by default one where steps are small,
+        see `training.threads`.
     checkpoint : path, optional
         Where to keep the state of training, so that a killed run goes on.
     progress : bool, optional
@@ -116,7 +119,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     Notes
     -----
     The same ``random_state`` gives the same labels on the same machine with the same versions and
-    number of threads; on a GPU as far as its kernels are deterministic.
+    number of threads, which follows the size of a step and not the machine (see `training`); on a
+    GPU as far as its kernels are deterministic.
 
     References
     ----------
@@ -141,7 +145,8 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         normalize_gradients: bool = True, init: str = "kaiming", n_init: int = 1,
         evaluate_every: int = 50, snapshot_epochs: Sequence[int] = (), precision: str = "float32",
         compile: bool = False, random_state: Any = None, device: str = "auto",
-        checkpoint: str | Path | None = None, progress: bool | None = None,
+        threads: int | None = None, checkpoint: str | Path | None = None,
+        progress: bool | None = None,
     ):
         self.n_clusters = n_clusters
         self.network = network
@@ -165,6 +170,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.compile = compile
         self.random_state = random_state
         self.device = device
+        self.threads = threads
         self.checkpoint = checkpoint
         self.progress = progress
 
@@ -197,12 +203,13 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             contingency(y, np.zeros(len(X), dtype=int))  # refuses what could not be scored
         place = training.resolve_device(self.device)
         first = training.as_seed(self.random_state)
-        data = _tensor(X, place)
-        kept = self._kept(X, first)
         runs = []
-        for i in range(self.n_init):
-            prefix = f"start {i + 1}: " if self.n_init > 1 else ""
-            runs.append(fitting.train(self, data, y, (first + i) % 2**32, kept, prefix))
+        size = fitting.step_size(self, *X.shape)
+        with training.threads(size, self.threads, self.checkpoint) as number:
+            data, kept = _tensor(X, place), self._kept(X, first, number)
+            for i in range(self.n_init):
+                prefix = f"start {i + 1}: " if self.n_init > 1 else ""
+                runs.append(fitting.train(self, data, y, (first + i) % 2**32, kept, prefix))
         best = min(runs, key=lambda run: run.loss)
         self.starts_ = [{"seed": run.seed, "loss": run.loss} for run in runs]
         self.network_, self.layer_ = best.model.network, best.model.layer
@@ -224,14 +231,17 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         """
         if not hasattr(self, "layer_"):
             return self.fit(X)
-        z = self._embedding(X)
         if self._online is None:
-            self._online = fitting.optimizer(self, self.layer_.parameters())
-        for batch in z.split(self.batch_size):
-            fitting.move_centers(self, self.layer_, self._online, batch)
-        logits = self.layer_.logits(z).detach()
-        self.labels_ = logits.argmax(1).cpu().numpy()
-        self.loss_ = float(squared_distance(logits, self.alpha))
+            self._online = (fitting.optimizer(self, self.layer_.parameters()),
+                            fitting.step_size(self, self.batch_size, self.n_features_in_))
+        steps, size = self._online
+        with training.threads(size, self.threads):
+            z = self._embedding(X)
+            for batch in z.split(self.batch_size):
+                fitting.move_centers(self, self.layer_, steps, batch)
+            logits = self.layer_.logits(z).detach()
+            self.labels_ = logits.argmax(1).cpu().numpy()
+            self.loss_ = float(squared_distance(logits, self.alpha))
         return self
 
     # ----------------------------------------------------------------------- what was learnt
@@ -240,7 +250,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def cluster_centers_(self) -> np.ndarray:
         """The centers: unit vectors, shape (n_clusters, embedding_size)."""
         if not hasattr(self, "layer_"):
-            raise AttributeError("cluster_centers_ is there after fit")
+            raise AttributeError("this TELL has no cluster_centers_ yet; call fit first")
         return self.layer_.centers().cpu().numpy()
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -345,14 +355,14 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
     def _n_features_out(self) -> int:
         return self.network_.embedding_size
 
-    def _kept(self, X: np.ndarray, seed: int) -> Checkpoint | None:
+    def _kept(self, X: np.ndarray, seed: int, threads: int) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         if self.random_state is None:
             raise InputError("a checkpoint needs random_state, such as 0: without one every start "
                              "has another seed, and none could go on from another's file")
-        return Checkpoint(self.checkpoint, parameters={**self._settings(), "seed": seed},
-                          data=training.fingerprint(X),
+        return Checkpoint(self.checkpoint, data=training.fingerprint(X),
+                          parameters={**self._settings(), "seed": seed, "threads": threads},
                           code=hash_modules(["batchnorm", "tell.layer", "tell.networks",
                                              "tell.fitting", "training"]))
 

@@ -113,6 +113,20 @@ def new_model(settings: TELL, n_features: int) -> Model:
     return Model(network, ClusterLayer(settings.n_clusters, network.embedding_size, settings.alpha))
 
 
+def step_size(settings: TELL, n_samples: int, n_features: int) -> int:
+    """Multiply-adds of a training step, forward and backward."""
+    with torch.device("meta"), training.seeded(0):
+        model = new_model(settings, n_features)
+
+    def forward(X: Tensor) -> None:
+        z = model.network.encode(X)
+        model.network.decode(z)
+        model.layer.logits(z)
+
+    batch = min(settings.batch_size, n_samples)
+    return 3 * training.multiply_adds(forward, (batch, n_features))
+
+
 def train(settings: TELL, X: Tensor, y: ArrayLike | None, seed: int, kept: Checkpoint | None,
           prefix: str = "") -> Start:
     """Train from the first weights that *seed* gives; *prefix* names its stages in *kept*."""

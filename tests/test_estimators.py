@@ -1,0 +1,182 @@
+"""What TELL, IDC and DeepCluster share: threads, checkpoints, files, and bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from threadpoolctl import threadpool_info
+
+from clusterbook import IDC, TELL, DeepCluster, evidence, training
+from clusterbook.classifier import train_classifier
+from clusterbook.deepcluster import estimator as deepcluster
+from clusterbook.errors import InputError
+from clusterbook.evidence import provenance
+from clusterbook.idc import fitting as idc
+from clusterbook.tell import fitting as tell
+
+X = np.random.default_rng(0).random((60, 64), dtype=np.float32)
+Y = np.arange(60) % 3
+SHAPE = (1, 8, 8)
+
+
+def make(kind, **more):
+    """A small estimator of that kind."""
+    settings = {
+        TELL: dict(image_shape=SHAPE, epochs=2, batch_size=20),
+        IDC: dict(encdec=[8, 4, 8], clustering_head=[4, 8], aux_classifier=8, gates_hidden_dim=8,
+                  epochs=4, ae_non_gated_epochs=1, ae_pretrain_epochs=2, batch_size=20,
+                  start_global_gates_training_on_epoch=3),
+        DeepCluster: dict(image_shape=SHAPE, n_components=8, epochs=2, batch_size=20, flip=False),
+    }[kind]
+    return kind(3, random_state=0, device="cpu", **settings | more)
+
+
+def classify(**more):
+    return train_classifier(X, Y, X, Y, hidden=[8], epochs=2, random_state=0, **more)
+
+
+KINDS = pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
+TRAINERS = pytest.mark.parametrize("train", [
+    *(lambda kind=kind, **more: make(kind, **more).fit(X) for kind in (TELL, IDC, DeepCluster)),
+    classify], ids=["TELL", "IDC", "DeepCluster", "classifier"])
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """A caller with two threads, and the number that each training is computed with."""
+    numbers, train = [], training.train
+
+    def watched(*arguments, **options):
+        numbers.append(torch.get_num_threads())
+        return train(*arguments, **options)
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(training, "train", watched)
+    monkeypatch.setattr(training, "threads_used", 0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield numbers
+    torch.set_num_threads(before)
+
+
+# ----------------------------------------------------------------------------------------- threads
+
+
+@pytest.mark.parametrize(("step", "asked", "named", "number"), [
+    (training.SMALL_STEP, None, None, 1),
+    (training.SMALL_STEP + 1, None, None, 2),
+    (0, None, "2", 2),
+    (0, 3, None, 3),
+    (0, 3, "2", 3),
+    (1e12, 1, None, 1),
+])
+def test_the_number_of_threads_follows_the_work_and_whoever_names_one(
+        seen, monkeypatch, step, asked, named, number):
+    if named:
+        monkeypatch.setenv("OMP_NUM_THREADS", named)
+    pools = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
+    with pytest.raises(KeyError), training.threads(step, asked) as found:
+        assert found == number == torch.get_num_threads()
+        assert {pool["num_threads"] for pool in threadpool_info()} == {number}
+        raise KeyError
+    assert torch.get_num_threads() == 2
+    assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == pools
+    assert provenance.machine()["threads"] == number
+
+
+def test_threads_before_any_training_are_torchs(monkeypatch):
+    monkeypatch.setattr(training, "threads_used", 0)
+    assert provenance.machine()["threads"] == torch.get_num_threads()
+
+
+@TRAINERS
+def test_small_work_is_computed_by_one_thread(seen, train):
+    train()
+    assert set(seen) == {1} and torch.get_num_threads() == 2
+    assert provenance.machine()["threads"] == 1
+
+
+@TRAINERS
+def test_a_number_that_is_asked_for_wins(seen, train):
+    train(threads=2)
+    assert set(seen) == {2} and provenance.machine()["threads"] == 2
+
+
+@TRAINERS
+def test_a_checkpoint_goes_on_with_its_number(seen, train, tmp_path, monkeypatch):
+    path = tmp_path / "run.pt"
+    train(threads=2, checkpoint=path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
+    seen.clear()
+    train(checkpoint=path)
+    train(threads=2, checkpoint=path)
+    assert set(seen) == {2}
+    with pytest.raises(InputError, match="the parameter 'threads' was 2 and is now 1"):
+        train(threads=1, checkpoint=path)
+
+
+@TRAINERS
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, "2", 10**9])
+def test_threads_must_be_a_count(train, number):
+    with pytest.raises(InputError, match="threads must be None or a whole number from 1 to 1024"):
+        train(threads=number)
+
+
+def test_online_steps_follow_the_rule_too(seen, monkeypatch):
+    model, numbers, move = make(TELL).fit(X), [], tell.move_centers
+    monkeypatch.setattr(tell, "move_centers", lambda *args: (
+        numbers.append(torch.get_num_threads()), move(*args))[1])
+    model.partial_fit(X)
+    assert set(numbers) == {1} and torch.get_num_threads() == 2
+
+
+CHAPTER = dict(encdec=[128, 128, 256, 10, 256, 128, 128], gates_hidden_dim=64,
+               clustering_head=[10, 256], aux_classifier=256, batch_size=100)
+TABLE = dict(encdec=[64, 64, 10, 64, 64], gates_hidden_dim=64, clustering_head=[10, 256],
+             aux_classifier=64)
+
+
+@pytest.mark.parametrize(("step", "small"), [
+    (lambda: tell.step_size(TELL(image_shape=SHAPE), 1797, 64), True),
+    (lambda: tell.step_size(TELL(image_shape=SHAPE, network="fcn"), 1797, 64), True),
+    (lambda: tell.step_size(TELL(network="none"), 70_000, 784), True),
+    (lambda: tell.step_size(TELL(image_shape=(1, 28, 28)), 70_000, 784), False),
+    (lambda: idc.step_size(IDC(**CHAPTER), 1797, 64), True),
+    (lambda: idc.step_size(IDC(batch_size=250, **TABLE), 5000, 100), True),
+    (lambda: idc.step_size(IDC(batch_size=50, **TABLE), 72, 7070), True),
+    (lambda: idc.step_size(IDC(), 10_000, 784), False),
+    (lambda: images(SHAPE, 128), True),
+    (lambda: images((1, 28, 28), 64), False),
+    (lambda: images((3, 32, 32), 64), False),
+])
+def test_digits_and_tables_are_small_and_mnist_is_not(step, small):
+    state = torch.get_rng_state()
+    assert 0 < step() and (step() <= training.SMALL_STEP) == small
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def images(shape, batch_size):
+    model = DeepCluster(30, image_shape=shape, n_components=32, batch_size=batch_size)
+    return model._check_images(torch.empty(1000, *shape), shape)
+
+
+def test_a_network_of_ones_own_is_counted_too():
+    def network(shape):
+        return deepcluster.build("convnet", shape, True)
+
+    own = DeepCluster(30, network=network, image_shape=SHAPE, n_components=32, batch_size=128)
+    assert own._check_images(torch.empty(1000, *SHAPE), SHAPE) == images(SHAPE, 128)
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TELL, "tell-mnist-30"), (IDC, "idc-synthetic"),
+                                            (DeepCluster, "deepcluster-mnist")])
+def test_models_saved_before_there_was_a_number_load(kind, name):
+    assert kind.load(evidence.model_file(f"{name}-seed0"), device="cpu").threads is None
+
+
+@KINDS
+def test_the_number_is_saved_with_the_model(kind, tmp_path):
+    make(kind, threads=1).fit(X).save(tmp_path / "model.pt")
+    assert kind.load(tmp_path / "model.pt", device="cpu").threads == 1
