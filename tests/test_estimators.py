@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
+
 import numpy as np
 import pytest
 import torch
@@ -29,7 +32,7 @@ def make(kind, **more):
                   start_global_gates_training_on_epoch=3),
         DeepCluster: dict(image_shape=SHAPE, n_components=8, epochs=2, batch_size=20, flip=False),
     }[kind]
-    return kind(3, random_state=0, device="cpu", **settings | more)
+    return kind(3, **{"random_state": 0, "device": "cpu", **settings, **more})
 
 
 def classify(**more):
@@ -180,3 +183,132 @@ def test_models_saved_before_there_was_a_number_load(kind, name):
 def test_the_number_is_saved_with_the_model(kind, tmp_path):
     make(kind, threads=1).fit(X).save(tmp_path / "model.pt")
     assert kind.load(tmp_path / "model.pt", device="cpu").threads == 1
+
+
+# --------------------------------------------------------------------------------------- bad input
+
+
+def folder(tmp_path):
+    return tmp_path
+
+
+def missing_folder(tmp_path):
+    return tmp_path / "nowhere" / "model.pt"
+
+
+def full_disk(tmp_path):
+    return "/dev/full"
+
+
+def file_in_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    return tmp_path / "file" / "model.pt"
+
+
+def no_path(tmp_path):
+    return 3
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {kind: make(kind).fit(X) for kind in (TELL, IDC, DeepCluster)}
+
+
+@KINDS
+@pytest.mark.parametrize(("place", "says"), [
+    (folder, r"^the model .* can't be written \(it is a folder\); name another path$"),
+    (missing_folder, "^there is no folder .*nowhere to save the model in; make it, or name"),
+    (full_disk, r"^the model /dev/full can't be written \(it is not a file\); name another path$"),
+    (file_in_a_file, "^there is no folder .*file to save the model in; make it, or name"),
+    (no_path, "^a model can't be saved at 3 .*; name a file$"),
+])
+def test_a_model_is_saved_in_a_file_or_refused(fitted, kind, place, says, tmp_path):
+    path = place(tmp_path)
+    with pytest.raises(InputError, match=says):
+        fitted[kind].save(path)
+    assert not list(tmp_path.glob("*.pt")) and not list(tmp_path.glob(".*"))
+
+
+@KINDS
+def test_a_model_is_saved_whole_or_not_at_all(fitted, kind, tmp_path, monkeypatch):
+    path = tmp_path / "model.pt"
+    fitted[kind].save(path)
+    kept = path.read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(InputError, match=r"^the model .*model\.pt can't be written \(No space left "
+                                         r"on device\); name a path in a folder that you can"):
+        fitted[kind].save(path)
+    assert path.read_bytes() == kept and list(tmp_path.iterdir()) == [path]
+
+
+@KINDS
+def test_a_link_is_followed_and_stays(fitted, kind, tmp_path):
+    (tmp_path / "models").mkdir()
+    link = tmp_path / "latest.pt"
+    link.symlink_to(tmp_path / "models" / "model.pt")
+    fitted[kind].save(link)
+    assert link.is_symlink()
+    assert kind.load(link, device="cpu").threads is None
+
+
+@KINDS
+@pytest.mark.parametrize("lacks", ["clusterbook", "settings", "weights"])
+def test_a_model_file_without_its_keys_is_refused(fitted, kind, lacks, tmp_path):
+    path = tmp_path / "model.pt"
+    fitted[kind].save(path)
+    content = torch.load(path, weights_only=True)
+    del content[lacks]
+    torch.save(content, path)
+    with pytest.raises(InputError, match=rf"no model that {kind.__name__}.save wrote \(it lacks "
+                                         rf"'{lacks}'\)"):
+        kind.load(path, device="cpu")
+
+
+@TRAINERS
+@pytest.mark.parametrize(("options", "says"), [
+    ({"checkpoint": ""}, "^checkpoint must be the path of a file, such as 'run.pt', not ''$"),
+    ({"checkpoint": "."}, "^checkpoint must be the path of a file"),
+    ({"checkpoint": 5}, "^checkpoint must be the path of a file"),
+    ({"checkpoint": "a\0b"}, "^checkpoint must be the path of a file"),
+    ({"checkpoint": "/"}, "^checkpoint must be the path of a file"),
+    ({"checkpoint": ".."}, r"^the checkpoint \.\. must be a file, but is a folder$"),
+    ({"device": "meta"}, "^torch can't use the device 'meta' .*; use 'cpu' or 'auto'$"),
+    ({"device": "xla"}, "^torch can't use the device 'xla'"),
+], ids=str)
+def test_a_path_or_device_that_can_hold_nothing_is_refused(train, options, says):
+    with pytest.raises(InputError, match=says):
+        train(**options)
+
+
+def without(content, keys):
+    """Take what lies at the end of a path of keys out of nested dictionaries."""
+    *above, last = keys
+    for key in above:
+        content = content[next(iter(content)) if key is None else key]
+    del content[last]
+
+
+@TRAINERS
+@pytest.mark.parametrize(("keys", "says"), [
+    (("key",), "can't be read"),
+    (("identity",), "can't be read"),
+    (("identity", "parameters"), "can't be read"),
+    (("payload",), "can't be read"),
+    (("payload", "stages"), "lacks a part of the training's state"),
+    *((("payload", "stages", None, part), "lacks a part of the training's state")
+      for part in ("state", "rows", "seconds", "shuffling", "cpu")),
+], ids=str)
+def test_a_checkpoint_without_its_keys_is_refused(train, keys, says, tmp_path):
+    path = tmp_path / "run.pt"
+    train(checkpoint=path)
+    stored = torch.load(io.BytesIO(path.read_bytes()[32:]), weights_only=True)
+    without(stored, keys)
+    buffer = io.BytesIO()
+    torch.save(stored, buffer)
+    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+    with pytest.raises(InputError, match=rf"^the checkpoint .*run\.pt {says}.*delete it to start"):
+        train(checkpoint=path)

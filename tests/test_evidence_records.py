@@ -202,7 +202,7 @@ def test_an_interrupted_write_leaves_the_old_record_and_nothing_else(asked, monk
 def test_a_folder_that_cant_be_made_is_named(asked, monkeypatch):
     asked.parent.joinpath("file").write_text("")
     monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(asked.parent / "file" / "records"))
-    with pytest.raises(InputError, match="can't be written to"):
+    with pytest.raises(InputError, match="can't be written"):
         record({"a": 1.0})
 
 

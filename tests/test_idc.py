@@ -825,13 +825,22 @@ def test_missing_values_are_counted_by_column():
     holes = X.copy()
     holes[3:5, 2] = np.nan
     holes[7, 11] = np.inf
-    with pytest.raises(InputError, match=r"3 values that are NaN or infinite.*2 in column 2, 1 in "
-                                         r"column 11; fill them"):
+    with pytest.raises(InputError, match=r"2 missing values \(NaN\) and 1 infinite value \(inf\): "
+                                         r"2 in column 2, 1 in column 11; fill them"):
         idc().fit(holes)
     model = idc().fit(X)
     for method in (model.predict, model.transform, model.local_gates, model.reconstruct):
-        with pytest.raises(InputError, match="3 values that are NaN"):
+        with pytest.raises(InputError, match="2 missing values"):
             method(holes)
+
+
+@pytest.mark.parametrize("kind", ["Float64", "object"])
+def test_what_pandas_calls_na_is_missing_and_not_infinite(kind):
+    pd = pytest.importorskip("pandas")
+    holes = pd.DataFrame(X).add_prefix("gene ").astype(kind)
+    holes.iloc[4, 2] = pd.NA
+    with pytest.raises(InputError, match=r"^X holds 1 missing value \(NaN\): 1 in column gene 2;"):
+        idc().fit(holes)
 
 
 def test_columns_are_called_by_their_names():

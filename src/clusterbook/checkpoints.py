@@ -12,15 +12,18 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .errors import InputError
+from .io import write_atomically
+
+Model = TypeVar("Model")
 
 
 def fingerprint(*arrays: Any) -> str:
@@ -88,7 +91,9 @@ class Checkpoint:
             with tempfile.TemporaryFile(dir=self.path.parent):
                 pass
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise InputError(
+                f"the checkpoint {self.path} can't be written ({error.strerror or error}); name a "
+                "path in a folder that you can write to, with space left") from error
 
     @property
     def due(self) -> bool:
@@ -108,17 +113,9 @@ class Checkpoint:
             torch.load(buffer, map_location="cpu", weights_only=True)
         except Exception as error:  # now, not when a lost night is to be resumed
             raise TypeError(f"a checkpoint of this could not be read back: {error}") from error
-        try:
-            with open(self._temporary, "wb") as file:
-                file.write(hashlib.sha256(buffer.getbuffer()).digest())
-                file.write(buffer.getbuffer())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(self._temporary, self.path)
-        except OSError as error:
-            raise self._unwritable(error) from error
-        finally:
-            self._temporary.unlink(missing_ok=True)
+        content = buffer.getbuffer()
+        write_atomically(self.path, hashlib.sha256(content).digest(), content,
+                         noun="the checkpoint", temporary=self._temporary)
         self._saved_at = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
@@ -141,11 +138,6 @@ class Checkpoint:
         """Delete the file, if it is there."""
         self.path.unlink(missing_ok=True)
         self._temporary.unlink(missing_ok=True)
-
-    def _unwritable(self, error: OSError) -> InputError:
-        reason = error.strerror or error
-        return InputError(f"the checkpoint {self.path} can't be written ({reason}); name a path in "
-                          "a folder that you can write to, with space left")
 
 
 def threads_of(path: str | Path | None) -> int | None:
@@ -174,7 +166,8 @@ def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
         if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
             raise ValueError("its bytes are not those that were written")
         stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        return stored["key"], stored["identity"], stored["payload"]
+        identity = {part: stored["identity"][part] for part in ("parameters", "data", "code")}
+        return stored["key"], identity, dict(stored["payload"])
     except FileNotFoundError:
         return None
     except Exception as error:  # torch reports damage by half a dozen types
@@ -182,6 +175,44 @@ def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
             f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
             "this library; delete it to start anew, or name another path"
         ) from error
+
+
+def save_model(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
+    """Write a fitted model of the estimator *kind* to a file of torch's format.
+
+    Raises InputError if the file can't be written; what was there stays.
+    """
+    buffer = io.BytesIO()
+    torch.save({"clusterbook": kind, **content}, buffer)
+    try:
+        target = Path(path).resolve()                   # a link stays a link
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a model can't be saved at {path!r} ({error}); name a file") from error
+    if not target.parent.is_dir():
+        raise InputError(f"there is no folder {target.parent} to save the model in; make it, or "
+                         "name another path")
+    write_atomically(target, buffer.getbuffer(), noun="the model")
+
+
+def load_model(path: str | Path, kind: str, place: torch.device,
+               make: Callable[[dict[str, Any]], Model]) -> Model:
+    """What *make* makes of the content of a file of `save_model`.
+
+    Raises InputError if the file is not there, is of another kind, or *make* fails.
+    """
+    try:
+        stored = torch.load(path, map_location=place, weights_only=True)
+        if stored["clusterbook"] != kind:
+            raise ValueError(f"it holds {stored['clusterbook']!r}")
+        return make(stored)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path} to load a model from") from None
+    except KeyError as error:
+        reason = f"it lacks {error}"
+    except Exception as error:                          # torch reports damage by half a dozen types
+        reason = str(error).split("\n")[0]
+    raise InputError(f"{path} is no model that {kind}.save wrote ({reason}); name another file, or "
+                     "fit and save anew")
 
 
 def as_json(value: Any) -> str:

@@ -81,7 +81,7 @@ class TrainingError(RuntimeError):
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
     """The torch device of that name; ``"auto"`` is CUDA where there is one, else the CPU.
 
-    Raises InputError if torch can't put a tensor there.
+    Raises InputError if torch can't put numbers there and read them.
     """
     cuda = torch.cuda.is_available()
     if device == "auto":
@@ -90,7 +90,7 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
         found = torch.device(device)
         if found.type == "cuda" and not cuda:
             raise RuntimeError("it finds no CUDA GPU on this machine")
-        torch.empty(0, device=found)
+        torch.ones(1, device=found).item()              # "meta" has no numbers
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         raise InputError(
@@ -393,7 +393,10 @@ def train(
     n, device, names = len(tensors[0]), tensors[0].device, set(state)
     begun, name = time.perf_counter(), stage or "training"
     earlier, stored = _stored(checkpoint, name)
-    history = _restored(stored, state, generator, device, epochs, name) if stored else History()
+    history = History()
+    if stored is not None:
+        with _whole(checkpoint):
+            history = _restored(stored, state, generator, device, epochs, name)
     spent, unsaved = history.seconds, None
     try:
         done = len(history)
@@ -514,8 +517,25 @@ def _stored(checkpoint: Checkpoint | None, name: str) -> tuple[dict[str, Any], d
     if name in checkpoint._trained:
         raise ValueError(f"the stage {name!r} has run with this Checkpoint already; give each call "
                          "of train its own stage, and each fit a new Checkpoint")
-    stages = (checkpoint.load() or {}).get("stages", {})
-    return {key: stages[key] for key in takewhile(name.__ne__, stages)}, stages.get(name)
+    payload = checkpoint.load()
+    if payload is None:
+        return {}, None
+    with _whole(checkpoint):
+        stages = payload["stages"]
+        return {key: stages[key] for key in takewhile(name.__ne__, stages)}, stages.get(name)
+
+
+@contextmanager
+def _whole(checkpoint: Checkpoint) -> Iterator[None]:
+    """Report what a checkpoint lacks by the one error for it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"the checkpoint {checkpoint.path} lacks a part of the training's state, "
+                         "or one doesn't fit; delete it to start anew, or name another path"
+                         ) from error
 
 
 def _restored(stored: Mapping[str, Any], state: Mapping[str, Any], generator: torch.Generator,

@@ -338,7 +338,10 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
                                      max_iter=max_iter)
 
     def save(self, path: str | Path) -> None:
-        """Write settings and weights to a file; see `load`."""
+        """Write settings and weights to a file; see `load`.
+
+        Raises InputError if the file can't be written; what was there stays.
+        """
         check_is_fitted(self)
         storage.write(self, path)
 

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 
 from .. import training
-from ..checkpoints import as_json
+from ..checkpoints import as_json, load_model, save_model
 from ..errors import InputError
 from .networks import build
 from .reduction import Reduction
@@ -30,21 +30,19 @@ def write(model: DeepCluster, path: str | Path) -> None:
                 if name not in _NOT_STORED}
     if not isinstance(settings["network"], str):
         settings["network"] = None              # a function is no data; `read` is given it again
-    torch.save({"clusterbook": "DeepCluster", "settings": as_json(settings),
-                "shape": list(model.shape_), "statistics": [model.pixel_mean_, model.pixel_std_],
-                "reduction": asdict(model.reduction_),
-                "centers": torch.from_numpy(model.cluster_centers_), "inertia": model.inertia_,
-                "weights": model.network_.state_dict()}, path)
+    save_model(path, "DeepCluster", {
+        "settings": as_json(settings), "shape": list(model.shape_),
+        "statistics": [model.pixel_mean_, model.pixel_std_], "reduction": asdict(model.reduction_),
+        "centers": torch.from_numpy(model.cluster_centers_), "inertia": model.inertia_,
+        "weights": model.network_.state_dict()})
 
 
 def read(kind: type[DeepCluster], path: str | Path, device: str,
          network: Callable[..., Any] | None) -> DeepCluster:
     """The model in a file of `write`; raises InputError if there is none."""
     place = training.resolve_device(device)
-    try:
-        stored = torch.load(path, map_location=place, weights_only=True)
-        if stored["clusterbook"] != "DeepCluster":
-            raise ValueError(f"it holds {stored['clusterbook']!r}")
+
+    def make(stored: dict[str, Any]) -> DeepCluster:
         settings = json.loads(stored["settings"])
         settings |= {name: tuple(settings[name]) for name in _TUPLES if settings[name] is not None}
         settings["network"] = settings["network"] or network
@@ -57,10 +55,6 @@ def read(kind: type[DeepCluster], path: str | Path, device: str,
         model.network_.to(place).eval()
         model._adopt_state(tuple(stored["shape"]), stored["statistics"],
                            Reduction(**stored["reduction"]), stored["centers"], stored["inertia"])
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path} to load a model from") from None
-    except Exception as error:          # torch reports damage by half a dozen types
-        reason = str(error).split("\n")[0]
-        raise InputError(f"{path} is no model that DeepCluster.save wrote ({reason}); name another "
-                         "file, or fit and save anew") from error
-    return model
+        return model
+
+    return load_model(path, "DeepCluster", place, make)

@@ -25,6 +25,7 @@ import numpy as np
 from .. import datasets, paths
 from ..errors import InputError
 from ..fingerprint import fingerprint
+from ..io import write_atomically
 from . import provenance
 from .claims import load_claims
 from .expectations import checked
@@ -144,34 +145,6 @@ def code_in_use(chapter: str) -> tuple[dict[str, Any], str]:
     A run asks when it imports this module: code that is edited while it trains is not what ran.
     """
     return provenance.git_state(), fingerprint(chapter)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all, whatever interrupts.
-
-    Raises
-    ------
-    InputError
-        When the folder can't be written to.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise InputError(
-            f"the folder {path.parent} can't be written to ({error.strerror}); name another one"
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # mkstemp makes it private
-        os.replace(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 def _write(folder: Path, name: str, text: str, beside: Mapping[str, bytes | None]) -> None:

@@ -276,16 +276,19 @@ def check_finite(X: np.ndarray, names: Sequence[str] | None = None) -> None:
     ...     check_finite(np.array([[1.0, np.nan], [2.0, np.nan]]), ["height", "width"])
     ... except InputError as error:
     ...     print(str(error).partition(";")[0])
-    X holds 2 values that are NaN or infinite (inf): 2 in column width
+    X holds 2 missing values (NaN): 2 in column width
     """
     if np.isfinite(X).all():
         return
-    bad = (~np.isfinite(X)).sum(0)
+    bad, missing = (~np.isfinite(X)).sum(0), int(np.isnan(X).sum())
+    infinite = int(bad.sum()) - missing
+    kinds = [f"{number} {kind} value{'s' * (number > 1)} ({short})" for number, kind, short in
+             ((missing, "missing", "NaN"), (infinite, "infinite", "inf")) if number]
     names = range(X.shape[1]) if names is None else names
     listed = [f"{bad[j]} in column {names[j]}" for j in np.flatnonzero(bad)]
     more = f" and more in {len(listed) - 5} other columns" if len(listed) > 5 else ""
-    raise InputError(f"X holds {bad.sum()} values that are NaN or infinite (inf): "
-                     f"{', '.join(listed[:5])}{more}; fill them, or leave out the rows")
+    raise InputError(f"X holds {' and '.join(kinds)}: {', '.join(listed[:5])}{more}; fill them, or "
+                     "leave out the rows")
 
 
 def varying_columns(X: np.ndarray, names: Sequence[str] | None = None) -> np.ndarray:

@@ -418,7 +418,10 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         return order[gates[order] > threshold]
 
     def save(self, path: str | Path) -> None:
-        """Write settings and weights to a file; see `load`."""
+        """Write settings and weights to a file; see `load`.
+
+        Raises InputError if the file can't be written; what was there stays.
+        """
         check_is_fitted(self)
         storage.write(self, path)
 
@@ -460,6 +463,8 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         """Samples as float32; raises InputError for text, and for NaN and infinite values."""
         check_columns(X)
         names = column_names(X)
+        if hasattr(X, "notna"):                         # of pandas; NumPy can't read its NA
+            X = X.where(X.notna(), np.nan)
         X = validate_data(self, X, reset=reset, dtype=np.float32, order="C",
                           ensure_all_finite=False, ensure_min_samples=2 if reset else 1)
         check_finite(X, names)

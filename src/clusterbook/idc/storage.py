@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from sklearn.base import clone
 
 from .. import training
-from ..checkpoints import as_json
-from ..errors import InputError
+from ..checkpoints import as_json, load_model, save_model
 from .model import Model
 
 if TYPE_CHECKING:
@@ -25,17 +24,15 @@ def write(model: IDC, path: str | Path) -> None:
     """Settings and weights to a file of torch's format."""
     settings = {name: value for name, value in model.get_params().items()
                 if name not in _NOT_STORED}
-    torch.save({"clusterbook": "IDC", "settings": as_json(settings),
-                "used": model.used_features_.tolist(), "kept_epoch": model.kept_epoch_,
-                "compression": model.compression_, "weights": model.model_.state_dict()}, path)
+    save_model(path, "IDC", {
+        "settings": as_json(settings), "used": model.used_features_.tolist(),
+        "kept_epoch": model.kept_epoch_, "compression": model.compression_,
+        "weights": model.model_.state_dict()})
 
 
 def read(kind: type[IDC], path: str | Path, place: torch.device, device: str) -> IDC:
     """The model in a file of `write`; raises InputError if there is none."""
-    try:
-        stored = torch.load(path, map_location=place, weights_only=True)
-        if stored["clusterbook"] != "IDC":
-            raise ValueError(f"it holds {stored['clusterbook']!r}")
+    def make(stored: dict[str, Any]) -> IDC:
         model = clone(kind(**json.loads(stored["settings"]), device=device))
         with training.seeded(0):            # the first weights, soon replaced, draw random numbers
             model.model_ = Model(model, sum(stored["used"]))
@@ -43,10 +40,6 @@ def read(kind: type[IDC], path: str | Path, place: torch.device, device: str) ->
         model.model_.to(place).eval()
         model.used_features_, model.n_features_in_ = np.array(stored["used"]), len(stored["used"])
         model.kept_epoch_, model.compression_ = stored["kept_epoch"], stored["compression"]
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path} to load a model from") from None
-    except Exception as error:              # torch reports damage by half a dozen types
-        reason = str(error).split("\n")[0]
-        raise InputError(f"{path} is no model that IDC.save wrote ({reason}); name another file, "
-                         "or fit and save anew") from error
-    return model
+        return model
+
+    return load_model(path, "IDC", place, make)

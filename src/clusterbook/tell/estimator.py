@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from .. import training
-from ..checkpoints import Checkpoint, as_json
+from ..checkpoints import Checkpoint, as_json, load_model, save_model
 from ..errors import InputError, unknown
 from ..fingerprint import hash_modules
 from ..metrics import contingency
@@ -291,12 +291,15 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         return self._with(self.n_features_in_, self._snapshots[epoch], self.layer_.weight.device)
 
     def save(self, path: str | Path) -> None:
-        """Write settings and weights to a file; see `load`."""
+        """Write settings and weights to a file; see `load`.
+
+        Raises InputError if the file can't be written; what was there stays.
+        """
         check_is_fitted(self)
         model = fitting.Model(self.network_, self.layer_)
-        torch.save({"clusterbook": "TELL", "settings": as_json(self._settings()),
-                    "loss": self.loss_, "n_features": self.n_features_in_,
-                    "weights": model.state_dict()}, path)
+        save_model(path, "TELL", {"settings": as_json(self._settings()), "loss": self.loss_,
+                                  "n_features": self.n_features_in_,
+                                  "weights": model.state_dict()})
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> TELL:
@@ -308,22 +311,17 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
             If the file is not there, is no such file, or its weights are those of another network.
         """
         place = training.resolve_device(device)
-        try:
-            stored = torch.load(path, map_location=place, weights_only=True)
-            if stored["clusterbook"] != "TELL":
-                raise ValueError(f"it holds {stored['clusterbook']!r}")
-            settings, n_features = json.loads(stored["settings"]), stored["n_features"]
+
+        def make(stored: dict[str, Any]) -> TELL:
+            settings = json.loads(stored["settings"])
             if settings["image_shape"] is not None:
                 settings["image_shape"] = tuple(settings["image_shape"])
-            model = cls(**settings, device=device)._with(n_features, stored["weights"], place)
-        except FileNotFoundError:
-            raise InputError(f"there is no file {path} to load a model from") from None
-        except Exception as error:  # torch reports damage by half a dozen types
-            reason = str(error).split("\n")[0]
-            raise InputError(f"{path} is no model that TELL.save wrote ({reason}); name another "
-                             "file, or fit and save anew") from error
-        model.loss_ = stored["loss"]
-        return model
+            model = cls(**settings, device=device)._with(stored["n_features"], stored["weights"],
+                                                         place)
+            model.loss_ = stored["loss"]
+            return model
+
+        return load_model(path, "TELL", place, make)
 
     # ----------------------------------------------------------------------------- inside
 
