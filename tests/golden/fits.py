@@ -1,0 +1,544 @@
+"""Short fits that between them use every stage and option of every method.
+
+``__main__`` runs this file against two versions of the library and compares what each fit returns.
+So a fit is a function without arguments in `FITS`; it asks for the library's public names by
+`public`, makes estimators by `made`, which know what a version lacks, and returns anything that
+`flat` can take apart: an estimator (all that it has learnt), arrays, numbers, modules, histories,
+and mappings and lists of these. It takes a second or two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.datasets import load_digits, load_wine
+from torch import nn
+
+LARGE = 200_000             # numbers: of larger arrays the hash is kept
+DIGITS = (load_digits().data[:300] / 16).astype(np.float32)
+CLASSES = load_digits().target[:300]
+_WINE = load_wine()
+TABLE = ((_WINE.data - _WINE.data.mean(0)) / _WINE.data.std(0)).astype(np.float32)
+COLORS = np.random.default_rng(0).random((80, 3 * 16 * 16), dtype=np.float32)
+
+
+class Missing(Exception):
+    """A version of the library lacks a name or a setting."""
+
+
+def public(name: str) -> Any:
+    """What ``clusterbook.<name>`` is in this version."""
+    module, _, attribute = f"clusterbook.{name}".rpartition(".")
+    try:
+        found = import_module(module)
+        return getattr(found, attribute)
+    except (ImportError, AttributeError):
+        raise Missing(f"clusterbook.{name}") from None
+
+
+def made(name: str, *arguments: Any, **settings: Any) -> Any:
+    """The result of calling that public name, if it has all these settings."""
+    call = public(name)
+    for setting in settings:
+        if setting not in inspect.signature(call).parameters:
+            raise Missing(f"clusterbook.{name}({setting}=)")
+    return call(*arguments, **settings)
+
+
+def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays that *value* consists of, each with a name; no seconds."""
+    if isinstance(value, nn.Module):
+        value = dict(value.state_dict())
+    elif isinstance(value, BaseEstimator):
+        learnt = sorted(n for n in dir(value) if n.endswith("_") and not n.startswith("_"))
+        value = {n: getattr(value, n) for n in learnt if hasattr(value, n)}
+    elif hasattr(value, "rows") and hasattr(value, "seconds"):              # a history
+        value = list(value.rows)
+    elif dataclasses.is_dataclass(value):
+        value = vars(value)
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu()
+        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            if "seconds" not in str(key):
+                yield from flat(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple) and any(isinstance(i, Mapping | nn.Module) or
+                                                 hasattr(i, "shape") for i in value):
+        for i, item in enumerate(value):
+            yield from flat(item, f"{name}[{i}]")
+    else:
+        array = np.asarray("None" if value is None else value)
+        if array.dtype.hasobject:
+            raise TypeError(f"{name} is a {type(value).__name__}, which can't be compared")
+        if array.size > LARGE:
+            array = np.asarray(f"{array.dtype}{array.shape} "
+                               + hashlib.sha256(np.ascontiguousarray(array)).hexdigest())
+        yield name or "value", array
+
+
+# ------------------------------------------------------------------------------------------- TELL
+
+
+def tell(X: np.ndarray = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
+    shape = (1, 8, 8) if X is DIGITS else None
+    usual = {"n_clusters": 10, "image_shape": shape, "epochs": 4, "batch_size": 64,
+             "evaluate_every": 2, "random_state": 0, "progress": False, "device": "cpu"}
+    model = made("TELL", **usual | settings).fit(X, y)
+    return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
+            "soft": model.soft_assignment(X), "centers": model.reconstruct_centers()}
+
+
+def tell_snapshots() -> Any:
+    model = tell(snapshot_epochs=[1, 3])["model"]
+    return {epoch: model.at(epoch).transform(DIGITS) for epoch in (1, 3)}
+
+
+def tell_online(**settings: Any) -> Any:
+    model = tell(DIGITS[:100], None, **settings)["model"]
+    moved = []
+    for start in range(100, 300, 50):
+        model.partial_fit(DIGITS[start:start + 50])
+        moved += [model.labels_.copy(), model.cluster_centers_.copy()]
+    return moved
+
+
+def saved_and_loaded(fit: Callable[[], Any], X: np.ndarray) -> Any:
+    model = fit()["model"]
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.pt")
+        loaded = type(model).load(Path(folder) / "model.pt", device="cpu")
+    return {"predicted": loaded.predict(X), "transformed": loaded.transform(X)}
+
+
+def interrupted(fit: Callable[..., Any], *, after: float = 0.25) -> Any:
+    """A fit that Ctrl-C stops again and again, wherever it is, until it ends.
+
+    Each piece runs in a copy of this process: what an exception leaves half done dies with it.
+    """
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.pt"
+        for piece in range(1, 50):
+            child = os.fork()
+            if child == 0:
+                try:
+                    signal.signal(signal.SIGALRM, stop)
+                    signal.setitimer(signal.ITIMER_REAL, after * piece)
+                    fit(checkpoint=path)
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            if os.waitpid(child, 0)[1] == 0:
+                break
+        return fit(checkpoint=path)
+
+
+TELL = {
+    "tell: cnn": tell,
+    "tell: fcn": partial(tell, network="fcn", hidden=[50, 20]),
+    "tell: fixed features": partial(tell, network="none"),
+    "tell: fixed features, first centers from samples": partial(tell, network="none",
+                                                                init="samples"),
+    "tell: two-stage": partial(tell, training="two-stage"),
+    "tell: adam": partial(tell, optimizer="adam", learning_rate=0.01),
+    "tell: gradients as they are": partial(tell, normalize_gradients=False),
+    "tell: first centers from samples": partial(tell, init="samples"),
+    "tell: two starts": partial(tell, n_init=2),
+    "tell: bfloat16": partial(tell, precision="bfloat16"),
+    "tell: other weights": partial(tell, alpha=0.01, clustering_weight=0.1, embedding_size=5),
+    "tell: a batch of all": partial(tell, batch_size=1000),
+    "tell: no epochs": partial(tell, epochs=0),
+    "tell: a table": partial(tell, TABLE, None, n_clusters=3, hidden=[20]),
+    "tell: a table, fixed features": partial(tell, TABLE, None, network="none"),
+    "tell: snapshots": tell_snapshots,
+    "tell: online": tell_online,
+    "tell: online, adam, gradients as they are": partial(
+        tell_online, optimizer="adam", normalize_gradients=False, network="none"),
+    "tell: saved and loaded": partial(saved_and_loaded, tell, DIGITS),
+    "tell: interrupted": partial(interrupted, partial(tell, epochs=20)),
+    "tell: two-stage, interrupted": partial(interrupted, partial(tell, epochs=10, n_init=2,
+                                                                 training="two-stage")),
+}
+
+# -------------------------------------------------------------------------------------------- IDC
+
+
+def idc(X: np.ndarray = TABLE, y: np.ndarray | None = _WINE.target, **settings: Any) -> Any:
+    usual = {"n_clusters": 3, "encdec": [16, 4, 16], "clustering_head": [4, 16],
+             "aux_classifier": 16, "gates_hidden_dim": 16, "epochs": 12, "ae_non_gated_epochs": 2,
+             "ae_pretrain_epochs": 6, "start_global_gates_training_on_epoch": 9, "tau": 1.0,
+             "batch_size": 50, "evaluate_every": 2, "lr_pretrain": 0.01, "random_state": 0,
+             "progress": False, "device": "cpu"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)                        # constant columns
+        model = made("IDC", **usual | settings).fit(X, y)
+    return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
+            "local": model.local_gates(X), "restored": model.reconstruct(X),
+            "selected": [model.selected_features(c) for c in range(3)]}
+
+
+def idc_measures() -> Any:
+    model = idc(epochs=60, ae_pretrain_epochs=50, start_global_gates_training_on_epoch=55,
+                local_gates_lambda=3.0)["model"]
+    X, y = TABLE, _WINE.target
+    gates, labels, half = model.local_gates(X), model.labels_, slice(0, None, 2)
+    call = {name: public(f"idc.{name}") for name in (
+        "cluster_features", "diversity", "faithfulness", "generalizability", "greedy_accuracy",
+        "open_features", "selection_f1", "stability", "uniqueness")}
+    shares, selected = call["cluster_features"](gates, labels)
+    found = {"shares": shares, "selected": selected,
+             "greedy": call["greedy_accuracy"](y, labels),
+             "f1": call["selection_f1"](gates > 0, np.abs(X) >= np.abs(X).mean(1)[:, None]),
+             "faithfulness, classes": call["faithfulness"](model.predict, X, gates, y),
+             "generalizability": call["generalizability"](
+                 X[half], gates[half], labels[half], X[1::2], gates[1::2], labels[1::2])}
+    for original in (False, True):
+        found |= {f"{original}": {
+            "open": call["open_features"](gates, original=original),
+            "diversity": call["diversity"](gates, labels, original=original),
+            "uniqueness": call["uniqueness"](X, gates, original=original),
+            "faithfulness": call["faithfulness"](model.predict, X, gates, original=original)}}
+    return found | {"stability": call["stability"](X, gates, n_neighbors=2)}
+
+
+_CONSTANT = np.hstack([TABLE, np.ones((len(TABLE), 2), dtype=np.float32)])
+IDC = {
+    "idc: all stages": idc,
+    "idc: digits": partial(idc, DIGITS, CLASSES, n_clusters=10),
+    "idc: no classes": partial(idc, y=None),
+    "idc: no gates": partial(idc, use_gating=False),
+    "idc: no coding rate": partial(idc, gtcr_loss=False),
+    "idc: projected coding rate": partial(idc, gtcr_projection_dim=5, gtcr_eps=0.5, eps=0.2),
+    "idc: batch norm gated": partial(idc, batch_norm="gated"),
+    "idc: batch norm mixed": partial(idc, batch_norm="mixed"),
+    "idc: select silhouette": partial(idc, select="silhouette"),
+    "idc: select last": partial(idc, select="last"),
+    "idc: no mask": partial(idc, mask_percentage=0),
+    "idc: no noise on the embedding": partial(idc, latent_noise_std=0),
+    "idc: other noise of gates": partial(idc, gate_noise=0.5, local_gates_lambda=0.1,
+                                         global_gates_lambda=0.1, gtcr_lambda=0.1),
+    "idc: the paper's losses": partial(idc, regularizer="paper", reconstruction="l1",
+                                       compression="paper"),
+    "idc: constant columns dropped": partial(idc, _CONSTANT),
+    "idc: constant columns kept": partial(idc, _CONSTANT, constant_columns="keep"),
+    "idc: two seeds": partial(idc, seeds=2),
+    "idc: two seeds by silhouette": partial(idc, seeds=2, select="silhouette"),
+    "idc: bfloat16": partial(idc, precision="bfloat16"),
+    "idc: no global stage": partial(idc, start_global_gates_training_on_epoch=12),
+    "idc: only the autoencoder": partial(idc, ae_pretrain_epochs=12),
+    "idc: published temperature, falling rates": partial(
+        idc, tau=100.0, sched_pretrain_min_lr=1e-4, sched_clustering_min_lr=1e-3,
+        lr_clustering=0.02, lr_aux_classifier=0.1),
+    "idc: a batch of all": partial(idc, batch_size=500),
+    "idc: measures": idc_measures,
+    "idc: saved and loaded": partial(saved_and_loaded, idc, TABLE),
+    "idc: interrupted": partial(interrupted, partial(idc, epochs=60, ae_pretrain_epochs=30,
+                                                     start_global_gates_training_on_epoch=45)),
+}
+
+# ------------------------------------------------------------------------------------ DeepCluster
+
+
+def deepcluster(X: Any = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
+    usual = {"n_clusters": 12, "image_shape": (1, 8, 8) if X is DIGITS else (3, 16, 16),
+             "n_components": 16, "epochs": 2, "batch_size": 64, "flip": False, "random_state": 0,
+             "progress": False, "device": "cpu"}
+    y = None if y is None else y[:len(X)]
+    model = made("DeepCluster", **usual | settings).fit(X, y)
+    return {"model": model, "predicted": model.predict(X), "reduced": model.transform(X),
+            "features": model.features(X)}
+
+
+def deepcluster_diverging() -> Any:
+    """A learning rate at which batch norm and whitening are all that holds training together."""
+    try:
+        return deepcluster(learning_rate=1.0, sampling="natural", reassign_empty=False, epochs=3)
+    except public("training.TrainingError") as error:
+        return {"diverged": str(error)}
+
+
+def deepcluster_probe() -> Any:
+    model = deepcluster()["model"]
+    probed = {layer: model.linear_probe(DIGITS, CLASSES, layer=layer, max_iter=20)
+              for layer in (1, 2, "features")}
+    small = model.linear_probe(DIGITS[:200], CLASSES[:200], X_test=DIGITS[200:],
+                               y_test=CLASSES[200:], layer=1, most_numbers=64, max_iter=20)
+    return {**probed, "averaged": small}
+
+
+def deepcluster_parts() -> Any:
+    """K-means, PCA, sampling and comparisons, on generated features."""
+    X = torch.from_numpy(np.random.default_rng(1).standard_normal((400, 20), dtype=np.float32))
+    kmeans = import_module("clusterbook.deepcluster.kmeans").kmeans
+    fit, project = public("deepcluster.fit_reduction"), public("deepcluster.reduce")
+    reductions = {f"{n}, {whiten}, {unit}": fit(X, n, whiten=whiten, normalize=unit)
+                  for n in (5, None) for whiten in (True, False) for unit in (True, False)}
+    short = fit(X[:10], 5)
+    clusters = kmeans(X, 8, n_init=3, max_iter=10, seed=0)
+    labels = torch.clamp(clusters.labels, max=5)
+    generator = torch.Generator().manual_seed(0)
+    return {"reductions": reductions, "projected": {name: project(X, fitted)
+                                                    for name, fitted in reductions.items()},
+            "fewer rows": short, "in batches": fit(iter(X.split(100)), 5),
+            "kmeans": clusters, "to the end": kmeans(X, 8, max_iter=100, tol=1e-4, seed=1),
+            "nearest": list(public("deepcluster.assign")(X, clusters.centers)),
+            "split": public("deepcluster.split_empty")(X, labels, clusters.centers, generator),
+            "uniform": public("deepcluster.epoch_indices")(labels, 400, generator, "uniform"),
+            "natural": public("deepcluster.epoch_indices")(labels, 400, generator, "natural"),
+            "churn": public("deepcluster.churn")(clusters.labels, labels),
+            "nmi": public("deepcluster.geometric_nmi")(clusters.labels, labels)}
+
+
+class Pictures(torch.utils.data.Dataset):
+    """Images that are read in passing."""
+
+    def __len__(self) -> int:
+        return len(COLORS)
+
+    def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
+        return torch.from_numpy(COLORS[i].reshape(3, 16, 16)), i % 4
+
+
+class Own(nn.Module):
+    """A network of one's own, for rows."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__()
+        self.layer, self.n_features = nn.Linear(shape[0], 20), 20
+
+    def features(self, X: torch.Tensor) -> torch.Tensor:
+        return self.layer(X)
+
+
+def big_network(name: str, **settings: Any) -> Any:
+    """AlexNet and VGG-16 as they are made: the weights, and features of a few images."""
+    X = np.random.default_rng(2).random((4, 3 * 64 * 64), dtype=np.float32)
+    return deepcluster(X, None, network=name, image_shape=(3, 64, 64), n_clusters=2,
+                       n_components=2, batch_size=4, **settings)
+
+
+DEEPCLUSTER = {
+    "deepcluster: digits": deepcluster,
+    "deepcluster: colors": partial(deepcluster, COLORS),
+    "deepcluster: no Sobel": partial(deepcluster, sobel=False),
+    "deepcluster: colors, no Sobel": partial(deepcluster, COLORS, sobel=False),
+    "deepcluster: not whitened": partial(deepcluster, whiten=False),
+    "deepcluster: not of length 1": partial(deepcluster, normalize=False),
+    "deepcluster: all dimensions": partial(deepcluster, n_components=None),
+    "deepcluster: PCA on a part": partial(deepcluster, pca_samples=100),
+    "deepcluster: natural sampling": partial(deepcluster, sampling="natural"),
+    "deepcluster: empty clusters stay": partial(deepcluster, reassign_empty=False, n_clusters=60),
+    "deepcluster: empty clusters": partial(deepcluster, n_clusters=60),
+    "deepcluster: one classifier": partial(deepcluster, renew_classifier=False),
+    "deepcluster: near collapse": deepcluster_diverging,
+    "deepcluster: k-means from three starts": partial(deepcluster, kmeans_n_init=3,
+                                                      kmeans_max_iter=5),
+    "deepcluster: whole images": partial(deepcluster, crop_scale=None),
+    "deepcluster: mirrored": partial(deepcluster, COLORS, flip=True, crop_scale=(0.5, 0.9)),
+    "deepcluster: ImageNet's statistics": partial(deepcluster, COLORS,
+                                                  pixel_statistics="imagenet"),
+    "deepcluster: last labels only": partial(deepcluster, keep_assignments=False),
+    "deepcluster: other descent": partial(deepcluster, learning_rate=0.1, momentum=0.5,
+                                          weight_decay=1e-3),
+    "deepcluster: no epochs": partial(deepcluster, epochs=0),
+    "deepcluster: a batch of one left out": partial(deepcluster, batch_size=23),
+    "deepcluster: a data set": lambda: deepcluster(Pictures(), np.arange(80) % 4),
+    "deepcluster: a network of one's own": partial(deepcluster, TABLE, None, network=Own,
+                                                   image_shape=None, n_components=5),
+    "deepcluster: AlexNet": partial(big_network, "alexnet", epochs=1),
+    "deepcluster: VGG-16": partial(big_network, "vgg16", epochs=0),
+    "deepcluster: probe": deepcluster_probe,
+    "deepcluster: parts": deepcluster_parts,
+    "deepcluster: saved and loaded": partial(saved_and_loaded, deepcluster, DIGITS),
+    "deepcluster: interrupted": partial(interrupted, partial(deepcluster, epochs=8)),
+}
+
+# --------------------------------------------------------- classifiers, their weights, and the rest
+
+
+def classifier(**settings: Any) -> Any:
+    usual = {"hidden": [24, 20], "epochs": 4, "learning_rate": 0.1, "batch_size": 32,
+             "random_state": 0, "device": "cpu", "progress": False}
+    return made("classifier.train_classifier", DIGITS[:200], CLASSES[:200], DIGITS[200:],
+                CLASSES[200:], **usual | settings)
+
+
+CLASSIFIER = {
+    "classifier: plain": classifier,
+    "classifier: bias": partial(classifier, bias=True),
+    "classifier: Glorot": partial(classifier, init="glorot", bias=True),
+    "classifier: adam": partial(classifier, optimizer="adam", learning_rate=0.01),
+    "classifier: dropout": partial(classifier, dropout=0.5),
+    "classifier: l1": partial(classifier, l1=1e-3),
+    "classifier: pruned": partial(classifier, pruning_epochs=4),
+    "classifier: pruned, dropout": partial(classifier, pruning_epochs=4, dropout=0.3),
+    "classifier: blocks": partial(classifier, blocks=4, block_weight=5.0),
+    "classifier: interrupted": partial(interrupted, partial(classifier, epochs=60,
+                                                            pruning_epochs=20)),
+}
+
+
+def coclustering(method: str) -> Any:
+    W, rows, columns = made("weights.planted_blocks", 48, 40, n_clusters=4, random_state=0)
+    model = made("WeightCoclustering", 4, method=method, random_state=0).fit(W)
+    labels = model.row_labels_, model.column_labels_
+    return {"W": W, "planted": [rows, columns], "model": model,
+            "cut": public("weights.normalized_cut")(W, *labels),
+            "inside": public("weights.share_inside")(W, *labels),
+            "squares": public("weights.share_inside")(W, *labels, power=2),
+            "scaled": public("weights.degree_scale")(W),
+            "turned": made("WeightCoclustering", 4, method=method, random_state=0).fit(W.T),
+            "separate": list(public("weights.separate_kmeans")(W, 4))}
+
+
+def nulls(**settings: Any) -> Any:
+    W = classifier(pruning_epochs=4)[0].weights(1)
+    return {"tests": made("weights.null_tests", W, 3, n_shuffles=4, random_state=0, **settings),
+            "shuffled": made("weights.shuffle", W, random_state=0, **{
+                key: value for key, value in settings.items() if key == "keep_zeros"})}
+
+
+def quality() -> Any:
+    network, _ = classifier(dropout=0.5, epochs=10)
+    usual = {"n_clusters": 3, "network_clusters": 4, "n_init": 2, "n_shuffles": 4,
+             "random_state": 0}
+    found = made("weights.quality", network, DIGITS[200:], CLASSES[200:], **usual)
+    return {"metrics": found.metrics(), "effects": found.effects, "layer": found.layer,
+            "found": found.found, "information": found.information, "lesions": found.lesions,
+            "drop": found.lesions.drop, "excess": found.lesions.excess,
+            "cluster": made("weights.clusterability", network, **usual)}
+
+
+def function() -> Any:
+    network, _ = classifier(epochs=10)
+    X, y = DIGITS[200:], CLASSES[200:]
+    model = made("WeightCoclustering", 3, random_state=0).fit(network.weights(1))
+    labels = model.row_labels_, model.column_labels_
+    found = public("weights.neurons")(network, X, y, 1, *labels)
+    activity = public("weights.activation_clusters")(found.activity, 3, 0)
+    return {"neurons": found, "activity": activity,
+            "preferred": public("weights.preferred_class")(found.activity, found.classes),
+            "agreement": made("weights.agreement_test", found, activity, n_permutations=10,
+                              random_state=0),
+            "bits": public("weights.information")(found.activity, found.classes, bins=5),
+            "information": made("weights.information_tests", found, n_random=5, random_state=0),
+            "lesions": made("weights.lesions", network, X, y, 1, *labels, n_random=5,
+                            random_state=0)}
+
+
+def network_graph() -> Any:
+    network, _ = classifier(pruning_epochs=4)
+    layers = [network.weights(i) for i in range(3)]
+    A = public("weights.bipartite")(layers)
+    return {"A": A, "labels": made("weights.partition", A, 4, n_init=3, random_state=0),
+            **{f"test {keep}": made("weights.network_test", layers, 4, n_shuffles=3, n_init=2,
+                                    keep_zeros=keep, random_state=0) for keep in (False, True)}}
+
+
+def metrics() -> Any:
+    rng = np.random.default_rng(0)
+    found = {}
+    for k in (2, 7, 30):
+        y = rng.integers(0, 5, 200)
+        labels = rng.integers(0, k, 200)
+        found[f"{k}"] = {
+            "scores": public("metrics.scores")(y, labels),
+            "table": public("metrics.contingency")(y, labels),
+            "match": public("metrics.match")(public("metrics.contingency")(y, labels)),
+            "silhouette": public("metrics.silhouette")(DIGITS[:200], labels),
+            "of a part": made("metrics.silhouette", DIGITS[:200], labels, sample_size=50),
+            "davies_bouldin": public("metrics.davies_bouldin")(DIGITS[:200], labels)}
+    return found
+
+
+def loop() -> Any:
+    """The training loop with an objective of one's own."""
+    X = torch.from_numpy(DIGITS)
+    with public("training.seeded")(7) as generator:
+        model = nn.Sequential(nn.Linear(64, 8), nn.Dropout(0.2), nn.Linear(8, 64))
+        steps = torch.optim.Adam(model.parameters())
+
+        def step(_epoch: int, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+            loss = nn.functional.mse_loss(model(batch), batch)
+            steps.zero_grad()
+            loss.backward()
+            steps.step()
+            return {"loss": loss}
+
+        history = made("training.train", step, (X,), epochs=3, batch_size=64, drop_last=True,
+                       generator=generator, state={"model": model, "steps": steps},
+                       stage="a stage", progress=False,
+                       on_epoch=lambda _epoch, _row: {"largest": float(model(X).max())})
+    return {"model": model, "history": history}
+
+
+def seeds() -> Any:
+    as_seed = public("training.as_seed")
+    return [as_seed(5), as_seed(np.random.RandomState(5)), as_seed(np.random.default_rng(5))]
+
+
+FITS: dict[str, Callable[[], Any]] = {
+    **TELL, **IDC, **DEEPCLUSTER, **CLASSIFIER,
+    "weights: joint": partial(coclustering, "joint"),
+    "weights: dhillon": partial(coclustering, "dhillon"),
+    "weights: nulls": nulls,
+    "weights: nulls that keep zeros": partial(nulls, keep_zeros=True),
+    "weights: nulls, dhillon": partial(nulls, method="dhillon"),
+    "weights: quality": quality,
+    "weights: function": function,
+    "weights: the whole network": network_graph,
+    "metrics": metrics,
+    "training: the loop": loop,
+    "training: seeds": seeds,
+}
+
+
+def main(output: Path, source: Path, chapters: list[str], names: list[str]) -> None:
+    """Run the fits against the library in *source*; write what they return, and what failed."""
+    import clusterbook
+    from clusterbook.fingerprint import fingerprint
+
+    found = Path(clusterbook.__file__).resolve()
+    if not found.is_relative_to(source.resolve()):
+        sys.exit(f"clusterbook was imported from {found}, not from {source}")
+    warnings.simplefilter("ignore")
+    begun, arrays, said = time.monotonic(), {}, {}
+    for name in names:
+        try:
+            result = FITS[name]()
+            arrays |= {f"{name}|{key}": array for key, array in flat(result)}
+        except Missing as missing:
+            said[name] = f"not in this version: {missing}"
+        except Exception:
+            said[name] = f"failed: {traceback.format_exc(limit=-3)}"
+    np.savez(output / "arrays.npz", **arrays)
+    (output / "said.json").write_text(json.dumps({
+        "said": said, "seconds": time.monotonic() - begun,
+        "code": {chapter: fingerprint(chapter) for chapter in chapters}}))
+
+
+if __name__ == "__main__":
+    where, of, asked = sys.argv[1:]
+    wanted = json.loads(asked)
+    main(Path(where), Path(of), wanted["chapters"], wanted["names"])
