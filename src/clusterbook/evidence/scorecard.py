@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from .. import figures, paths
 from ..errors import InputError, unknown
 from .claims import Claim, load_claims
+from .lineage import Lineage, load_lineage
 from .provenance import git
 from .records import Record, load_records
 from .tables import Row, count, counts_line, html_table, text_table
@@ -140,6 +141,7 @@ def scorecard(
     *,
     fingerprints: Mapping[str, str] | None = None,
     contents: Mapping[str, str] | None = None,
+    lineage: Lineage | None = None,
 ) -> Scorecard:
     """Every claim with its verdict, ordered by chapter as the claims' files are.
 
@@ -153,13 +155,15 @@ def scorecard(
         The present code of each chapter; by default computed.
     contents : dict of str to str, optional
         The present content of each data set; by default that of the table.
+    lineage : dict, optional
+        Which code replaced which and computes the same; by default the book's.
     """
     claims = load_claims() if claims is None else list(claims)
     records = load_records() if records is None else list(records)
     if fingerprints is None:
         fingerprints = present_code(record.chapter for record in records)
     ordered = sorted(claims, key=lambda claim: claim.chapter)  # stable: keeps each file's order
-    present = {"fingerprints": fingerprints, "contents": contents}
+    present = {"fingerprints": fingerprints, "contents": contents, "lineage": lineage}
     return Scorecard(tuple((claim, judge(claim, records, **present)) for claim in ordered))
 
 
@@ -248,17 +252,19 @@ def at_last_tag() -> dict[str, str] | None:
         try:
             claims = load_claims(there / "data" / "claims")
             records = load_records(there / "data" / "records")
+            lineage = load_lineage(there / "data" / "lineage.yaml")
         except InputError as error:
             raise InputError(f"the tag {tag} can't be compared with: {error}") from error
         package = there / "src" / "clusterbook"
         fingerprints = present_code((record.chapter for record in records), package)
         # What the tag's data sets held can't be known without running its code.
-        return scorecard(claims, records, fingerprints=fingerprints, contents={}).words()
+        return scorecard(claims, records, fingerprints=fingerprints, contents={},
+                         lineage=lineage).words()
 
 
 def _extract(root: Path, tag: str, folder: Path) -> None:
-    """Write the tag's claims, records and code into a folder."""
-    wanted = ("data/claims", "data/records", "src/clusterbook")
+    """Write the tag's claims, records, their code's lineage and code into a folder."""
+    wanted = ("data/claims", "data/records", "data/lineage.yaml", "src/clusterbook")
     there = [name for name in wanted if git(root, "ls-tree", "--name-only", tag, name)]
     archive = folder / "tag.tar"
     if not there or git(root, "archive", f"--output={archive}", tag, *there) is None:

@@ -13,15 +13,17 @@ from .records import Record, load_records
 from .tables import linked_seeds
 from .verdicts import is_stale, present_code, present_data
 
+REPLACED = "recorded by earlier code, shown to be bit-identical on short runs"
 _UNITS = ((3600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The recorded runs of one profile, by seed."""
+    """The recorded runs of one profile, by seed; their code may have been replaced since."""
 
     records: tuple[Record, ...]
     stale: bool
+    replaced: bool = False
 
     @property
     def name(self) -> str:
@@ -52,9 +54,15 @@ class Profile:
             "Machine": "; ".join(map(_machine, self.each("machine"))),
             "Versions": "; ".join(map(_versions, self.each("versions"))),
             "Date": "; ".join(dict.fromkeys(record.started[:10] for record in self.records)),
-            "Code": "; ".join(map(_commit, self.each("git"))) + (", stale" if self.stale else ""),
+            "Code": "; ".join(map(_commit, self.each("git"))) + self._since(),
             "Trained model": "; ".join(self._models()) or "not kept",
         }
+
+    def _since(self) -> str:
+        """What became of the code."""
+        if self.stale:
+            return ", stale"
+        return f", {REPLACED}" if self.replaced else ""
 
     def _models(self) -> Iterator[str]:
         """The seeds whose trained model lies beside its record, with the size of its file."""
@@ -106,10 +114,12 @@ def status(records: Iterable[Record] | None = None) -> Status:
         By default the book's.
     """
     records = load_records() if records is None else list(records)
-    now = present_code(record.chapter for record in records), present_data()
+    code, data = present_code(record.chapter for record in records), present_data()
     groups = groupby(records, key=lambda record: (record.chapter, record.profile))
     found = (tuple(group) for _, group in groups)
-    return Status(tuple(Profile(group, any(is_stale(r, *now) for r in group)) for group in found))
+    return Status(tuple(Profile(group, any(is_stale(r, code, data) for r in group),
+                                any(r.code != code.get(r.chapter) for r in group))
+                        for group in found))
 
 
 def took(records: Sequence[Record]) -> str:

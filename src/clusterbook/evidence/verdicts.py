@@ -18,7 +18,8 @@ not attempted       no run measured it; the claim says why and what it would cos
 
 A trend is within the tolerance when it holds in all, or most, of the seeds. A verdict whose
 records were made by other code than the present one, or from data with another content than the
-data set of that name has now, keeps its word and is marked stale.
+data set of that name has now, keeps its word and is marked stale; other code that was shown to
+compute the same (`lineage`) counts as the present one.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from ..errors import InputError, unknown
 from ..fingerprint import fingerprint
 from .claims import Claim
 from .findings import count, find, read_runs
+from .lineage import Lineage, leads, load_lineage
 from .measures import t_interval
 from .records import Record
 
@@ -102,6 +104,7 @@ def judge(
     *,
     fingerprints: Mapping[str, str] | None = None,
     contents: Mapping[str, str] | None = None,
+    lineage: Lineage | None = None,
 ) -> Verdict:
     """The verdict on a claim.
 
@@ -116,6 +119,8 @@ def judge(
     contents : dict of str to str, optional
         The present content of each data set, to tell the same; by default that of the table. Data
         that it does not name make no record stale.
+    lineage : dict, optional
+        Which code replaced which and computes the same; by default the book's, `load_lineage`.
     """
     if claim.cannot_compare is not None:
         return Verdict("cannot compare", claim.cannot_compare)
@@ -125,7 +130,7 @@ def judge(
         fingerprints = present_code([claim.chapter]) if ours else {}
     if contents is None:
         contents = present_data()
-    stale = partial(is_stale, fingerprints=fingerprints, contents=contents)
+    stale = partial(is_stale, fingerprints=fingerprints, contents=contents, lineage=lineage)
     if claim.check is not None:
         return _demonstrated(claim, ours, stale)
     runs, lacking = read_runs(claim, ours)
@@ -236,10 +241,12 @@ def _uncommitted(records: Sequence[Record]) -> list[str]:
 
 
 def is_stale(
-    record: Record, fingerprints: Mapping[str, str], contents: Mapping[str, str]
+    record: Record, fingerprints: Mapping[str, str], contents: Mapping[str, str],
+    lineage: Lineage | None = None,
 ) -> bool:
     """Whether a record's code or data are no longer the present ones; see `judge`."""
-    if record.code != fingerprints.get(record.chapter):
+    lineage = load_lineage() if lineage is None else lineage
+    if not leads(lineage, record.chapter, record.code, fingerprints.get(record.chapter)):
         return True
     known = contents.get(record.data["name"]) if record.data else None
     return known is not None and known != record.data["sha256"]
