@@ -287,7 +287,7 @@ def test_an_error_in_a_cell_names_the_notebook(book):
     with pytest.raises(InputError, match=r"^idc\.ipynb, parameters cell: line 1: x is to be int"):
         parameters.read("idc")
     book.chapter("tell", tags=())
-    with pytest.raises(InputError, match=r"tell\.ipynb has no cell tagged 'parameters'"):
+    with pytest.raises(InputError, match=r"^tell\.ipynb, parameters cell: no cell is tagged"):
         parameters.read("tell")
 
 

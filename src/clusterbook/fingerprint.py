@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from . import paths
-from .errors import unknown
+from .errors import InputError, unknown
 
 ALWAYS = ("metrics", "training")
 """Modules that count for every chapter: the scores and the training loop."""
@@ -93,8 +93,12 @@ def modules_of(sources: Iterable[str], *, package: Path | None = None) -> set[st
 
 def code_cells(notebook: Path) -> list[str]:
     """The source of every code cell of a notebook file."""
-    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    try:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{notebook} is not a notebook: it is not JSON with a list of cells, each "
+                         "with its type and source") from None
 
 
 def _imports_of(source: str, modules: dict[str, Path]) -> set[str]:

@@ -21,13 +21,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
-import yaml
 from markdown_it import MarkdownIt
 
 from .. import paths
 from ..errors import InputError
 from ..fingerprint import hash_modules, modules_of
 from . import parameters
+from .reading import read_notebook, read_yaml
 from .runs import ChapterError, execute, failed_checks, plain, writable
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
@@ -74,6 +74,7 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
     """
     source = paths.root()
     output = output or default_output()
+    read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
     executed = executed_pages(source, output, run=run, progress=progress, say=say)
     key = _site_key(source, executed.values())
     site = output / "html"
@@ -127,7 +128,7 @@ def pages(source: Path) -> list[Path]:
                 yield from files(item)
 
     found = []
-    for name in files(yaml.safe_load((source / "book" / "_toc.yml").read_text(encoding="utf-8"))):
+    for name in files(read_yaml(source / "book" / "_toc.yml")):
         candidates = [Path(name + suffix) for suffix in (".ipynb", ".md")]
         page = next((path for path in candidates if (source / path).is_file()), None)
         if page is None:
@@ -147,7 +148,7 @@ def _executed(path: Path, output: Path, count: str, progress: bool, say) -> Path
             execute(path, cached, progress=path.stem if progress else None)
         except InputError as error:
             raise ChapterError(f"{path.stem} failed with its default parameters: {error}") from None
-    failed = failed_checks(nbformat.read(cached, as_version=4))
+    failed = failed_checks(read_notebook(cached))
     if failed:
         cached.unlink()
         raise ChapterError(f"{path.stem}: a check does not hold with the default parameters:\n"
@@ -165,7 +166,7 @@ def notebook_key(path: Path) -> str:
     count); the claims, expectations, errata and records that it shows, and for a page around the
     chapters their parameters and profiles; the versions of what it runs on.
     """
-    notebook = nbformat.read(path, as_version=4)
+    notebook = read_notebook(path)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     chapter = path.stem if path.parent.name == "notebooks" else None
@@ -176,8 +177,8 @@ def notebook_key(path: Path) -> str:
         and (chapter is None or file.name.startswith(chapter))
     }
     if chapter is None:
-        evidence |= {f"{name}.parameters": parameters.parameters_cell(nbformat.read(
-            parameters.notebook_path(name), as_version=4)) for name in paths.chapters()}
+        evidence |= {f"{name}.parameters": parameters.parameters_cell(read_notebook(
+            parameters.notebook_path(name))) for name in paths.chapters()}
         evidence |= {file.name: _hash(file.read_bytes()) for file in
                      sorted((paths.root() / "notebooks" / "profiles").glob("*.yaml"))}
     parts = [cells, hash_modules(modules_of(code)), evidence, _versions()]
@@ -226,7 +227,7 @@ def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
     pack({place: executed for place, executed in notebooks.items() if place.parts[:2] != _RUNS},
          target / "extra" / "notebooks.zip")  # a recorded run is downloaded from its own page
     for place, executed in notebooks.items():
-        notebook = nbformat.read(executed, as_version=4)
+        notebook = read_notebook(executed)
         describe_figures(notebook, Path(place).stem)
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, target / place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,10 @@ def grid(chapter: str, texts: Mapping[str, str], *, profile: str | None = None,
     if _is_list(known.get("seeds")) and "seeds" not in {*texts, *said}:
         base["seeds"] = []
     seeds = tuple(dict.fromkeys(seeds)) if seeds else (base["seed"],) if "seed" in known else ()
+    count = math.prod(map(len, given.values())) * max(len(seeds), 1)
+    if count > parameters.MOST_VALUES:
+        raise InputError(f"this sweep has {count:,} runs; at most {parameters.MOST_VALUES:,} can "
+                         "be asked for: give fewer values or seeds")
     in_order = [name for name in known if name in given]        # a name is the same in any order
     runs = []
     for values in itertools.product(*given.values()):
@@ -182,5 +187,8 @@ def own_file(value: Any) -> Path | None:
     """The file or folder of the person's own that a parameter's value names, if it does."""
     if not isinstance(value, str) or not value:
         return None
-    path = Path(value.removeprefix("folder:")).expanduser()
-    return path if value.startswith("folder:") or path.suffix and path.exists() else None
+    try:
+        path = Path(value.removeprefix("folder:")).expanduser()
+        return path if value.startswith("folder:") or path.suffix and path.exists() else None
+    except (OSError, RuntimeError):     # too long for a file's name, or ~ of nobody
+        return None

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..evidence import Record
 from ..evidence.status import Profile
 from . import parameters
+from .reading import read_notebook
 
 TAG = "run-head"
 
@@ -83,6 +84,6 @@ def head(record: Record, title: str) -> str:
 
 def mark_file(path: Path, record: Record) -> None:
     """`mark` a notebook's file."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = read_notebook(path)
     mark(notebook, record)
     nbformat.write(notebook, path)

@@ -22,11 +22,13 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 import nbformat
-import yaml
 
 from .. import paths
 from ..errors import InputError, unknown
+from .reading import read_notebook, read_yaml
 
+MOST_VALUES = 10_000    # of a range, and runs of a command: more are a slip of the keyboard
+_LARGEST = 2**63 - 1    # what numpy and torch hold
 _TYPES = {"int": int, "float": float, "str": str, "bool": bool, "list": list, "None": None}
 
 
@@ -50,32 +52,33 @@ def notebook_path(chapter: str) -> Path:
     InputError
         If there is none; it names the nearest chapter.
     """
-    page = paths.root() / "book" / f"{chapter}.ipynb"
-    if page.is_file():
-        return page
-    if chapter not in paths.chapters():
-        raise unknown("chapter", chapter, paths.chapters())
-    return paths.root() / "notebooks" / f"{chapter}.ipynb"
+    for folder in ("book", "notebooks"):
+        found = {path.stem: path for path in (paths.root() / folder).glob("*.ipynb")}
+        if chapter in found:
+            return found[chapter]
+    raise unknown("chapter", chapter, paths.chapters())
 
 
 def parameters_cell(notebook: nbformat.NotebookNode) -> str | None:
-    """The source of the cell tagged ``parameters``, or None where there is none."""
-    for cell in notebook.cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            return cell.source
-    return None
+    """The source of the cell tagged ``parameters``, or None where there is none.
+
+    Raises InputError where there are several: papermill takes the first and says nothing.
+    """
+    tagged = [c.source for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
+    if len(tagged) > 1:
+        raise InputError(f"{len(tagged)} cells are tagged 'parameters'; leave the tag on one")
+    return tagged[0] if tagged else None
 
 
 def read(chapter: str) -> dict[str, Parameter]:
     """Every parameter of a chapter, in the order of its cell; a page around it has none."""
     path = notebook_path(chapter)
-    source = parameters_cell(nbformat.read(path, as_version=4))
-    if source is None and path.parent.name == "book":
-        return {}
-    if source is None:
-        raise InputError(f"{path.name} has no cell tagged 'parameters'")
+    notebook = read_notebook(path)
     try:
-        return parse(source)
+        source = parameters_cell(notebook)
+        if source is None and path.parent.name != "book":
+            raise InputError("no cell is tagged 'parameters'")
+        return parse(source or "")
     except InputError as error:
         raise InputError(f"{path.name}, parameters cell: {error}") from None
 
@@ -92,6 +95,8 @@ def parse(source: str) -> dict[str, Parameter]:
         body = ast.parse(source).body
     except SyntaxError as error:
         raise InputError(f"line {error.lineno}: not Python: {error.msg}") from None
+    except _UNREADABLE:
+        raise InputError("not Python that can be read: a null byte, or nested too deep") from None
     comments = {
         token.start[0]: token.string.lstrip("# ")
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
@@ -107,7 +112,7 @@ def parse(source: str) -> dict[str, Parameter]:
         name = node.target.id
         try:
             default = ast.literal_eval(node.value)
-        except (ValueError, TypeError):
+        except (TypeError, *_UNREADABLE):
             raise InputError(f"{line}: {name} must be a literal, not something derived") from None
         parts = [part.strip() for part in comments.get(node.end_lineno, "").split("|")]
         if len(parts) != 3 or not parts[1].startswith("paper:") or not all(parts):
@@ -127,8 +132,8 @@ def _default(expected: Any, default: Any, where: str) -> Any:
             return value
     except ValueError:
         pass
-    raise InputError(f"{where} is to be {type_name(expected)}, but its default {default!r} is "
-                     f"{_a(default)}")
+    raise InputError(f"{where} is to be {type_name(expected)}, but its default {_shown(default)} "
+                     f"is {_a(default)}")
 
 
 def _type(node: ast.expr, line: str) -> Any:
@@ -170,7 +175,7 @@ def convert(parameter: Parameter, value: Any) -> Any:
     except ValueError:
         raise InputError(
             f"{parameter.name} takes {type_name(parameter.type)}, for example "
-            f"{parameter.default!r}; {value!r} is {_a(value)}"
+            f"{parameter.default!r}; {_shown(value)} is {_a(value)}"
         ) from None
 
 
@@ -188,16 +193,32 @@ def _convert(expected: Any, value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return [_convert(get_args(expected)[0], item) for item in value]
     elif expected is float:
-        if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        if isinstance(value, (int, float, str)) and not isinstance(value, bool) and (
+                not _too_large(value)):
             number = float(value)
             if math.isfinite(number):
                 return number
-    elif type(value) is expected:
+    elif type(value) is expected and not _too_large(value):
         return value
     raise ValueError
 
 
+def _too_large(value: Any) -> bool:
+    return isinstance(value, int) and abs(value) > _LARGEST
+
+
+def _shown(value: Any) -> str:
+    """A value as an error quotes it: not longer than a line."""
+    try:
+        text = repr(value)
+    except ValueError:                  # Python prints no integer of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
 def _a(value: Any) -> str:
+    if _too_large(value):
+        return "too large: whole numbers end at 2**63 - 1"
     noun = type(value).__name__
     return {"NoneType": "None", "str": "a text", "int": "a whole number", "float": "a number",
             "bool": "a truth value", "list": "a list"}.get(noun, noun)
@@ -222,10 +243,14 @@ def from_text(parameter: Parameter, text: str) -> Any:
         return convert(parameter, _literal(text))
 
 
+# What parsing raises beside SyntaxError: for null bytes, and for nesting that is too deep.
+_UNREADABLE = (ValueError, RecursionError, MemoryError)
+
+
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError):
+    except (TypeError, SyntaxError, *_UNREADABLE):
         return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
 
 
@@ -256,14 +281,25 @@ def _from_text(expected: Any, text: str) -> Any:
 def seed_range(text: str) -> list[str]:
     """``"2-4"`` as ``["2", "3", "4"]``; anything else as itself.
 
-    Raises InputError for a range that runs backwards.
+    Raises InputError for a range that runs backwards or has more than `MOST_VALUES`.
     """
     first, dash, last = text.partition("-")
-    if dash and first.isdecimal() and last.isdecimal():
-        if int(first) > int(last):
-            raise InputError(f"the range {text!r} runs backwards; write {last}-{first}")
-        return [str(i) for i in range(int(first), int(last) + 1)]
-    return [text]
+    if not (dash and first.isdecimal() and last.isdecimal()):
+        return [text]
+    low, high = whole(first), whole(last)
+    if low > high:
+        raise InputError(f"the range {text!r} runs backwards; write {last}-{first}")
+    if high - low >= MOST_VALUES:
+        raise InputError(f"the range {text!r} has {high - low + 1:,} values; a range has at most "
+                         f"{MOST_VALUES:,}")
+    return [str(i) for i in range(low, high + 1)]
+
+
+def whole(digits: str) -> int:
+    """The number that a text of decimal digits means; InputError if it is too large."""
+    if len(digits) > len(str(_LARGEST)) or int(digits) > _LARGEST:
+        raise InputError(f"{_shown(digits)} is too large: whole numbers end at 2**63 - 1")
+    return int(digits)
 
 
 @dataclass(frozen=True)
@@ -293,8 +329,8 @@ def profiles(chapter: str | None = None) -> dict[str, Profile]:
 
 
 def _profile(path: Path) -> Profile:
+    content = read_yaml(path)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise InputError("expected the keys chapter, says, parameters and, if any, assumed")
         for key in content:
@@ -318,9 +354,6 @@ def _profile(path: Path) -> Profile:
             raise InputError(f"{sorted(both)[0]} stands under both parameters and assumed")
         known = cached_read(profile.chapter)
         values = check(known, profile.values)
-    except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"profiles/{path.name}: not YAML: {reason}") from None
     except InputError as error:
         raise InputError(f"profiles/{path.name}: {error}") from None
     return Profile(profile.name, profile.chapter, profile.says,

@@ -20,6 +20,7 @@ import nbformat
 from .. import paths
 from ..errors import InputError
 from .build import BuildError, default_output, executed_pages, jupyter_book, stage
+from .reading import read_notebook
 
 _PROGRAMS = ("latexmk", "xelatex")
 _FONTS = ("DejaVuSansMono", "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique",
@@ -73,7 +74,7 @@ def build_pdf(*, run: bool = True, output: Path | None = None, progress: bool = 
 
 def _print_tables(path: Path) -> None:
     """Give every output that is HTML and no picture a form that can be printed."""
-    notebook = nbformat.read(path, as_version=4)
+    notebook = read_notebook(path)
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             data = output.get("data", {})

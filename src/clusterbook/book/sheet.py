@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import nbformat
 from markdown_it import MarkdownIt
 from PIL import Image
 
@@ -27,6 +26,7 @@ from ..evidence.provenance import git_state
 from ..evidence.recording import write_atomically
 from ..figures.showing import LIST, listed
 from . import parameters
+from .reading import read_notebook
 
 NAME = "index.html"
 
@@ -133,7 +133,7 @@ def write(folder: Path, *, title: str, command: Sequence[str], settings: str,
 
 def title_of(notebook: Path) -> str:
     """The heading of a notebook's first cell, or its file's name."""
-    first = nbformat.read(notebook, as_version=4).cells[0].source.partition("\n")[0]
+    first = read_notebook(notebook).cells[0].source.partition("\n")[0]
     return first.removeprefix("# ").strip() or notebook.stem
 
 

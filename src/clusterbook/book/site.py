@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
-import yaml
 
 from .. import paths
 from ..errors import InputError
 from ..evidence.recording import write_atomically
+from .reading import read_yaml
 
 _REPOSITORY = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")
 _REF = re.compile(r"(?![-/.])[\w./-]+(?<![/.])")
@@ -78,10 +78,16 @@ class Address:
 
 
 def current(source: Path | None = None) -> Address:
-    """The address in force: that of ``_config.yml``."""
-    text = ((source or paths.root()) / "_config.yml").read_text(encoding="utf-8")
-    known = yaml.safe_load(text)["repository"]
-    return Address(known["url"] or "", str(known["branch"]))
+    """The address in force: that of ``_config.yml``.
+
+    Raises InputError if the file is damaged.
+    """
+    config = read_yaml((source or paths.root()) / "_config.yml")
+    try:
+        return Address(config["repository"]["url"] or "", str(config["repository"]["branch"]))
+    except (KeyError, TypeError):
+        raise InputError("_config.yml: the keys url and branch under repository are missing; "
+                         "restore it with git") from None
 
 
 def write(address: Address, source: Path | None = None) -> list[str]:

@@ -39,6 +39,7 @@ from ..evidence.verdicts import is_stale, present_code, present_data
 from ..fingerprint import fingerprint
 from . import parameters, runs, sheet, summary, worker
 from .grid import Grid, Run, grid, own_file
+from .reading import read_notebook
 
 _ANSWERS = 10       # seconds within which a scheduler has to answer
 _PATIENCE = 60      # seconds without a result after which a cluster is looked at
@@ -237,7 +238,7 @@ def _outcome(future) -> worker.Outcome:
 
 def _source(chapter: str) -> str:
     """The chapter's notebook without its outputs."""
-    notebook = nbformat.read(parameters.notebook_path(chapter), as_version=4)
+    notebook = read_notebook(parameters.notebook_path(chapter))
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
