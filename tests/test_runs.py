@@ -274,20 +274,6 @@ def test_several_seeds_write_one_notebook_and_one_folder_of_figures_each(book: B
     assert asked == [({}, "seed0"), ({"seed": 3}, "seed3")]
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "kept.ipynb"
-    path.write_text("good")
-
-    def stopped(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runs.os, "replace", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        runs.replace(path, "half")
-    assert path.read_text() == "good"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["kept.ipynb"]
-
-
 def test_a_kept_notebook_says_what_set_its_parameters(book: Book, tmp_path):
     book.notebook("tiny", "seed")
     runs.run("tiny", overrides={"seed": "5"}, output=tmp_path / "run.ipynb")

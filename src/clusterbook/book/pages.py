@@ -14,6 +14,7 @@ from nbformat.v4 import new_markdown_cell
 
 from ..errors import InputError
 from ..evidence import Record
+from ..evidence.recording import write_atomically
 from ..evidence.status import Profile
 from . import parameters
 from .reading import read_notebook
@@ -86,4 +87,4 @@ def mark_file(path: Path, record: Record) -> None:
     """`mark` a notebook's file."""
     notebook = read_notebook(path)
     mark(notebook, record)
-    nbformat.write(notebook, path)
+    write_atomically(path, (nbformat.writes(notebook) + "\n").encode())

@@ -25,6 +25,7 @@ import nbformat
 
 from .. import evidence, paths
 from ..errors import InputError
+from ..evidence.recording import write_atomically
 from ..evidence.verdicts import is_stale, present_code, present_data
 from . import clock, pages, parameters, sheet
 
@@ -58,7 +59,7 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     Raises
     ------
     InputError
-        If a cell raised one: the same sentence.
+        If a cell raised one: the same sentence. Also if a file can't be written.
     ChapterError
         If a cell failed otherwise: chapter, cell, error. Also if the kernel died.
     """
@@ -99,7 +100,7 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
                              "most often the memory did not suffice") from None
         executed = nbformat.read(draft, as_version=4)
         clean(executed)
-        replace(output, nbformat.writes(executed) + "\n")
+        write_atomically(output, (nbformat.writes(executed) + "\n").encode())
 
 
 def _quiet_kernel() -> type:
@@ -158,23 +159,6 @@ def clean(notebook: nbformat.NotebookNode) -> None:
         cell.metadata.pop("execution", None)
         if not cell.metadata.get("tags", True):
             cell.metadata.pop("tags")
-
-
-def replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all: a temporary file beside it, then a rename."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(draft, 0o644)
-            os.replace(draft, path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(f"{path} can't be written: {error.strerror}") from None
 
 
 def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
