@@ -51,16 +51,20 @@ class Book:
         return path
 
     def notebook(self, name: str, *code: str, parameters: str | None = SEED,
-                 folder: str = "notebooks", shows: str | None = None) -> Path:
-        """Write a notebook of code cells; *shows* is a stored output of the last one."""
+                 folder: str = "notebooks", shows: str | None = None, tagged: int = 1) -> Path:
+        """Write a notebook of code cells; *shows* is a stored output of the last one.
+
+        *tagged* is the number of cells that are tagged as parameters, from the first one on.
+        """
         cells = [new_markdown_cell(f"# The chapter {name}")]
         if parameters is not None:
             cells.append(new_code_cell(parameters, metadata={"tags": ["parameters"]}))
-        cells += [new_code_cell(source) for source in code]
+        cells += [new_code_cell(source, metadata={"tags": ["parameters"]} if i < tagged else {})
+                  for i, source in enumerate(code, start=1)]
         if shows is not None:
             cells[-1].outputs = [nbformat.v4.new_output("stream", text=shows)]
         for i, cell in enumerate(cells):
-            cell.id = f"cell-{i}"
+            cell.id = f"{name}-{i}"
         notebook = new_notebook(cells=cells)
         notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3",
                                         "language": "python"}

@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from _support import SEED, Book, alive, shown, wait_for
+from nbformat.v4 import new_notebook
 
 from clusterbook.book import runs
 from clusterbook.book.runs import ChapterError
@@ -27,6 +28,12 @@ MARK = "import os, pathlib; pathlib.Path(os.environ['MARK']).write_text('ran')"
 
 def sources(path: Path) -> list[str]:
     return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+def earlier_run(book: Book, place: Path) -> str:
+    """Put what stands for an earlier run of the chapter there; its text."""
+    place.write_text((book.root / "notebooks" / "tiny.ipynb").read_text() + "\n\n")
+    return place.read_text()
 
 
 # --- what reaches the notebook ---------------------------------------------------------------
@@ -58,7 +65,7 @@ def test_a_default_run_leaves_the_notebook_as_it_is(book: Book, tmp_path, monkey
     executed = nbformat.read(output, as_version=4)
     assert "papermill" not in executed.metadata
     assert all("papermill" not in cell.metadata for cell in executed.cells)
-    assert [cell.id for cell in executed.cells] == ["cell-0", "cell-1", "cell-2"]
+    assert [cell.id for cell in executed.cells] == ["tiny-0", "tiny-1", "tiny-2"]
     assert len(said) == 1 and "{n} out.ipynb" in said[0]
     assert book.sources() == before, "a run wrote into the checkout"
 
@@ -127,11 +134,11 @@ def test_an_error_for_the_person_comes_back_as_its_one_sentence(book: Book, tmp_
     book.notebook("tiny", "from clusterbook.errors import InputError\n"
                           "raise InputError('there are 3 rows, but 5 clusters; ask for fewer')")
     output = tmp_path / "out.ipynb"
-    output.write_text("an earlier run")
+    earlier = earlier_run(book, output)
     with pytest.raises(InputError) as error:
         runs.run("tiny", output=output)
     assert str(error.value) == "there are 3 rows, but 5 clusters; ask for fewer"
-    assert output.read_text() == "an earlier run"
+    assert output.read_text() == earlier
     assert [path.name for path in tmp_path.iterdir() if path != book.root] == ["out.ipynb"]
 
 
@@ -190,7 +197,7 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path):
     mark.parent.mkdir()
     temporary.mkdir()
     kept = book.root / "out-seed1.ipynb"
-    kept.write_text("an earlier run")
+    earlier = earlier_run(book, kept)
     asked = ("run", "tiny", "--profile", "tiny-small", "--seeds", "0-1", "--output", "out.ipynb",
              "--record", "records")
 
@@ -202,7 +209,7 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path):
 
     assert process.returncode == 130
     assert err.strip() == "clusterbook: interrupted; nothing half-written was left"
-    assert kept.read_text() == "an earlier run"
+    assert kept.read_text() == earlier
     assert "twice" in "".join(sources(book.root / "out-seed0.ipynb"))
     assert sorted(path.name for path in (book.root / "records").iterdir()) == [
         "tiny-small-seed0.json"]
@@ -220,7 +227,7 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path):
     second = json.loads((book.root / "records" / "tiny-small-seed1.json").read_text())
     assert second["metrics"] == {"twice": 2.0} and second["seed"] == 1
     assert second["parameters"] == {"seed": 1} and second["profile"] == "tiny-small"
-    assert kept.read_text() != "an earlier run"
+    assert kept.read_text() != earlier
 
 
 def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_path, monkeypatch):
@@ -233,7 +240,12 @@ def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_
     assert [path.name for path in records.iterdir()] == ["tiny-small-seed4.json"]
 
     ran = []
-    monkeypatch.setattr(runs, "execute", lambda *args, values, **options: ran.append(values))
+
+    def execute(*args, values, **options):
+        ran.append(values)
+        return new_notebook()
+
+    monkeypatch.setattr(runs, "execute", execute)
 
     def again(seeds=(4,)) -> list[dict]:
         ran.clear()
@@ -267,6 +279,7 @@ def test_several_seeds_write_one_notebook_and_one_folder_of_figures_each(book: B
     def execute(source, output, *, values, environment, progress):
         written.append(output.name)
         asked.append((values, Path(environment["CLUSTERBOOK_FIGURES"]).name))
+        return new_notebook()
 
     monkeypatch.setattr(runs, "execute", execute)
     runs.run("tiny", seeds=[0, 3], output=tmp_path / "out.ipynb", figures=tmp_path / "figures")

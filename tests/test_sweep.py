@@ -280,7 +280,7 @@ def test_an_unknown_metric_ends_the_sweep_after_one_run(tiny: Book, tmp_path, ma
     with pytest.raises(InputError, match="'los'"):
         sweep.sweep("tiny", {"rate": "1,2"}, **asked)
     assert made == [], "a record was there already"
-    (tmp_path / "index.html").write_text(sweep.sheet._OURS)
+    (tmp_path / "index.html").write_text(sweep.ours.MARK)
     with pytest.raises(InputError, match="'los'"):
         sweep.sweep("tiny", {"rate": "1,2"}, **asked)
     assert (tmp_path / "index.html").is_file(), "nothing was begun, and the page is gone"

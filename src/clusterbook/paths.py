@@ -51,6 +51,10 @@ def asked(kind: str) -> Path | None:
 def run_context() -> dict[str, Any]:
     """What ``clusterbook run`` says of the run in progress: chapter, profile, parameters, times.
 
+    ``changed`` has the parameters that are not at the notebook's defaults. ``output``, there only
+    if the executed notebook is kept, is its file's name without the ending; tables that a run
+    leaves in ``asked("tables")`` begin with it and a hyphen, and the command names them.
+
     Empty where a person, nbval or a plain Jupyter runs the notebook.
     """
     return json.loads(os.environ.get("CLUSTERBOOK_RUN", "{}"))

@@ -8,6 +8,7 @@ checkpoints from the environment (see `clusterbook.paths`).
 
 from __future__ import annotations
 
+import glob
 import json
 import logging
 import os
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import nbformat
 
@@ -27,7 +28,8 @@ from .. import evidence, paths
 from ..errors import InputError
 from ..evidence.recording import write_atomically
 from ..evidence.verdicts import is_stale, present_code, present_data
-from . import clock, pages, parameters, sheet
+from . import clock, ours, pages, parameters, sheet
+from .grid import own_file
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
 FAILED_CHECK = "✗ "
@@ -214,49 +216,95 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
                          "with --record, or write a profile of your own in notebooks/profiles")
     if seeds is not None and "seed" not in values:
         raise InputError(f"{chapter} has no parameter 'seed'; --seeds can't repeat it")
-    if output is not None and output.is_dir():
-        raise InputError(f"--output names the notebook's file, but {output} is a folder")
-    for folder in (figures, records, output.parent if output else None):
-        if folder is not None:
-            writable(folder)
-    if figures is not None:
-        sheet.refuse_another(figures)
+    turns = [_turn(profile or chapter, values if seed is None else {**values, "seed": seed},
+                   f"seed{seed}" if len(seeds or ()) > 1 else "", output, figures, records)
+             for seed in seeds or [None]]
+    _refuse_places(source, turns, figures)
     said: list[str] = []
-    drawn: dict[str, Path] = {}
-    several = seeds is not None and len(seeds) > 1
-    bar = _bar(seeds, progress and several)
-    for seed in bar:
-        if seed is not None:
-            values["seed"] = seed
-        name = f"{profile or chapter}-seed{values['seed']}" if "seed" in values else chapter
-        part = f"seed{seed}" if several else ""
-        suffix = f"-{part}" if part else ""
-        target = output.with_stem(output.stem + suffix) if output else None
-        places = {
-            "figures": figures / part if figures else None,
-            "records": records,
-            "checkpoints": checkpoints() / name if records else None,
-            "tables": target.parent if target else None,
-        }
-        if figures:
-            drawn[f"seed {seed}" if several else ""] = places["figures"]
-        if records is not None and _recorded(records, name, chapter, values):
-            said.append(f"{name}: recorded already, skipped")
+    for turn in _bar(turns, progress and len(turns) > 1):
+        if records is not None and _recorded(records, turn.name, chapter, turn.values):
+            said.append(f"{turn.name}: recorded already, skipped")
             continue
-        with sheet.drawing(figures, part) as draft:
-            one(source, context(chapter, profile, values), changed(chapter, values), target,
-                {**places, "figures": draft}, name if progress else None)
-        said += [f"{name}: {what} in {where}" for what, where in
-                 {"notebook": target, **{k: places[k] for k in ("figures", "records")}}.items()
-                 if where is not None]
-    if drawn:
+        with sheet.drawing(figures, turn.part) as draft, _new_tables(turn) as tables:
+            one(source, context(chapter, profile, turn.values, turn.target), turn.target,
+                {**turn.places, "figures": draft}, turn.name if progress else None)
+        kept = {"notebook": turn.target, "figures": turn.places["figures"], "record": records}
+        said += [f"{turn.name}: {what} in {where}" for what, where in kept.items() if where]
+        if tables:
+            said.append(f"{turn.name}: tables {', '.join(tables)} in {turn.places['tables']}")
+    if figures:
+        seed = {"seed": sheet.Several(seeds)} if len(turns) > 1 else {}
         page = sheet.write(
-            figures, title=sheet.title_of(source), parts=drawn,
-            settings=sheet.settings(chapter, values | ({"seed": sheet.Several(seeds)}
-                                                       if several else {})),
+            figures, title=sheet.title_of(source),
+            parts={turn.part.replace("seed", "seed "): turn.places["figures"] for turn in turns},
+            settings=sheet.settings(chapter, turns[0].values | seed),
             command=command("run", chapter, profile, overrides, seeds, figures=figures))
         said.append(f"contact sheet: {page}")
     return said
+
+
+class _Turn(NamedTuple):
+    """One of the runs that were asked for, and where it leaves things."""
+
+    name: str
+    part: str                           # folder in that of the figures, if there are several runs
+    values: dict[str, Any]
+    target: Path | None                 # the executed notebook
+    places: dict[str, Path | None]      # see `one`
+
+
+def _turn(name: str, values: dict[str, Any], part: str, output: Path | None, figures: Path | None,
+          records: Path | None) -> _Turn:
+    name = f"{name}-seed{values['seed']}" if "seed" in values else name
+    target = output.with_stem(f"{output.stem}-{part}") if output and part else output
+    return _Turn(name, part, values, target, {
+        "figures": figures / part if figures else None,
+        "records": records,
+        "checkpoints": checkpoints() / name if records else None,
+        "tables": target.parent if target else None,
+    })
+
+
+def _refuse_places(source: Path, turns: Sequence[_Turn], figures: Path | None) -> None:
+    """Refuse what can't be written, and what would replace anything that no run wrote."""
+    records = turns[0].places["records"]
+    if figures is not None:
+        for folder in dict.fromkeys([figures, *(turn.places["figures"] for turn in turns)]):
+            ours.refuse_figures(folder)
+    for turn in turns:
+        if (target := turn.target) is not None:
+            if target.is_dir():
+                raise InputError(f"--output names the notebook's file, but {target} is a folder")
+            if target.suffix != ".ipynb":
+                raise InputError(f"--output names a notebook, and {target.name!r} does not end in "
+                                 f".ipynb; write {target.stem or 'out'}.ipynb")
+            for name, value in turn.values.items():
+                mine = own_file(value)
+                if mine and mine.exists() and target.exists() and mine.samefile(target):
+                    raise InputError(f"--output {target} is the file that {name} names and would "
+                                     "be overwritten; name another file")
+            ours.refuse_notebook(target, source)
+        if records is not None:
+            ours.refuse_record(records, turn.name)
+    for target in filter(None, (turn.target for turn in turns)):
+        writable(target.parent, target.name)
+    for folder in filter(None, (figures, records)):
+        writable(folder)
+
+
+@contextmanager
+def _new_tables(turn: _Turn) -> Iterator[list[str]]:
+    """A list that at the end of the block has the files which a run put beside its notebook."""
+    def there() -> dict[str, tuple[int, int]]:
+        if turn.target is None:
+            return {}
+        files = turn.target.parent.glob(f"{glob.escape(turn.target.stem)}-*")
+        return {file.name: (state.st_ino, state.st_mtime_ns) for file in files
+                if file.suffix != ".ipynb" and file.is_file() and (state := file.stat())}
+
+    before, names = there(), []
+    yield names
+    names += sorted(name for name, state in there().items() if before.get(name) != state)
 
 
 def command(verb: str, chapter: str, profile: str | None,
@@ -277,20 +325,22 @@ def command(verb: str, chapter: str, profile: str | None,
     return words
 
 
-def context(chapter: str, profile: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
+def context(chapter: str, profile: str | None, values: Mapping[str, Any],
+            target: Path | None = None) -> dict[str, Any]:
     """What a notebook is told of its run; see `clusterbook.paths.run_context`."""
     assumed = sorted(parameters.profiles(chapter)[profile].assumed) if profile else []
     return {"chapter": chapter, "profile": profile, "parameters": dict(values), "assumed": assumed,
-            "seed": values.get("seed"), "folder": str(Path.cwd())}
+            "seed": values.get("seed"), "folder": str(Path.cwd()),
+            "changed": changed(chapter, values), **({"output": target.stem} if target else {})}
 
 
 def changed(chapter: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are injected: a default run leaves the notebook as it is."""
+    """The values that are not at their default. They alone are injected into the notebook."""
     known = parameters.read(chapter)
     return {name: value for name, value in values.items() if value != known[name].default}
 
 
-def one(source: Path, about: Mapping[str, Any], injected: Mapping[str, Any], target: Path | None,
+def one(source: Path, about: Mapping[str, Any], target: Path | None,
         places: Mapping[str, Path | None], progress: str | None) -> None:
     """Run a notebook once.
 
@@ -298,8 +348,8 @@ def one(source: Path, about: Mapping[str, Any], injected: Mapping[str, Any], tar
     ----------
     source : Path
         The notebook.
-    about, injected : mapping
-        See `context` and `changed`.
+    about : mapping
+        See `context`.
     target : Path or None
         Where the executed notebook goes.
     places : mapping
@@ -321,7 +371,7 @@ def one(source: Path, about: Mapping[str, Any], injected: Mapping[str, Any], tar
     with (tempfile.TemporaryDirectory(prefix="clusterbook-") as folder,
           clock.running(places.get("checkpoints")) as times):
         environment["CLUSTERBOOK_RUN"] = json.dumps({**about, **times})
-        execute(source, target or Path(folder) / source.name, values=injected,
+        execute(source, target or Path(folder) / source.name, values=about["changed"],
                 environment=environment, progress=progress)
     if target and places.get("records"):
         pages.mark_file(target, _record_of(places["records"], about["profile"],
@@ -358,22 +408,20 @@ def checkpoints() -> Path:
     return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
 
 
-def writable(folder: Path) -> None:
-    """Make a folder, and refuse before a run what could not be written after it."""
+def writable(folder: Path, name: str = "") -> None:
+    """Make a folder, and refuse before a run what could not be written there after it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
             pass
     except OSError as error:
         raise InputError(f"nothing can be written to {folder}: {error.strerror}; name another "
                          "folder") from None
 
 
-def _bar(seeds: Sequence[int] | None, progress: bool):
-    if seeds is None:
-        return [None]
+def _bar(turns: Sequence[_Turn], progress: bool):
     if not progress:
-        return seeds
+        return turns
     from tqdm import tqdm
 
-    return tqdm(seeds, desc="seeds", unit="run", file=sys.stderr)
+    return tqdm(turns, desc="seeds", unit="run", file=sys.stderr)

@@ -21,28 +21,12 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from .. import __version__
-from ..errors import InputError
 from ..evidence.provenance import git_state
 from ..evidence.recording import write_atomically
 from ..figures.showing import LIST, listed
 from . import parameters
+from .ours import MARK, PAGE, refuse_page
 from .reading import read_notebook
-
-NAME = "index.html"
-
-
-def refuse_another(folder: Path) -> None:
-    """Look whether a page may be written in a folder.
-
-    Raises
-    ------
-    InputError
-        If there is a page of that name that is none of ours.
-    """
-    page = folder / NAME
-    if page.is_file() and _OURS not in page.read_text(encoding="utf-8", errors="replace"):
-        raise InputError(f"{page} is no contact sheet and would be overwritten by one; name "
-                         "another folder")
 
 
 def clear(folder: Path) -> None:
@@ -51,10 +35,10 @@ def clear(folder: Path) -> None:
     Raises
     ------
     InputError
-        See `refuse_another`.
+        See `clusterbook.book.ours.refuse_page`.
     """
-    refuse_another(folder)
-    (folder / NAME).unlink(missing_ok=True)
+    refuse_page(folder)
+    (folder / PAGE).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -127,8 +111,8 @@ def write(folder: Path, *, title: str, command: Sequence[str], settings: str,
         contents=f"<nav aria-label=\"Figures\"><ul>{contents}</ul></nav>" if len(names) > 1 else "",
         sections="\n".join(sections) or "<p>There is no figure.</p>", tables=tables,
         made_by=escape(_made_by()))
-    write_atomically(folder / NAME, page.encode())
-    return folder / NAME
+    write_atomically(folder / PAGE, page.encode())
+    return folder / PAGE
 
 
 def title_of(notebook: Path) -> str:
@@ -234,14 +218,13 @@ def _made_by() -> str:
     return f"clusterbook {__version__}{commit}{changed}"
 
 
-_OURS = '<meta name="generator" content="clusterbook">'
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-""" + _OURS + """
+""" + MARK + """
 <title>{title}</title>
 <style>
 :root {{ --ground: #fff; --text: #1f2328; --muted: #515a66; --rule: #d1d5da; --head: #f3f4f5;

@@ -37,7 +37,7 @@ from ..evidence.recording import plain, write_atomically
 from ..evidence.records import Record, as_record, read_record
 from ..evidence.verdicts import is_stale, present_code, present_data
 from ..fingerprint import fingerprint
-from . import parameters, runs, sheet, summary, worker
+from . import ours, parameters, runs, sheet, summary, worker
 from .grid import Grid, Run, grid, own_file
 from .reading import read_notebook
 
@@ -92,7 +92,11 @@ def sweep(chapter: str, texts: Mapping[str, str], *, profile: str | None = None,
         raise InputError(f"{scheduler!r} is no address of a Dask scheduler; one looks like "
                          "tcp://192.168.0.5:8786")
     output = output or Path("-".join(["sweep", profile or chapter, *planned.swept]))
-    sheet.refuse_another(output)
+    ours.refuse_figures(output)
+    ours.refuse_table(output / "sweep.csv")
+    for run in planned.runs:
+        ours.refuse_record(output / "runs" / run.name,
+                           f"{profile or f'{chapter}-default'}-seed{run.values.get('seed')}")
     runs.writable(output / "runs")
     try:
         return _swept(planned, seeds, metrics, workers, scheduler, output, progress)
@@ -253,7 +257,7 @@ def _jobs(planned: Grid, to_do: Sequence[Run], code: Mapping[str, str]
         key = json.dumps([run.values, code], sort_keys=True).encode()
         jobs[run.name] = run, worker.Job(
             sweep="", about=runs.context(planned.chapter, planned.profile, run.values),
-            injected=runs.changed(planned.chapter, run.values), notebook=notebook,
+            notebook=notebook,
             checkpoints=f"sweep-{planned.chapter}-{hashlib.sha256(key).hexdigest()[:16]}")
     return jobs
 

@@ -40,7 +40,6 @@ class Job:
 
     sweep: str                          # which sweep it belongs to, see `stop`
     about: Mapping[str, Any]            # see `runs.context`
-    injected: Mapping[str, Any]         # see `runs.changed`
     notebook: str                       # its source: the same wherever the run is made
     checkpoints: str                    # name of the folder that they are kept in
 
@@ -143,7 +142,7 @@ def _run(job: Job) -> Outcome:
         records = Path(folder) / "records"
         places = {"records": records, "checkpoints": runs.checkpoints() / job.checkpoints}
         try:
-            runs.one(source, job.about, job.injected, None, places, None)
+            runs.one(source, job.about, None, places, None)
         except (InputError, runs.ChapterError) as error:
             return Outcome(error=str(error).splitlines()[0],
                            died=isinstance(error, runs.KernelDied))
