@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from _support import CHECKOUT, Book
+from nbformat.v4 import new_notebook
 
 from clusterbook import cli, datasets, evidence, paths
 from clusterbook.book import parameters
@@ -280,8 +281,12 @@ def test_the_record_goes_where_it_was_asked(book: Book, capsys, monkeypatch, tmp
     book.notebook("tiny", "1 + 1")
     book.profile("tiny-small", seed=1)
     asked = []
-    monkeypatch.setattr(runs, "execute", lambda *args, environment, **options:
-                        asked.append(Path(environment["CLUSTERBOOK_RECORDS"])))
+
+    def execute(*args, environment, **options):
+        asked.append(Path(environment["CLUSTERBOOK_RECORDS"]))
+        return new_notebook()
+
+    monkeypatch.setattr(runs, "execute", execute)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     for place in ([], ["."], ["mine"]):
@@ -293,7 +298,7 @@ def test_a_run_that_keeps_nothing_says_how_to_keep_something(book: Book, capsys,
     from clusterbook.book import runs
 
     book.notebook("tiny", "1 + 1")
-    monkeypatch.setattr(runs, "execute", lambda *args, **options: None)
+    monkeypatch.setattr(runs, "execute", lambda *args, **options: new_notebook())
     status, out, err = said(capsys, "run", "tiny")
     assert (status, err) == (0, "")
     assert "--output FILE" in out and "--figures DIR" in out

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
 from _support import Book
 from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from clusterbook import figures
+from clusterbook import cli, figures
 from clusterbook.book import runs, sheet
 from clusterbook.errors import InputError
 from clusterbook.figures.showing import save
@@ -40,6 +42,7 @@ def runner(book: Book, monkeypatch) -> Book:
         save(drawn(), folder, "a-line", "A line & <more>.", "It *rises*; <b>not</b> `f`.")
         if values.get("n") != 9:
             save(drawn(), folder, "another", "Another.", "C.")
+        return new_notebook()
 
     monkeypatch.setattr(runs, "execute", execute)
     return book
@@ -149,7 +152,53 @@ def test_a_seed_that_was_recorded_before_is_on_the_sheet_too(runner: Book, tmp_p
     runner.profile("tiny-small", n=2)
     asked = {"profile": "tiny-small", "records": tmp_path / "records", "figures": tmp_path / "f"}
     runs.run("tiny", seeds=[0, 1], **asked)
-    monkeypatch.setattr(runs, "_recorded", lambda folder, name, *_: name.endswith("seed0"))
+    record = SimpleNamespace(checks={"tiny-near": False, "tiny-far": True})
+    monkeypatch.setattr(runs, "_recorded", lambda folder, name, *_:
+                        record if name.endswith("seed0") else None)
     runs.run("tiny", seeds=[0, 1], **asked)
     images = page(tmp_path / "f" / "index.html").find(id="a-line").find_all("img")
     assert [img["src"] for img in images] == ["seed0/a-line.png", "seed1/a-line.png"]
+
+
+# --- what a run's checks said ------------------------------------------------------------------
+
+
+def says(*lines: str):
+    """A notebook that displays these lines."""
+    cell = new_code_cell("checks", outputs=[new_output("stream", text="\n".join(lines) + "\n")])
+    return new_notebook(cells=[cell])
+
+
+def test_checks_that_do_not_hold_stand_at_the_head_of_the_sheet(runner: Book, tmp_path,
+                                                               monkeypatch, capsys):
+    lines = {0: ["✓ it converges", "✗ it is <near> (measured 3)"],
+             1: ["✗ it converges", "a line ✗ of no check"],
+             2: ["✓ it converges", "not checked: seeds agree; give several seeds"]}
+    monkeypatch.setattr(runs, "execute", lambda *args, values, **options: says(
+        *lines[values.get("seed", 0)]))
+    counted = "2 checks of these runs do not hold, 1 was not made"
+    assert runs.run("tiny", seeds=[0, 1, 2], figures=tmp_path)[-1] == counted
+    head = page(tmp_path / "index.html").find("details", class_="checks")
+    assert head.summary.get_text() == counted and head.find_next("nav") is None
+    assert [(part.get_text(), [line.get_text() for line in part.find_next("ul")("li")])
+            for part in head("p")] == [("seed 0", [lines[0][1]]), ("seed 1", [lines[1][0]]),
+                                       ("seed 2", [lines[2][1]])]
+    assert runs.run("tiny", seeds=[2]) == ["1 check of this run was not made"]
+    assert cli.main(["run", "tiny", "--seeds", "0"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "1 check of this run does not hold"
+
+    monkeypatch.setattr(runs, "execute", lambda *args, **options: says("✓ it converges"))
+    assert runs.run("tiny", figures=tmp_path)[-1].startswith("contact sheet: ")
+    assert page(tmp_path / "index.html").find(class_="checks") is None
+
+
+def test_a_run_that_was_recorded_before_says_which_of_its_checks_failed(runner: Book, tmp_path,
+                                                                        monkeypatch):
+    record = SimpleNamespace(checks={"tiny-near": False, "tiny-far": True})
+    monkeypatch.setattr(runs, "_recorded", lambda *asked: record)
+    runner.profile("tiny-small", n=2)
+    said = runs.run("tiny", profile="tiny-small", seeds=[0, 1], records=tmp_path / "records",
+                    figures=tmp_path / "out")
+    assert said[-1] == "2 checks of these runs do not hold"
+    head = page(tmp_path / "out" / "index.html").find(class_="checks")
+    assert [line.get_text() for line in head("li")] == ["✗ tiny-near"] * 2

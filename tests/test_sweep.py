@@ -46,12 +46,13 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def record_of(about: dict, metrics: dict) -> bytes:
+def record_of(about: dict, metrics: dict, checks: dict | None = None) -> bytes:
     """The record that a run with these metrics would have left."""
     return dumps({
         "chapter": about["chapter"], "profile": about["profile"] or f"{about['chapter']}-default",
         "parameters": about["parameters"], "assumed": [], "seed": about["seed"],
-        "metrics": metrics, "checks": {}, "history": [], "git": {"commit": None, "clean": None},
+        "metrics": metrics, "checks": checks or {}, "history": [],
+        "git": {"commit": None, "clean": None},
         "code": present_code([about["chapter"]])[about["chapter"]], "tolerances": {},
         "versions": {}, "machine": {"cpu": "c", "gpu": None, "cores": 2, "threads": 1},
         "data": None, "started": "2026-01-02T03:04:05+00:00", "seconds": 2.5,
@@ -229,6 +230,22 @@ def test_table_figure_and_page(tiny: Book, tmp_path, made, monkeypatch):
     assert len(every.tbody("tr")) == 9
     links = [unquote(a["href"]) for a in every.find_all("a")]
     assert len(links) == 9 and all((folder / link).is_file() for link in links)
+
+
+def test_the_page_says_how_many_checks_of_each_run_failed(tiny: Book, tmp_path, monkeypatch):
+    def work(job: worker.Job) -> worker.Outcome:
+        n = job.about["parameters"]["n"]
+        checks = {f"tiny-{i}": i >= n for i in range(3)} if n < 3 else {}
+        return worker.Outcome({".json": record_of(job.about, {"acc": 0.5}, checks)})
+
+    monkeypatch.setattr(worker, "work", work)
+    sweep.sweep("tiny", {"n": "0-3"}, workers=1, output=tmp_path)
+    soup = BeautifulSoup((tmp_path / "index.html").read_text(), "html.parser")
+    every = soup.find_all("table")[-1]
+    heads = [head.get_text() for head in every.thead.find_all("th")]
+    cells = [row.find_all(["th", "td"]) for row in every.tbody("tr")]
+    assert [row[heads.index("failed checks")].get_text() for row in cells] == [
+        "0 of 3", "1 of 3", "2 of 3", "–"]
 
 
 def test_a_second_parameter_is_lines_and_names_are_a_scale_of_their_own(tiny: Book, tmp_path, made,

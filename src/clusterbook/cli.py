@@ -164,7 +164,7 @@ def _run(options) -> int:
                     progress=sys.stderr.isatty())
     for line in said:
         print(line)
-    if not said:
+    if not (options.output or options.figures or options.record):
         print(f"{options.chapter} ran to its end; nothing was kept. "
               "--output FILE keeps the notebook, --figures DIR its figures, --record its numbers.")
     return 0

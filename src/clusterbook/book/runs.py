@@ -33,6 +33,8 @@ from .grid import own_file
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
 FAILED_CHECK = "✗ "
+#: How a check reads that had nothing to compare.
+UNMADE_CHECK = "not checked: "
 
 
 class ChapterError(RuntimeError):
@@ -44,8 +46,9 @@ class KernelDied(ChapterError):
 
 
 def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = None,
-            environment: Mapping[str, str] | None = None, progress: str | None = None) -> None:
-    """Execute a notebook and write the executed one, whole or not at all.
+            environment: Mapping[str, str] | None = None, progress: str | None = None
+            ) -> nbformat.NotebookNode:
+    """Execute a notebook, write the executed one, whole or not at all, and return it.
 
     Parameters
     ----------
@@ -103,6 +106,7 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
         executed = nbformat.read(draft, as_version=4)
         clean(executed)
         write_atomically(output, (nbformat.writes(executed) + "\n").encode())
+        return executed
 
 
 def _quiet_kernel() -> type:
@@ -173,8 +177,35 @@ def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
 
 def failed_checks(notebook: nbformat.NotebookNode) -> list[str]:
     """The lines of all checks that did not hold."""
+    return [line for line in unheld_checks(notebook) if line.startswith(FAILED_CHECK)]
+
+
+def unheld_checks(notebook: nbformat.NotebookNode) -> list[str]:
+    """The lines of all checks that did not hold or were not made."""
     return [line for text in outputs(notebook) for line in text.splitlines()
-            if line.startswith(FAILED_CHECK)]
+            if line.startswith((FAILED_CHECK, UNMADE_CHECK))]
+
+
+def tally(unheld: Mapping[str, Sequence[str]]) -> str:
+    """How many checks of some runs do not hold or were not made; empty where all hold.
+
+    Examples
+    --------
+    >>> tally({"": ["✗ it converges", "✗ it is near", "not checked: seeds agree"]})
+    '2 checks of this run do not hold, 1 was not made'
+    >>> tally({"seed 0": ["✗ it converges"], "seed 1": []})
+    '1 check of these runs does not hold'
+    """
+    lines = [line for one in unheld.values() for line in one]
+    failed = sum(line.startswith(FAILED_CHECK) for line in lines)
+    counts = [(failed, "does not hold", "do not hold"),
+              (len(lines) - failed, "was not made", "were not made")]
+    parts = [f"{n} {singular if n == 1 else plural}" for n, singular, plural in counts if n]
+    if not parts:
+        return ""
+    number, rest = parts[0].split(" ", 1)
+    runs = "this run" if len(unheld) == 1 else "these runs"
+    return ", ".join([f"{number} check{'' if number == '1' else 's'} of {runs} {rest}", *parts[1:]])
 
 
 def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
@@ -221,26 +252,32 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
              for seed in seeds or [None]]
     _refuse_places(source, turns, figures)
     said: list[str] = []
+    unheld: dict[str, list[str]] = {}
     for turn in _bar(turns, progress and len(turns) > 1):
-        if records is not None and _recorded(records, turn.name, chapter, turn.values):
+        told = turn.part.replace("seed", "seed ")
+        if records is not None and (record := _recorded(records, turn.name, chapter, turn.values)):
             said.append(f"{turn.name}: recorded already, skipped")
+            unheld[told] = [f"{FAILED_CHECK}{id}" for id, held in record.checks.items() if not held]
             continue
         with sheet.drawing(figures, turn.part) as draft, _new_tables(turn) as tables:
-            one(source, context(chapter, profile, turn.values, turn.target), turn.target,
-                {**turn.places, "figures": draft}, turn.name if progress else None)
+            unheld[told] = one(source, context(chapter, profile, turn.values, turn.target),
+                               turn.target, {**turn.places, "figures": draft},
+                               turn.name if progress else None)
         kept = {"notebook": turn.target, "figures": turn.places["figures"], "record": records}
         said += [f"{turn.name}: {what} in {where}" for what, where in kept.items() if where]
         if tables:
             said.append(f"{turn.name}: tables {', '.join(tables)} in {turn.places['tables']}")
+    counted = tally(unheld)
     if figures:
         seed = {"seed": sheet.Several(seeds)} if len(turns) > 1 else {}
         page = sheet.write(
             figures, title=sheet.title_of(source),
             parts={turn.part.replace("seed", "seed "): turn.places["figures"] for turn in turns},
-            settings=sheet.settings(chapter, turns[0].values | seed),
+            settings=sheet.folded(counted, unheld)
+            + sheet.settings(chapter, turns[0].values | seed),
             command=command("run", chapter, profile, overrides, seeds, figures=figures))
         said.append(f"contact sheet: {page}")
-    return said
+    return [*said, counted] if counted else said
 
 
 class _Turn(NamedTuple):
@@ -341,8 +378,8 @@ def changed(chapter: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def one(source: Path, about: Mapping[str, Any], target: Path | None,
-        places: Mapping[str, Path | None], progress: str | None) -> None:
-    """Run a notebook once.
+        places: Mapping[str, Path | None], progress: str | None) -> list[str]:
+    """Run a notebook once; the lines of its checks that do not hold or were not made.
 
     Parameters
     ----------
@@ -371,13 +408,14 @@ def one(source: Path, about: Mapping[str, Any], target: Path | None,
     with (tempfile.TemporaryDirectory(prefix="clusterbook-") as folder,
           clock.running(places.get("checkpoints")) as times):
         environment["CLUSTERBOOK_RUN"] = json.dumps({**about, **times})
-        execute(source, target or Path(folder) / source.name, values=about["changed"],
-                environment=environment, progress=progress)
+        executed = execute(source, target or Path(folder) / source.name, values=about["changed"],
+                           environment=environment, progress=progress)
     if target and places.get("records"):
         pages.mark_file(target, _record_of(places["records"], about["profile"],
                                            about["parameters"]))
     if places.get("checkpoints"):
         shutil.rmtree(places["checkpoints"], ignore_errors=True)
+    return unheld_checks(executed)
 
 
 def _record_of(folder: Path, profile: str | None, values: Mapping[str, Any]) -> evidence.Record:
@@ -390,15 +428,17 @@ def _record_of(folder: Path, profile: str | None, values: Mapping[str, Any]) -> 
     return found[0]
 
 
-def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]) -> bool:
-    """Whether the run has its record already, of the same parameters, code and data as today.
+def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]
+              ) -> evidence.Record | None:
+    """The run's record if there is one already, of the same parameters, code and data as today.
 
     A parameter that came after the record counts as its default.
     """
     found = [r for r in evidence.load_records(folder) if f"{r.profile}-seed{r.seed}" == name]
     now = present_code([chapter]), present_data()
     defaults = {known.name: known.default for known in parameters.read(chapter).values()}
-    return any({**defaults, **r.parameters} == values and not is_stale(r, *now) for r in found)
+    return next((r for r in found if {**defaults, **r.parameters} == values
+                 and not is_stale(r, *now)), None)
 
 
 def checkpoints() -> Path:

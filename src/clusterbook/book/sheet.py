@@ -121,6 +121,17 @@ def title_of(notebook: Path) -> str:
     return first.removeprefix("# ").strip() or notebook.stem
 
 
+def folded(head: str, parts: Mapping[str, Sequence[str]]) -> str:
+    """A sentence as HTML, and behind it, folded, lines by the runs that they belong to."""
+    if not head:
+        return ""
+    lists = [(f"<p>{escape(part)}</p>" if part else "")
+             + "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+             for part, lines in parts.items() if lines]
+    return (f'<details class="checks"><summary><strong>{escape(head)}</strong></summary>'
+            + "".join(lists) + "</details>\n")
+
+
 def settings(chapter: str, values: Mapping[str, Any]) -> str:
     """A chapter's parameters as HTML: those that are not at their default first, then all.
 

@@ -239,11 +239,19 @@ def _run_table(output: Path, planned: Grid, found: Mapping[str, Record],
         measured = [f"{record.metrics[metric]:.4g}" if record and metric in record.metrics else "–"
                     for metric in metrics]
         rows.append([run.name, *(_text(value) for value in planned.point(run)), *seed, *measured,
-                     duration(record.seconds) if record else "–", failed.get(run.name, "")])
+                     duration(record.seconds) if record else "–", _checks(record),
+                     failed.get(run.name, "")])
         if record:
             links[run.name] = quote(f"runs/{run.name}/{record.name}.json")
-    heads = ["run", *planned.swept, *(["seed"] if planned.seeds else []), *metrics, "time", "error"]
+    heads = ["run", *planned.swept, *(["seed"] if planned.seeds else []), *metrics, "time",
+             "failed checks", "error"]
     if not failed:
         heads, rows = heads[:-1], [row[:-1] for row in rows]
     return ("<p>All that was measured is in <a href=\"sweep.csv\">sweep.csv</a>; a run's record is "
             "behind its name.</p>" + sheet.table("Every run", heads, rows, links=links))
+
+
+def _checks(record: Record | None) -> str:
+    if record is None or not record.checks:
+        return "–"
+    return f"{sum(not held for held in record.checks.values())} of {len(record.checks)}"
