@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote
@@ -11,11 +12,13 @@ from _support import Book
 from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_notebook, new_output
+from PIL import Image
 
 from clusterbook import cli, figures
 from clusterbook.book import runs, sheet
 from clusterbook.errors import InputError
-from clusterbook.figures.showing import save
+from clusterbook.figures import showing
+from clusterbook.figures.showing import listed, save
 
 PARAMETERS = """\
 n: int = 1  # how many <things> | paper: 1 | more
@@ -202,3 +205,53 @@ def test_a_run_that_was_recorded_before_says_which_of_its_checks_failed(runner: 
     assert said[-1] == "2 checks of these runs do not hold"
     head = page(tmp_path / "out" / "index.html").find(class_="checks")
     assert [line.get_text() for line in head("li")] == ["✗ tiny-near"] * 2
+
+
+# --- texts that were written for the default run -------------------------------------------------
+
+
+@pytest.mark.parametrize(("overrides", "seeds", "values"), [
+    ({"n": "3"}, None, "`n = 3`"), ({}, [4], "`seed = 4`"),
+    ({"n": "3"}, [4], "`n = 3`, `seed = 4`"), ({"n": "1"}, [0], ""),
+])
+def test_a_run_with_other_parameters_says_so_under_each_figure(book: Book, tmp_path, monkeypatch,
+                                                               overrides, seeds, values):
+    """What `figures.show` leaves of a run, without a kernel."""
+    book.notebook("tiny", "1 + 1", parameters=PARAMETERS)
+    displayed = []
+
+    def execute(source, output, *, values, environment, progress):
+        with pytest.MonkeyPatch.context() as kernel:
+            for name, value in environment.items():
+                kernel.setenv(name, value)
+            kernel.setattr("IPython.display.display", lambda shown, **about:
+                           displayed.append(shown))
+            figures.show(drawn(), "a-line", "A line.", "It *rises*.")
+            figures.show_steps({"1": drawn(), "2": drawn()}, "steps", "Steps.", "They rise.")
+        return new_notebook()
+
+    monkeypatch.setattr(runs, "execute", execute)
+    runs.run("tiny", overrides=overrides, seeds=seeds, figures=tmp_path)
+    alt = " (Written for the default run.)" if values else ""
+    caption = f" (Written for the default run; this one has {values}.)" if values else ""
+    assert [(entry["alt"], entry["caption"]) for entry in listed(tmp_path)] == [
+        (f"A line.{alt}", f"It *rises*.{caption}"), (f"Steps.{alt}", f"They rise.{caption}")]
+    assert displayed[0].alt == f"A line.{alt}" and displayed[0].caption == f"It *rises*.{caption}"
+    assert displayed[1].data == f"*It *rises*.{caption}*"
+    assert f"Steps.{alt} Step 1 of 2" in displayed[2].page
+    with Image.open(tmp_path / "steps-1.png") as picture:
+        assert picture.info["Description"] == f"Steps.{alt}"
+    assert f">A line.{alt}<" in (tmp_path / "a-line.svg").read_text()
+    section = page(tmp_path / "index.html").find(id="a-line")
+    assert section.find("p").get_text() == f"It rises.{caption}".replace("`", "")
+    assert section.details.p.get_text() == section.img["alt"] == f"A line.{alt}"
+
+
+def test_long_and_many_values_are_cut(monkeypatch):
+    changed = {"name": "a" * 50 + "`_*", "k": [1, 2], "rate": 0.1, "n": 2, "m": 3, "o": 4}
+    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({"changed": changed}))
+    alt, caption = showing._of_this_run("A.", "C.")
+    assert caption == (f"C. (Written for the default run; this one has `name = '{'a' * 38}…`, "
+                       "`k = [1, 2]`, `rate = 0.1`, `n = 2`, and 2 more.)")
+    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({"changed": {}}))
+    assert showing._of_this_run("A.", "C.") == ("A.", "C.")

@@ -50,7 +50,7 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
 
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
     figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and ``DIR/figures.json`` lists
-    it with its texts.
+    it with its texts. Where the run has other parameters than the notebook's, the texts say so.
 
     Parameters
     ----------
@@ -70,6 +70,7 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
         If name, alt or caption is missing, or the folder for the files can't be written.
     """
     _refuse_nameless(name, alt, caption)
+    alt, caption = _of_this_run(alt, caption)
     if folder := paths.asked("figures"):
         save(figure, folder, name, alt, caption)
     _display(Shown(_png(figure), _width(figure), name, alt, caption))
@@ -101,6 +102,7 @@ def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *
     if len(sizes) != 1:
         raise InputError(f"figure {name!r} needs at least one step, and all of one size, not "
                          f"{len(steps)} steps of {len(sizes)} sizes")
+    alt, caption = _of_this_run(alt, caption)
     if folder := paths.asked("figures"):
         files = {f"{name}-{i}": figure for i, figure in enumerate(steps.values(), start=1)}
         _write_files(folder, files, name=name, alt=alt, caption=caption, steps=list(steps))
@@ -116,6 +118,29 @@ def _refuse_nameless(name: str, alt: str, caption: str) -> None:
     for what, text in (("alt", alt), ("caption", caption)):
         if not text or not text.strip():
             raise InputError(f"figure {name!r} has no {what} text")
+
+
+def _of_this_run(alt: str, caption: str) -> tuple[str, str]:
+    """The texts of a figure; those of a run with other parameters say for which they were written.
+
+    The code spans in the caption keep Markdown's signs in a value from being read as such.
+    """
+    changed = paths.run_context().get("changed") or {}
+    if not changed:
+        return alt, caption
+    values = [f"`{name} = {_cut(repr(value))}`" for name, value in changed.items()]
+    if len(values) > _MOST_NAMED:
+        values[_MOST_NAMED:] = [f"and {len(values) - _MOST_NAMED} more"]
+    return (f"{alt} (Written for the default run.)",
+            f"{caption} (Written for the default run; this one has {', '.join(values)}.)")
+
+
+_MOST_NAMED = 4     # changed parameters, in a caption
+
+
+def _cut(text: str) -> str:
+    text = text.replace("`", "'")
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def save(figure: Figure, folder: Path, name: str, alt: str, caption: str) -> None:
