@@ -7,6 +7,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from . import __version__, paths
@@ -17,38 +18,110 @@ _EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
-    parser = _parser()
-    options = parser.parse_args(_values(sys.argv[1:] if arguments is None else arguments))
-    if not hasattr(options, "do"):
-        parser.print_help()
-        return 2
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stderr is None:                      # closed, and nobody is told anything
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    if sys.stdout is None:
+        return _complain("the standard output is closed; open it or lead it to /dev/null", 1)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):      # what a console can't show is spelled out
+            stream.reconfigure(errors="backslashreplace")
     try:
-        status = options.do(options) or 0
-        sys.stdout.flush()
-        return status
+        with redirect_stdout(_Printer(sys.stdout)):
+            try:
+                return _do(words)
+            finally:
+                sys.stdout.flush()
     except InputError as error:
-        print(f"clusterbook: {error}", file=sys.stderr)
-        return 2
+        return _complain(str(error), 2)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in _EXTRAS:
             raise
         needed = _EXTRAS[error.name.split(".")[0]]
         install = needed if needed == "distributed" else "papermill 'jupyter-book<2'"
-        print(f"clusterbook: this command needs {needed}; install it with: pip install {install}",
-              file=sys.stderr)
-        return 2
+        return _complain(f"this command needs {needed}; install it with: pip install {install}", 2)
     except BrokenPipeError:
         # The reader of our output is gone (… | head): not a mistake, and nothing to say to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _print_nowhere()
         return 0
+    except _NotPrinted as error:
+        _print_nowhere()
+        return _complain(f"the output can't be printed: {error}", 1)
+    except OSError as error:
+        if not _is_named(error.filename, words):
+            raise
+        return _complain(f"{error.filename}: {error.strerror}; name another file or folder", 2)
     except KeyboardInterrupt:
-        print("clusterbook: interrupted; nothing half-written was left", file=sys.stderr)
-        return 130
+        return _complain("interrupted; nothing half-written was left", 130)
     except RuntimeError as error:
         if type(error).__module__.split(".")[0] != __package__:
             raise
-        print(f"clusterbook: {error}", file=sys.stderr)
-        return 1
+        return _complain(str(error), 1)
+
+
+def _do(words: Sequence[str]) -> int:
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:      # what is written into a notebook or a page has to be text
+            raise InputError(f"the argument {word!r} is not UTF-8 text; rename the file") from None
+    parser = _parser()
+    options = parser.parse_args(_values(words))
+    if not hasattr(options, "do"):
+        parser.print_help()
+        return 2
+    return options.do(options) or 0
+
+
+def _complain(sentence: str, status: int) -> int:
+    """Print a sentence where mistakes are said, if that can be; the status."""
+    with suppress(OSError):
+        print(f"clusterbook: {sentence}", file=sys.stderr)
+    return status
+
+
+class _NotPrinted(Exception):
+    """The standard output takes nothing."""
+
+
+class _Printer:
+    """The standard output; what fails there is told from what fails in a file."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        return self._tried(self._stream.write, text)
+
+    def flush(self) -> None:
+        self._tried(self._stream.flush)
+
+    def _tried(self, what, *arguments):
+        try:
+            return what(*arguments)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _NotPrinted(error.strerror) from error
+
+
+def _print_nowhere() -> None:
+    """Let what is still to be printed vanish; otherwise Python complains when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_named(file: str | bytes | None, words: Sequence[str]) -> bool:
+    """Whether a file is one that a person named, lies below it or above it, or is the book's."""
+    if not file:
+        return False
+    named = [*words, *(word.partition("=")[2] for word in words)]
+    places = [Path(os.path.abspath(os.path.expanduser(name.removeprefix("folder:"))))
+              for name in [*named, str(paths.root()), str(paths.data_home())] if name]
+    path = Path(os.path.abspath(os.fsdecode(file)))
+    return any(path.is_relative_to(place) or place.is_relative_to(path) for place in places)
 
 
 def _values(arguments: Sequence[str]) -> list[str]:
@@ -180,15 +253,18 @@ def _overrides(options) -> dict[str, str]:
 
 
 def _seeds(options) -> list[int] | None:
-    from .book.parameters import seed_range
+    from .book.parameters import MOST_VALUES, seed_range, whole
 
     if options.seeds is None:
         return None
     words = [word for part in options.seeds.split(",") for word in seed_range(part.strip())]
     if not words or not all(word.isdecimal() for word in words):
         raise InputError(f"--seeds takes whole numbers such as 0-4 or 0,2,7, "
-                         f"not {options.seeds!r}")
-    return [int(word) for word in words]
+                         f"not {options.seeds[:60]!r}")
+    if len(words) > MOST_VALUES:
+        raise InputError(f"--seeds has {len(words):,} values; at most {MOST_VALUES:,} can be asked "
+                         "for, because each is a run")
+    return [whole(word) for word in words]
 
 
 def _sweep(options) -> int:
@@ -206,6 +282,7 @@ def _parameters(options) -> int:
     from .book import parameters
 
     known = parameters.read(options.chapter)
+    named = parameters.profiles(options.chapter)
     if not known:
         print(f"{options.chapter} has no parameters")
         return 0
@@ -217,7 +294,6 @@ def _parameters(options) -> int:
         for line in about:
             print(textwrap.fill(line, 96, initial_indent=" " * width,
                                 subsequent_indent=" " * (width + 2)))
-    named = parameters.profiles(options.chapter)
     if named:
         print("\nProfiles (clusterbook run", options.chapter, "--profile NAME):")
         for profile in named.values():

@@ -280,7 +280,8 @@ def jupyter_book(source: Path, target: Path, log: Path, builder: str = "html") -
                "-W", "-n", "--keep-going"]
     with log.open("w", encoding="utf-8") as file:
         status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
-                                env={**os.environ, "NO_COLOR": "1"}).returncode
+                                env={**os.environ, "NO_COLOR": "1",
+                                     "PYTHONIOENCODING": "utf-8"}).returncode
     if status:
         lines = plain(log.read_text(encoding="utf-8")).splitlines()
         wrong = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-15:]

@@ -8,6 +8,7 @@ checkpoints from the environment (see `clusterbook.paths`).
 
 from __future__ import annotations
 
+import errno
 import glob
 import json
 import logging
@@ -77,9 +78,9 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     # are checked already, the second is an error below.
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
 
-    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        draft = Path(folder) / source.name
-        work = Path(folder) / "work"
+    with _temporary_folder() as folder:
+        draft = folder / source.name
+        work = folder / "work"
         work.mkdir()
         try:
             with _environment({"CLUSTERBOOK_PROGRESS": "off", **(environment or {})}):
@@ -100,6 +101,11 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             # The stopped cell's task ends unheard; asyncio would print its traceback at the end.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
             raise
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise InputError(f"the run can't go on, {folder.parent} is full: {error.strerror}; "
+                             "make room, or name another folder in TMPDIR") from error
         except DeadKernelError:
             raise KernelDied(f"{source.stem} failed: its kernel died in the middle of a cell; "
                              "most often the memory did not suffice") from None
@@ -107,6 +113,17 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
         clean(executed)
         write_atomically(output, (nbformat.writes(executed) + "\n").encode())
         return executed
+
+
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    try:
+        made = tempfile.TemporaryDirectory(prefix="clusterbook-")
+    except OSError as error:
+        raise InputError(f"no folder for temporary files can be made: {error.strerror}; make room, "
+                         "or name another place in TMPDIR") from error
+    with made as name:
+        yield Path(name)
 
 
 def _quiet_kernel() -> type:
@@ -405,10 +422,10 @@ def one(source: Path, about: Mapping[str, Any], target: Path | None,
     if os.environ.get("CLUSTERBOOK_DATA"):
         # The notebook runs in a folder of its own; a relative path means the person's.
         environment["CLUSTERBOOK_DATA"] = str(paths.data_home().resolve())
-    with (tempfile.TemporaryDirectory(prefix="clusterbook-") as folder,
+    with (_temporary_folder() as folder,
           clock.running(places.get("checkpoints")) as times):
         environment["CLUSTERBOOK_RUN"] = json.dumps({**about, **times})
-        executed = execute(source, target or Path(folder) / source.name, values=about["changed"],
+        executed = execute(source, target or folder / source.name, values=about["changed"],
                            environment=environment, progress=progress)
     if target and places.get("records"):
         pages.mark_file(target, _record_of(places["records"], about["profile"],

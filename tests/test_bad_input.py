@@ -1,0 +1,267 @@
+"""What a person can get wrong, case by case: one sentence, status 2, no run and no traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from _support import SEED, Book
+
+from clusterbook import cli, datasets
+from clusterbook.book import runs, worker
+from clusterbook.errors import InputError
+
+PARAMETERS = f"""\
+n: int = 1  # a count | paper: 1 | more
+rate: float = 0.5  # how fast | paper: 0.5 | faster
+name: str = "digits"  # a text | paper: none | another
+seeds: list[int] = []  # further runs | paper: none | more
+{SEED}"""
+PROFILE = "chapter: tiny\nsays: A small rerun.\nparameters:\n  {}\n"
+BIG = "9" * 400
+HUGE = "9" * 5000
+DEEP = ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1", "+".join("1" * 5000), "[" * 5000,
+        "not " * 50_000 + "1")
+CASES: dict[str, tuple[Callable[[Book], object] | None, str | list[str], str]] = {}
+
+
+def case(name: str, words: str | list[str], says: str, made: Callable | None = None) -> None:
+    """Enter a case: what is made in the book before, the command's words, what it has to say."""
+    assert name not in CASES
+    CASES[name] = made, words, says
+
+
+def profile(text: str | bytes) -> Callable[[Book], object]:
+    """A profile's file with that content."""
+    content = text if isinstance(text, bytes) else text.encode()
+    return lambda book: (book.root / "notebooks/profiles/tiny-x.yaml").write_bytes(content)
+
+
+def notebook(content: bytes) -> Callable[[Book], object]:
+    """A chapter's file with that content."""
+    return lambda book: (book.root / "notebooks/tiny.ipynb").write_bytes(content)
+
+
+# values
+case("text for a number", "run tiny -p n many", "n takes int, for example 1; 'many' is a text")
+case("400 digits", f"run tiny -p n {BIG}", "n takes int, for example 1; 99999")
+case("minus 400 digits", f"run tiny -p n -{BIG}", "too large: whole numbers end at 2**63 - 1")
+case("400 digits of a float", f"run tiny -p rate {BIG}", "is too large")
+case("400 digits in a list", f"run tiny -p seeds [{BIG}]", "seeds takes list[int]")
+case("5000 digits", f"run tiny -p n {HUGE}", "n takes int")
+case("thousands of digits in hex", f"run tiny -p n 0x{'f' * 6000}", "a number of thousands of")
+case("400 digits in a sweep", f"sweep tiny -p n 1,{BIG}", "too large")
+case("no number", "run tiny -p rate nan", "rate takes float")
+for i, text in enumerate(DEEP):
+    case(f"deep expression {i}", ["run", "tiny", "-p", "n", text], "n takes int, for example 1; '")
+    case(f"deep expression {i} in a sweep", ["sweep", "tiny", "-p", "rate", f"1,{text}"],
+         "rate takes float")
+# seeds and ranges
+case("a seed of 5000 digits", f"run tiny --seeds {HUGE}", "whole numbers end at 2**63 - 1")
+case("a range of 5000 digits", f"run tiny --seeds 0-{HUGE}", "whole numbers end at 2**63 - 1")
+case("many seeds", "run tiny --seeds 0-99999999999", "has 100,000,000,000 values; a range has at")
+case("many seeds in pieces", "run tiny --seeds " + ",".join(f"{i}0000-{i}9999" for i in range(3)),
+     "--seeds has 30,000 values; at most 10,000")
+case("many seeds by -p", "run tiny -p seeds 0-99999999999", "has 100,000,000,000 values")
+case("many values of a sweep", "sweep tiny -p n 0-99999999999", "has 100,000,000,000 values")
+case("many seeds of a sweep", "sweep tiny -p n 1,2 --seeds 0-99999999999", "100,000,000,000")
+case("many runs of a sweep", "sweep tiny -p n 1-5000 --seeds 0-4999", "has 25,000,000 runs")
+case("a range backwards", "run tiny --seeds 4-0", "runs backwards")
+# profiles
+case("unknown profile", "run tiny --profile tiny-y", "there is no profile of tiny 'tiny-y'")
+case("profile not UTF-8", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML: it is not",
+     profile(PROFILE.format("name: \xe9").encode("latin-1")))
+case("profile binary", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML",
+     profile(bytes(range(128))))
+case("profile a folder", "run tiny --profile tiny-x", "tiny-x.yaml can't be read: Is a directory",
+     lambda book: (book.root / "notebooks/profiles/tiny-x.yaml").mkdir())
+case("profile a link to itself", "run tiny --profile tiny-x", "profiles/tiny-x.yaml can't be read",
+     lambda book: (book.root / "notebooks/profiles/tiny-x.yaml").symlink_to("tiny-x.yaml"))
+case("profile with a key twice", "run tiny --profile tiny-x",
+     "profiles/tiny-x.yaml, line 5: the key 'n' stands twice",
+     profile(PROFILE.format("n: 1\n  n: 2")))
+case("profile with a section twice", "parameters tiny",
+     "line 5: the key 'parameters' stands twice", profile(PROFILE.format("n: 1\nparameters: {}")))
+case("profile with 1:30", "run tiny --profile tiny-x", "line 4: YAML reads 1:30 as 90; write",
+     profile(PROFILE.format("n: 1:30")))
+case("profile with 1:30.5", "run tiny --profile tiny-x", "line 4: YAML reads 1:30.5 as 90.5",
+     profile(PROFILE.format("rate: 1:30.5")))
+case("profile with 010", "sweep tiny --profile tiny-x -p rate 1,2", "YAML reads 010 as 8",
+     profile(PROFILE.format("n: 010")))
+case("profile with 400 digits", "run tiny --profile tiny-x", "too large",
+     profile(PROFILE.format(f"n: {BIG}")))
+case("profile nested deep", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML",
+     profile(PROFILE.format("n: " + "[" * 20_000)))
+# notebooks
+for name, content, says in (
+        ("empty", b"", "it is empty or not JSON"), ("no JSON", b"# Title", "not JSON"),
+        ("truncated", b'{"cells": [{"cell_type":', "not JSON"),
+        ("nested deep", b"[" * 100_000, "not JSON"), ("a list", b"[1, 2]", "of another form"),
+        ("binary", bytes(range(256)), "not UTF-8 text"), ("a number", b"3", "of another form"),
+        ("without cells", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "key: cells"),
+        ("with no cell", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}',
+         "it has no cells"),
+        ("with a number for a cell",
+         b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [3]}', "another form"),
+        ("with cells without a source", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, '
+         b'"cells": [{"cell_type": "code", "id": "a", "metadata": {}}]}', "is a required property"),
+):
+    for words in ("run tiny", "parameters tiny", "sweep tiny -p n 1,2"):
+        case(f"notebook {name}: {words}", words, "tiny.ipynb is not a notebook", notebook(content))
+    case(f"notebook {name} says why", "run tiny", says, notebook(content))
+case("notebook a folder", "run tiny", "tiny.ipynb can't be read: Is a directory",
+     lambda book: ((book.root / "notebooks/tiny.ipynb").unlink(),
+                   (book.root / "notebooks/tiny.ipynb").mkdir()))
+case("notebook with two cells of parameters", "run tiny", "2 cells are tagged 'parameters'",
+     lambda book: book.notebook("tiny", PARAMETERS, parameters=PARAMETERS, tagged=2))
+case("the same in parameters", "parameters tiny", "2 cells are tagged 'parameters'",
+     lambda book: book.notebook("tiny", PARAMETERS, parameters=PARAMETERS, tagged=2))
+case("parameters nested deep", "parameters tiny", "tiny.ipynb, parameters cell: not Python that",
+     lambda book: book.notebook("tiny", "1", parameters=f"n: int = {'-' * 5000}1  # a | b | c"))
+# settings of the book
+case("_config.yml damaged", "site", "_config.yml: not YAML: ",
+     lambda book: book.write("_config.yml", "title: [a"))
+case("_config.yml a list", "site", "_config.yml: the keys url and branch under repository are miss",
+     lambda book: book.write("_config.yml", "- a"))
+case("_config.yml damaged before a build", "book", "_config.yml: not YAML: ",
+     lambda book: book.write("_config.yml", "title: [a"))
+case("_toc.yml damaged", "book", "book/_toc.yml: not YAML",
+     lambda book: book.write("book/_toc.yml", "root: [a"))
+# paths
+LONG = "x" * 300
+case("chapter of 300 characters", f"run {LONG}", "there is no chapter 'xxx")
+case("chapter that is a path", "run ../notebooks/tiny", "there is no chapter '../notebooks/tiny'")
+case("profile of 300 characters", f"run tiny --profile {LONG}", "there is no profile of tiny 'xxx")
+case("output of 300 characters", f"run tiny --output {LONG}.ipynb", "name too long")
+case("output in a folder of 300 characters", f"run tiny --output {LONG}/a.ipynb", "name too long")
+case("figures of 300 characters", f"run tiny --figures {LONG}", "name too long")
+case("sweep of 300 characters", f"sweep tiny -p n 1,2 --output {LONG}", "name too long")
+case("output that is a folder", "run tiny --output .", "is a folder")
+case("output that is no notebook", "run tiny --output out.csv", "write out.ipynb")
+case("output below a file", "run tiny --output file/out.ipynb", "nothing can be written to",
+     lambda book: Path("file").write_text(""))
+case("output not UTF-8", ["run", "tiny", "--output", "\udcff.ipynb"], "udcff.ipynb' is not UTF-8")
+case("data not UTF-8", ["run", "tiny", "-p", "name", "\udcff.csv"], "is not UTF-8 text; rename")
+case("page that is a folder", "run tiny --figures .", "index.html is no contact sheet",
+     lambda book: Path("index.html").mkdir())
+case("record that is a folder", "run tiny --profile tiny-x --record .", "x.json: Is a directory",
+     lambda book: (profile(PROFILE.format("n: 2"))(book), Path("x.json").mkdir()))
+case("record of the book that is a folder", "scorecard", "x.json: Is a directory",
+     lambda book: (book.root / "data/records/x.json").mkdir())
+
+
+@pytest.fixture
+def tiny(book: Book, tmp_path, monkeypatch) -> Book:
+    """A chapter that must not run; the person stands in an empty folder."""
+    book.notebook("tiny", "1 + 1", parameters=PARAMETERS)
+    for place, name in ((runs, "execute"), (worker, "work")):
+        monkeypatch.setattr(place, name, lambda *args, **options: pytest.fail("the chapter ran"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return book
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_said_in_one_sentence(tiny: Book, capsys, name):
+    made, words, says = CASES[name]
+    if made is not None:
+        made(tiny)
+    status = cli.main(words.split(" ") if isinstance(words, str) else words)
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, ""), err
+    assert err.startswith("clusterbook: ") and err.endswith("\n") and err.count("\n") == 1
+    assert says.lower() in err.lower()
+    assert len(err) < 700, "a sentence that can be read"
+
+
+def test_what_looks_odd_and_is_right_is_taken(tiny: Book):
+    from clusterbook.book import parameters
+
+    profile(PROFILE.format("n: 10\n  rate: 1e-3\n  name: '010'"))(tiny)
+    typed = {"n": str(2**63 - 1), "name": "(((", "seeds": "0-9999"}
+    values = parameters.resolve("tiny", "tiny-x")
+    assert (values["n"], values["rate"], values["name"]) == (10, 0.001, "010")
+    values = parameters.resolve("tiny", "tiny-x", typed)
+    assert (values["n"], values["name"], len(values["seeds"])) == (2**63 - 1, "(((", 10_000)
+
+
+def test_a_scorecard_of_a_damaged_notebook_is_a_sentence(tiny: Book, tmp_path):
+    """In a process of its own: the hash of a chapter's code is taken once a process."""
+    from clusterbook.fingerprint import code_cells
+
+    for content in (b"", b"[1, 2]", b"{}", b'{"cells": [3]}', bytes(range(256))):
+        notebook(content)(tiny)
+        with pytest.raises(InputError, match=r"tiny\.ipynb is not a notebook"):
+            code_cells(tiny.root / "notebooks" / "tiny.ipynb")
+
+
+# --- disks that are full -------------------------------------------------------------------------
+
+
+def test_a_full_folder_for_temporary_files_is_a_sentence(book: Book, tmp_path, monkeypatch, capsys):
+    book.notebook("tiny", "1 + 1")
+
+    def full(*args, **options):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("papermill.execute_notebook", full)
+        assert cli.main(["run", "tiny"]) == 2
+    assert "is full: No space left on device; make room, or name" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "TemporaryDirectory", full)
+        assert cli.main(["run", "tiny"]) == 2
+    assert "no folder for temporary files can be made" in capsys.readouterr().err
+
+
+def test_an_error_of_ours_about_a_file_is_not_made_a_sentence(monkeypatch):
+    def fails():
+        Path("/nowhere/of/ours").read_text()
+
+    monkeypatch.setattr(datasets, "catalog", fails)
+    with pytest.raises(FileNotFoundError):
+        cli.main(["data"])
+
+
+# --- consoles that can't show everything, or nothing ---------------------------------------------
+
+
+def command(words: str, shell: str = "", **environment: str) -> subprocess.CompletedProcess:
+    """The command in a process of its own; *shell* is put behind it."""
+    return subprocess.run(
+        f'"{sys.executable}" -m clusterbook {words} {shell}', shell=True, capture_output=True,
+        env={**os.environ, **environment}, check=False)
+
+
+C = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize(("words", "encoding"), [
+    ("--help", "ascii"), ("data", "ascii"), ("scorecard", "ascii"), ("run tyni", "ascii"),
+    ("--help", "C"), ("data", "C"), ("scorecard", "latin-1"), ("scorecard", "cp1252")])
+def test_every_console_can_show_what_is_printed(words, encoding):
+    done = command(words, **(C if encoding == "C" else {"PYTHONIOENCODING": encoding}))
+    assert b"Traceback" not in done.stderr and done.returncode == (2 if "tyni" in words else 0)
+    assert (done.stderr if "tyni" in words else done.stdout).strip()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+@pytest.mark.parametrize("words", ["--help", "data"])
+@pytest.mark.parametrize(("shell", "unbuffered"), [(">/dev/full", ""), (">/dev/full", "1"),
+                                                   (">&-", "")])
+def test_an_output_that_takes_nothing_is_status_1_and_a_sentence(words, shell, unbuffered):
+    done = command(words, shell, PYTHONUNBUFFERED=unbuffered)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"clusterbook: the ") and done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("shell", ["2>&-", "2>/dev/full"])
+def test_a_mistake_that_nobody_can_hear_of_is_status_2(shell):
+    done = command("run tyni", shell)
+    assert (done.returncode, done.stdout, done.stderr) == (2, b"", b"")
