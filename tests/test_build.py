@@ -57,6 +57,28 @@ def site(built, monkeypatch):
     notebook.write_bytes(kept[1])
 
 
+# --- how a chapter is executed --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("own", "threads"), [(None, "1"), ("", "1"), ("4", None)])
+def test_a_chapter_has_one_thread_unless_the_person_says_otherwise(book, tmp_path, monkeypatch,
+                                                                   own, threads):
+    book.notebook("tiny", "1 + 1")
+    book.toc("book/intro", "notebooks/tiny")
+    asked = []
+
+    def execute(source, output, *, environment, progress):
+        asked.append(environment.get("OMP_NUM_THREADS"))
+        shutil.copy2(source, output)
+
+    monkeypatch.setattr(building, "execute", execute)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if own is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", own)
+    building.executed_pages(book.root, tmp_path, run=True, progress=False, say=print)
+    assert asked == [threads]
+
+
 # --- a whole build ---------------------------------------------------------------------------
 
 

@@ -145,7 +145,9 @@ def _executed(path: Path, output: Path, count: str, progress: bool, say) -> Path
     else:
         say(f"{count} {path.stem}: executing")
         try:
-            execute(path, cached, progress=path.stem if progress else None)
+            # Small work: with more threads than idle cores it takes ten times as long.
+            threads = {} if os.environ.get("OMP_NUM_THREADS") else {"OMP_NUM_THREADS": "1"}
+            execute(path, cached, environment=threads, progress=path.stem if progress else None)
         except InputError as error:
             raise ChapterError(f"{path.stem} failed with its default parameters: {error}") from None
     failed = failed_checks(read_notebook(cached))
