@@ -14,8 +14,8 @@ from nbformat.v4 import new_markdown_cell
 
 from ..errors import InputError
 from ..evidence import Record
-from ..evidence.recording import write_atomically
 from ..evidence.status import Profile
+from ..io import write_atomically
 from . import parameters
 from .reading import read_notebook
 
@@ -67,9 +67,9 @@ def head(record: Record, title: str) -> str:
         f"**A recorded run, as it was executed.** {profile.says if profile else ''}",
         "",
         f"The notebook is the chapter [{title}](../../notebooks/{record.chapter}.ipynb) with these "
-        "parameters. So the sentences are the chapter's, and some speak of its default run; "
-        "figures and numbers are this run's. A check that fails here was written for the default "
-        "parameters. Verdicts rest on all seeds.",
+        "parameters. So the sentences are the chapter's, and some speak of its default run. Numbers "
+        "are this run's; a figure that shows recorded runs names them. A check that fails here was "
+        "written for the default parameters. Verdicts rest on all seeds.",
         "",
         *(f"- {line}" for line in made),
         "",

@@ -27,15 +27,14 @@ import nbformat
 
 from .. import evidence, paths
 from ..errors import InputError
-from ..evidence.recording import write_atomically
+from ..evidence.expectations import UNMADE
 from ..evidence.verdicts import is_stale, present_code, present_data
+from ..io import write_atomically
 from . import clock, ours, pages, parameters, sheet
 from .grid import own_file
 
 #: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
 FAILED_CHECK = "✗ "
-#: How a check reads that had nothing to compare.
-UNMADE_CHECK = "not checked: "
 
 
 class ChapterError(RuntimeError):
@@ -200,7 +199,7 @@ def failed_checks(notebook: nbformat.NotebookNode) -> list[str]:
 def unheld_checks(notebook: nbformat.NotebookNode) -> list[str]:
     """The lines of all checks that did not hold or were not made."""
     return [line for text in outputs(notebook) for line in text.splitlines()
-            if line.startswith((FAILED_CHECK, UNMADE_CHECK))]
+            if line.startswith((FAILED_CHECK, UNMADE))]
 
 
 def tally(unheld: Mapping[str, Sequence[str]]) -> str:

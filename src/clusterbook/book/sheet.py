@@ -22,8 +22,8 @@ from PIL import Image
 
 from .. import __version__
 from ..evidence.provenance import git_state
-from ..evidence.recording import write_atomically
 from ..figures.showing import LIST, listed
+from ..io import write_atomically
 from . import parameters
 from .ours import MARK, PAGE, refuse_page
 from .reading import read_notebook

@@ -17,10 +17,10 @@ import numpy as np
 from .. import evidence, figures
 from ..errors import InputError
 from ..evidence.measures import spread
-from ..evidence.recording import write_atomically
 from ..evidence.records import Record
 from ..evidence.status import duration
 from ..figures.showing import LIST, save
+from ..io import write_atomically
 from . import parameters, sheet
 from .grid import Grid
 

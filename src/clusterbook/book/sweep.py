@@ -33,10 +33,11 @@ import nbformat
 
 from .. import __version__, evidence
 from ..errors import InputError, unknown
-from ..evidence.recording import plain, write_atomically
+from ..evidence.recording import plain
 from ..evidence.records import Record, as_record, read_record
 from ..evidence.verdicts import is_stale, present_code, present_data
 from ..fingerprint import fingerprint
+from ..io import write_atomically
 from . import ours, parameters, runs, sheet, summary, worker
 from .grid import Grid, Run, grid, own_file
 from .reading import read_notebook
