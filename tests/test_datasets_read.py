@@ -229,9 +229,9 @@ def test_a_missing_file_names_the_absolute_path_and_the_nearest(put, tmp_path, m
 
 
 def test_a_folder_or_another_kind_of_file_is_refused(put, tmp_path):
-    refused(tmp_path, str(tmp_path), "is a folder", ".csv, .npz or .mat")
-    for name in ("my.xlsx", "my.csv.gz", "table"):
-        refused(put(FLOWERS, name), name, ".csv, .npz or .mat", "save the table as CSV")
+    refused(tmp_path, str(tmp_path), "is a folder", ".npz or .mat file")
+    for name in ("my.xls", "my.npz.gz", "table"):
+        refused(put(FLOWERS, name), name, ".npz or .mat file", "save the table as CSV")
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -244,18 +244,16 @@ def test_a_folder_or_another_kind_of_file_is_refused(put, tmp_path):
     ("a,b\n1,2\n3,4,5\n", ("line 3 of", "ragged: 3 instead of 2 values")),
     ("a,b,a\n1,2,3\n4,5,6\n", ("same name ('a')",)),
     (",a\n0,2\n1,5\n", ("without a name ('column 1')", "index=False")),
-    ("a,city\n1,Paris\n2,Rome\n", ("text in 1 of 2 columns: 'city' (such as 'Paris')", "labels")),
-    ("a;b\n1,5;2\n2,5;3\n", ("'a' (such as '1,5')", "decimal point")),
-    ("a,b\n1_000,1\n2,3\n", ("'a' (such as '1_000')",)),
-    ("a,b,c\n1,,5\nNA,?,6\nnan,NaN,7\n", ("missing values, counted by column: 'a' (2), 'b' (3);",)),
+    ("a,city\n1,Paris\n2,Rome\n",
+     ("text in 1 of 2 columns: 'city' (such as 'Paris', 2 distinct)", "labels")),
+    ("a,b\n1_000,1\n2,3\n", ("'a' (such as '1_000', 2 distinct)",)),
+    ("a,b,c\n1,,5\nNA,?,6\nnan,NaN,7\n", ("missing values, counted by column: 'b' (3), 'a' (2);",)),
     ("a,species\n1, \n2,x\n3,?\n", ("missing values, counted by column: 'species' (2);",)),
     ("a,b\ninf,1\n-Infinity,2\n1,1e39\n", ("infinite values", "by column: 'a' (2), 'b' (1);")),
     ("a,label,class\n1,2,3\n4,5,6\n", ("could be the labels ('label', 'class')", "labels='label'")),
     ("a,target\n1,2.5\n4,5\n", ("measurements in 'target' (such as 2.5)", "features")),
     ('a,b\n1,"2\n3,4\n', ("can't be read as .csv: line 3", "quotes")),
     ('a,b\n1,"2"x\n3,4\n', ("can't be read as .csv: line 2", "quotes")),
-    ("a,b\n1,é\n".encode("latin-1"), ("not UTF-8", "save it as UTF-8")),
-    ("a,b\n1,2\n".encode("utf-16"), ("not UTF-8",)),
 ])  # fmt: skip
 def test_a_csv_that_cannot_be_clustered(put, text, words):
     path = put(text)
@@ -267,7 +265,8 @@ def test_a_csv_that_cannot_be_clustered(put, text, words):
 def test_of_many_wrong_columns_five_are_named(put):
     header = ",".join(f"g{i}" for i in range(12))
     counted = "'g4' (2) and 7 more columns"
-    for cell, words in (("x", "'g4' (such as 'x') and 7 more;"), ("", counted), ("inf", counted)):
+    text = "'g4' (such as 'x', 1 distinct) and 7 more;"
+    for cell, words in (("x", text), ("", counted), ("inf", counted)):
         row = ",".join([cell] * 12)
         message = refused(put(f"{header}\n{row}\n{row}\n"), words)
         assert "g5" not in message

@@ -84,8 +84,8 @@ def test_conda_installs_this_checkout_and_binder_finds_the_file():
         assert not (CHECKOUT / folder).exists()
 
 
-@pytest.mark.parametrize("extras", [(), ("book",), ("test",), ("dask",)],
-                         ids=["library", "book", "test", "dask"])
+@pytest.mark.parametrize("extras", [(), ("book",), ("test",), ("dask",), ("tables",)],
+                         ids=["library", "book", "test", "dask", "tables"])
 def test_every_dependency_is_pinned_inside_its_range(extras):
     pins = pinned()
     for name, bounds in declared(*extras).items():
@@ -94,7 +94,8 @@ def test_every_dependency_is_pinned_inside_its_range(extras):
 
 
 def test_the_library_declares_ranges_and_no_versions():
-    for name, bounds in {**declared(), **declared("book", "test", "edit", "dask")}.items():
+    extras = declared("book", "test", "edit", "dask", "tables")
+    for name, bounds in {**declared(), **extras}.items():
         operators = {bound.operator for bound in bounds}
         assert ">=" in operators, f"{name} has no lower bound"
         assert operators <= {">=", "<"}, f"{name} {bounds}"

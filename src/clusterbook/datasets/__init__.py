@@ -22,10 +22,10 @@ from pathlib import Path
 from .. import downloads, paths
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source, Status, content
-from .files import read
 from .folders import PREFIX, find_images, read_folder
 from .synthetic import make_synthetic
 from .table import SOURCES
+from .tables import read
 
 __all__ = [
     "Dataset", "Source", "Status", "catalog", "content", "fetch", "find_images", "load",

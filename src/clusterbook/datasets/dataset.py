@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import InputError
 
@@ -84,6 +85,10 @@ class Dataset:
         The first ``train_size`` rows are the source's own training part; None if it has no split.
     rows : ndarray of int64 or None
         Of a sample of a folder, the place of each image among all of the folder; else None.
+    ids : tuple of str or None
+        The identifier of each row of a person's own table, if a column was named for them.
+    notes : tuple of str
+        What was done to a person's own table when it was read, one sentence each.
     """
 
     X: np.ndarray = field(repr=False)
@@ -94,6 +99,8 @@ class Dataset:
     feature_names: tuple[str, ...] | None = None
     train_size: int | None = None
     rows: np.ndarray | None = field(default=None, repr=False)
+    ids: tuple[str, ...] | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
 
     def split(
         self, random_state: int = 0, test_share: float = 0.2
@@ -192,3 +199,30 @@ def content(dataset: Dataset) -> str:
         # Seen as bytes where it lies: `tobytes` would copy what may be most of the memory.
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
     return digest.hexdigest()
+
+
+def as_classes(labels: ArrayLike) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Labels as they come, to the class of each row and the classes' names, in sorted order.
+
+    Parameters
+    ----------
+    labels : array-like with n_samples values
+        All numbers or all text; whole floats are named as integers.
+
+    Returns
+    -------
+    y : ndarray of int64, shape (n_samples,)
+    classes : tuple of str
+
+    Examples
+    --------
+    >>> as_classes([10.0, 9.0, 9.0])
+    (array([1, 0, 0]), ('9', '10'))
+    """
+    distinct, y = np.unique(np.asarray(labels).ravel(), return_inverse=True)
+    return y.astype(np.int64), tuple(_class_name(value) for value in distinct.tolist())
+
+
+def _class_name(value: object) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, unknown
-from .columns import SHOWN, listed, similar
 from .dataset import Dataset, Source
-from .files import absolute
+from .tables import SHOWN, absolute, listed, similar
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -8,13 +8,12 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from .columns import as_classes
-from .dataset import Dataset, Source, content
-from .formats import matlab_arrays
+from .dataset import Dataset, Source, as_classes, content
 from .synthetic import make_synthetic
 
 _DIGITS = tuple("0123456789")
@@ -192,6 +191,13 @@ def _unpacked(home: Path, folders: Iterable[str]) -> Iterator[tuple[str, bytes]]
 
 
 # --- the scikit-feature repository -------------------------------------------------------------
+
+
+def matlab_arrays(file: Path) -> dict[str, Any]:
+    """The variables of a MATLAB file, as SciPy gives them."""
+    from scipy.io import loadmat
+
+    return {name: one for name, one in loadmat(file).items() if not name.startswith("__")}
 
 
 def scikit_feature(source: Source, home: Path) -> Dataset:
