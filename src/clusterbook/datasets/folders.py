@@ -20,7 +20,8 @@ import numpy as np
 
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source
-from .tables import SHOWN, absolute, listed, similar
+from .readers import SHOWN, listed
+from .tables import absolute, similar
 
 if TYPE_CHECKING:
     from PIL import Image

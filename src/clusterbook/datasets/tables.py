@@ -1,24 +1,20 @@
 """A person's own table, read with pandas into the form that every data set has.
 
-`read` finds the file, a reader of its kind makes a data frame of it, and `_features` checks what
-the frame holds. Nothing is guessed or filled in without a note.
+`read` finds the file, the reader of its kind makes a data frame of it, and `_features` turns that
+into numbers. Nothing is assumed or filled in without a note.
 """
 
 from __future__ import annotations
 
-import codecs
-import csv
-import gzip
-import io
 import os
 import re
 import warnings
-import zlib
-from collections import Counter, UserDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,17 +23,18 @@ import numpy as np
 from .. import paths
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source, as_classes
-from .loaders import matlab_arrays
+from .readers import MISSING, SHOWN, listed, printable, reader_of, texts_of
 from .table import SOURCES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = 5  # names in an error
 _LABELS = ("label", "class", "target", "y")  # names that are taken for the labels' by themselves
 _IDENTIFIER = re.compile(r"(.*[\W_])?(id|sample|patient|subject)([\W_]*id)?")
-_MISSING = ("", "na", "n/a", "nan", "null", "?", "#n/a", "<na>")
 _MOST = 50  # values of a text column that become features
+_SETTINGS = {
+    "constant": ("drop", "keep"), "text": ("refuse", "one-hot"), "impute": (None, "median"),
+}  # fmt: skip
 _KINDS = "a .csv, .tsv, .xlsx, .parquet, .npz or .mat file"
 
 
@@ -51,55 +48,45 @@ def read(
     text: str = "refuse",
     impute: str | None = None,
 ) -> Dataset:
-    """A table of one's own, from a .csv, .tsv, .xlsx, .parquet, .npz or .mat file.
+    """A person's own table, from a .csv, .tsv, .xlsx, .parquet, .npz or .mat file.
 
-    A CSV file (.csv or .tsv, also with .gz) is separated by commas, semicolons or tabs, and its
-    decimal mark is a point or a comma. It has a row of names above its rows; without one, if the
-    first row holds numbers alone, the columns are called ``column 1`` and so on (a first row of
-    0, 1, 2 … is taken for names). So is the first sheet of an Excel file. An .npz or MATLAB file
-    has the samples as ``X`` or as its only two-dimensional array, may have ``feature_names``, and
-    has labels and identifiers in arrays of their own.
+    CSV files (.csv or .tsv, also .gz) are separated by commas, semicolons or tabs, with decimal
+    points or commas. The first row holds the names; if it holds numbers alone, other than
+    0, 1, 2 …, it is a sample, and the columns are called ``column 1`` and so on. Of an Excel file
+    the first sheet is read. An .npz or MATLAB file has the samples as ``X`` or as its only
+    two-dimensional array, may have ``feature_names``, and has labels in an array of their own.
 
     Parameters
     ----------
     path : str or path
-        The file. A relative path begins where the person stands who typed ``clusterbook run``,
-        otherwise in the current folder.
+        A relative path starts in the folder where ``clusterbook run`` was typed, otherwise in the
+        current folder.
     labels : str, optional
-        The column with the class of each row, text or numbers. By default the one that is called
-        ``label``, ``class``, ``target`` or ``y``, in capitals or not; if there is none, the data
-        set has no labels.
+        The column with the class of each row, text or numbers; by default the one called
+        ``label``, ``class``, ``target`` or ``y``, in capitals or not, if there is one.
     features : sequence of str, optional
-        The columns to use, in this order; by default all others. A column that is named here is
-        a feature, whatever its name.
+        The columns to use, in this order, whatever their names suggest; by default all others.
     constant : {"drop", "keep"}
         What to do with columns that hold one value only.
     id_column : str, optional
-        The column that names each row; kept as ``ids``, and no feature.
+        The column that names the rows; kept as ``ids``, never a feature.
     text : {"refuse", "one-hot"}
-        What to do with columns of text: refuse them, or make a feature of 0 and 1 of each value,
-        called ``column=value``, after the other features; at most 50 values for each column.
+        Refuse columns of text, or replace each by 0/1 features ``column=value`` (at most 50),
+        placed after the other features.
     impute : {None, "median"}
-        What to do with missing values: refuse them, or fill them in with the column's median, in
-        a column of text with a value of its own, ``missing``.
+        Refuse missing values, or fill them with the column's median; in a column of text with the
+        value ``missing``.
 
     Returns
     -------
     Dataset
-        Its ``notes`` say what was done to the table. Without labels ``y`` is None. Its source's
-        name is the file's name, and its content is not known beforehand.
+        X of shape (n_samples, n_features); ``y`` is None without labels; ``notes`` say what was
+        assumed or changed, and each is also a UserWarning.
 
     Raises
     ------
     InputError
-        The file is missing, of another kind, damaged or too small; a name of a column is missing,
-        repeated or unknown; a column holds text, identifiers, missing or infinite values; the
-        identifiers are not unique; or no column is left.
-
-    Warns
-    -----
-    UserWarning
-        Each note.
+        The file cannot be read, or holds what cannot be clustered; the message says what to do.
 
     Examples
     --------
@@ -114,39 +101,38 @@ def read(
     ([1, 0], ('lily', 'rose'))
     """
     asked = {"constant": constant, "text": text, "impute": impute}
-    for setting, known in (("constant", ("drop", "keep")), ("text", ("refuse", "one-hot")),
-                           ("impute", (None, "median"))):  # fmt: skip
-        if asked[setting] not in known:
-            raise unknown(f"setting of {setting}", asked[setting], map(str, known))
+    for setting, value in asked.items():
+        if value not in _SETTINGS[setting]:
+            raise unknown(f"setting of {setting}", value, map(str, _SETTINGS[setting]))
     if isinstance(features, str):
         raise InputError(f"features must be a list of names, as in features=[{features!r}]")
     file, reader = _located(path)
-    shown, notes = _printable(file), []
-    frame, aside = reader(file, id_column, notes)
+    shown, notes = printable(file), []
+    frame, columns = reader(file, id_column, notes)
     _check_names(shown, frame.columns)
-    # In a file of arrays, labels and identifiers stand beside the samples.
-    columns = frame if aside is None else aside
     ids = None if id_column is None else _ids(shown, columns, id_column, labels, features)
     label = _label_name(shown, [name for name in columns if name != id_column], labels, features)
-    classes: pd.Series | None = None
+    y, classes = None, ()
     if label is not None:
-        classes = _cleaned(columns[label])
-        _check_labels(shown, label, classes, guessed=labels is None)
+        values = _cleaned(columns[label])
+        _check_labels(shown, label, values, guessed=labels is None)
+        if values.dtype.kind == "f" and (values.abs() >= 2**53).any():
+            values = columns[label].astype(str)  # floats would merge such labels
+        y, classes = as_classes(values.to_numpy())
+    # In a file of arrays, labels and identifiers are no columns of the samples.
+    apart = (label, id_column) if columns is frame else ()
+    chosen = [name for name in frame if name not in apart]
     if features is not None:
-        _known(shown, "features", features, frame)
+        _check_known(shown, "features", features, frame)
         chosen = list(dict.fromkeys(features))
-    else:
-        apart = (label, id_column) if aside is None else ()
-        chosen = [name for name in frame if name not in apart]
-    names, X = _features(shown, frame[chosen], features, notes, **asked)
-    y, class_names = (None, ()) if classes is None else as_classes(classes.to_numpy())
+    names, X = _features(shown, frame, chosen, notes, named=features is not None, **asked)
     settings = {"labels": labels, "features": features, "id_column": id_column, **asked}
     source = Source(
-        name=_printable(file.name),
-        title=f"a table of one's own, {_printable(file.name)}",
+        name=printable(file.name),
+        title=f"a table of one's own, {printable(file.name)}",
         n_samples=len(X),
         n_features=len(names),
-        n_classes=len(class_names),
+        n_classes=len(classes),
         license="your own",
         citation="your own",
         address=shown,
@@ -154,7 +140,7 @@ def read(
     )
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    return Dataset(X, y, class_names, source, feature_names=names, ids=ids, notes=tuple(notes))
+    return Dataset(X, y, classes, source, feature_names=names, ids=ids, notes=tuple(notes))
 
 
 def _read_again(source: Source, home: Path, *, file: Path, settings: Mapping[str, Any]) -> Dataset:
@@ -175,7 +161,7 @@ def absolute(path: str | os.PathLike[str]) -> Path:
 def _located(path: str | os.PathLike[str]) -> tuple[Path, Any]:
     """The file that was meant, and the reader of its kind."""
     file = absolute(path)
-    shown = _printable(file)
+    shown = printable(file)
     if os.path.isdir(file):
         raise InputError(
             f"{shown} is a folder; {_KINDS} was expected (load('folder:PATH') loads a folder of "
@@ -188,7 +174,7 @@ def _located(path: str | os.PathLike[str]) -> tuple[Path, Any]:
                 f"datasets.load({str(path)!r}), which has no labels or features to choose"
             )
         raise InputError(f"there is no file {shown}{_neighbors(file)}")
-    reader = _reader(file)
+    reader = reader_of(file)
     if reader is None:
         raise InputError(
             f"{shown} ends in {file.suffix or 'nothing'!r}; {_KINDS} was expected: save the table "
@@ -200,293 +186,13 @@ def _located(path: str | os.PathLike[str]) -> tuple[Path, Any]:
 def _neighbors(file: Path) -> str:
     """What to look at when a file is missing: files of its folder with a similar name."""
     try:
-        tables = [_printable(one.name) for one in file.parent.iterdir() if _reader(one)]
+        tables = [printable(one.name) for one in file.parent.iterdir() if reader_of(one)]
     except OSError as error:
         return f", and its folder can't be listed ({error.strerror}); check the path"
     if near := similar(file.name, tables):
         return f"; did you mean {near}?"
     others = f" (tables there: {listed(sorted(tables))})" if tables else ""
     return f"; check the path and its ending{others}"
-
-
-def _unreadable(file: Path, why: object, todo: str) -> InputError:
-    kind = next(kind for kind in READERS if file.name.casefold().endswith(kind))
-    why = " ".join(str(why).split())
-    return InputError(f"{_printable(file)} can't be read as {kind}: {why}; {todo}")
-
-
-# --- CSV ---------------------------------------------------------------------------------------
-
-
-def _read_csv(file: Path, id_column: str | None, notes: list[str]) -> tuple[pd.DataFrame, None]:
-    import pandas as pd
-
-    text = _text(file, notes)
-    separator, first, start = _head(file, text)
-    if not first:
-        raise InputError(f"{_printable(file)} is empty; a row of names and the rows were expected")
-    names, is_sample = _names(first, id_column)
-    data = text if is_sample else text[start:]
-    cases = {case(mark) for mark in _MISSING for case in (str, str.upper, str.title)} | {"NaN"}
-    settings = {
-        "sep": separator, "header": None, "skipinitialspace": True, "low_memory": False,
-        "keep_default_na": False, "na_values": sorted(cases),
-        "dtype": {names.index(id_column): str} if id_column in names else None,
-    }  # fmt: skip
-    try:
-        frame = pd.read_csv(io.StringIO(data), **settings)
-        if any(_has_decimal_commas(frame[column], separator) for column in _texts(frame)):
-            frame = pd.read_csv(io.StringIO(data), decimal=",", **settings)
-            notes.append("numbers were read with decimal commas: 1,5 is one and a half")
-    except pd.errors.EmptyDataError:
-        return pd.DataFrame(columns=names), None
-    except ValueError as error:
-        _check_rows(file, text, separator)
-        raise _unreadable(file, error, "put that right, or save the table as CSV again") from error
-    # pandas fills short rows up, and lets a quote stand in the middle of a cell.
-    if frame.shape[1] != len(names) or '"' in text or frame.iloc[:, -1].isna().any():
-        _check_rows(file, text, separator)
-    return frame.set_axis(names, axis=1), None
-
-
-def _text(file: Path, notes: list[str]) -> str:
-    """What a text file says, plain or compressed: UTF-8, UTF-16 with its mark, or Windows-1252."""
-    try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise _unreadable(file, error.strerror, "make it readable") from error
-    try:
-        if file.suffix.casefold() == ".gz":
-            data = gzip.decompress(data)
-        marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        text = data.decode("utf-16" if marked else "utf-8-sig")
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(file, f"it is no gzip file, or damaged ({error})",
-                          "compress it again") from error  # fmt: skip
-    except UnicodeDecodeError:
-        text = data.decode("cp1252", errors="replace")
-        notes.append(f"{_printable(file.name)} is not UTF-8 and was read as Windows-1252: look at "
-                     "its accented letters")  # fmt: skip
-    if re.search("[\x00-\x08\x0e-\x1f\ufffd]", text):
-        raise _unreadable(file, "it is not text", "save the table as CSV in UTF-8")
-    if re.match(r"\s*<(!doctype|html|head|body|table|\?xml)\b", text, flags=re.IGNORECASE):
-        raise _unreadable(file, "it is a web page (HTML or XML)", "download the table itself")
-    return text
-
-
-def _head(file: Path, text: str) -> tuple[str, list[str], int]:
-    """The separator, the first row, and where the second one begins.
-
-    The separator cuts the first two rows into equally many cells, more than one; a tab or a
-    semicolon before a comma, which may be a decimal mark.
-    """
-    found = []
-    for place, separator in enumerate(",;\t"):
-        stream = io.StringIO(text, newline="")
-        rows = filter(None, _csv_rows(stream, separator))
-        first, second, start = [], [], 0
-        with suppress(csv.Error):  # it comes again, with its line
-            first = next(rows, [])
-            start = stream.tell()
-            second = next(rows, first)
-        fits = len(first) == len(second) > 1
-        found.append(((fits, place if fits else len(first)), separator, first, start))
-    return max(found)[1:]
-
-
-def _csv_rows(stream: io.StringIO, separator: str) -> Any:
-    return csv.reader(stream, delimiter=separator, skipinitialspace=True, strict=True)
-
-
-def _check_rows(file: Path, text: str, separator: str) -> None:
-    """Refuse rows of several lengths and quotes out of place, with their line."""
-    rows = _csv_rows(io.StringIO(text, newline=""), separator)
-    width = 0
-    try:
-        for row in filter(None, rows):
-            width = width or len(row)
-            if len(row) != width:
-                raise InputError(
-                    f"line {rows.line_num:,} of {_printable(file)} is ragged: {len(row):,} instead "
-                    f"of {width:,} values; expected one per column: put text that holds a "
-                    "separator in double quotes, and nothing between two separators for a missing "
-                    "value"
-                )
-    except csv.Error as error:
-        where = f"line {rows.line_num:,}: {error}"
-        raise _unreadable(file, where, "put that line right, double quotes above all") from error
-
-
-def _has_decimal_commas(column: pd.Series, separator: str) -> bool:
-    """Whether text is numbers with decimal commas.
-
-    In a file that is separated by commas, 1,234 in quotes more likely has a thousands separator.
-    """
-    number = r"\s*[-+]?(\d+|\d*,\d+)(e[-+]?\d+)?\s*"
-    cells = column.dropna().tolist()
-    if not all(re.fullmatch(number, cell, flags=re.IGNORECASE) for cell in cells):
-        return False
-    broken = [cell for cell in cells if "," in cell]
-    thousands = r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*"
-    return separator != "," or not all(re.fullmatch(thousands, cell) for cell in broken)
-
-
-def _names(first: Sequence[object], id_column: str | None) -> tuple[list[str], bool]:
-    """The columns' names, and whether the first row has none because it is a sample itself.
-
-    A sample holds numbers alone, and other ones than 0, 1, 2 … to count the columns.
-    """
-    cells = ["" if cell is None else str(cell).strip() for cell in first]
-    numbered = [f"column {i + 1}" for i in range(len(cells))]
-    numbers = []
-    with suppress(ValueError):
-        numbers = [float(cell.replace(",", ".").replace("_", "x")) for cell in cells]
-    counted = len(numbers) > 2 and numbers == list(range(len(numbers)))
-    if len(numbers) < len(cells) or counted or np.isnan(numbers).any():
-        # An identifier may have no name, as R and pandas write the names of rows.
-        places = zip(cells, numbered, strict=True)
-        return [cell or (name if name == id_column else "") for cell, name in places], False
-    return numbered, True
-
-
-# --- Excel and parquet, .npz and .mat ----------------------------------------------------------
-
-
-@contextmanager
-def _reading(file: Path, todo: str) -> Iterator[None]:
-    """Whatever breaks a reader of a damaged file is said in one sentence."""
-    try:
-        yield
-    except ImportError as error:
-        raise InputError(
-            f"{_printable(file)} needs a package that is not installed ({error.name or error}): "
-            "install it with `pip install openpyxl pyarrow`, or save the table as CSV"
-        ) from error
-    except Exception as error:
-        raise _unreadable(file, error, todo) from error
-
-
-def _read_excel(file: Path, id_column: str | None, notes: list[str]) -> tuple[pd.DataFrame, None]:
-    import pandas as pd
-
-    with (
-        _reading(file, "save it again as an Excel workbook (.xlsx), or as CSV"),
-        pd.ExcelFile(file, engine="openpyxl") as book,
-    ):
-        sheet, *others = book.sheet_names
-        cells = book.parse(sheet, header=None, dtype=object, keep_default_na=False, na_values=[""])
-    if others:
-        notes.append(f"only the first sheet ({sheet!r}) was read; the others are {listed(others)}")
-    cells = cells.dropna(how="all").dropna(how="all", axis=1)
-    if cells.empty:
-        raise InputError(f"{_printable(file)} is empty; a row of names and the rows were expected")
-    names, is_sample = _names(cells.iloc[0].where(cells.iloc[0].notna(), None), id_column)
-    rows = cells.iloc[0 if is_sample else 1 :].reset_index(drop=True)
-    return rows.set_axis(names, axis=1), None
-
-
-def _read_parquet(file: Path, id_column: str | None, notes: list[str]) -> tuple[pd.DataFrame, None]:
-    import pandas as pd
-
-    with _reading(file, "write it again with DataFrame.to_parquet, or save the table as CSV"):
-        frame = pd.read_parquet(file, engine="pyarrow")
-        if not isinstance(frame.index, pd.RangeIndex):  # names of rows
-            frame = frame.reset_index()
-    return frame.set_axis([str(name).strip() for name in frame.columns], axis=1), None
-
-
-def _read_mat(file: Path, id_column: str | None, notes: list[str]) -> Any:
-    with _reading(file, "save it again with save('file.mat', 'X', 'Y', '-v7')"):
-        found = {name: _from_matlab(one) for name, one in matlab_arrays(file).items()}
-    return _from_arrays(file, found)
-
-
-def _from_matlab(one: Any) -> np.ndarray:
-    """A variable as NumPy would hold it: not sparse, text instead of cells."""
-    array = one.toarray() if hasattr(one, "toarray") else np.asarray(one)
-    if array.dtype == object and all(np.size(cell) == 1 for cell in array.flat):
-        return np.array([str(np.squeeze(cell)) for cell in array.flat])
-    return array
-
-
-def _read_npz(file: Path, id_column: str | None, notes: list[str]) -> Any:
-    todo = "save plain numbers and text with numpy.savez(file, X=X, y=y), no Python objects"
-    with _reading(file, todo), np.load(file, allow_pickle=False) as loaded:
-        found = {name: loaded[name] for name in loaded.files}
-    return _from_arrays(file, found)
-
-
-def _from_arrays(
-    file: Path, arrays: Mapping[str, np.ndarray]
-) -> tuple[pd.DataFrame, Mapping[str, pd.Series]]:
-    """The samples, and beside them the other arrays, checked when they are asked for."""
-    import pandas as pd
-
-    shown = _printable(file)
-    samples = _samples_name(shown, arrays)
-    X = arrays[samples]
-    names = [f"column {i + 1}" for i in range(X.shape[1])]
-    if "feature_names" in arrays:
-        names = [str(name).strip() for name in arrays["feature_names"].ravel().tolist()]
-    if len(names) != X.shape[1]:
-        raise InputError(
-            f"{shown} has {len(names):,} feature_names for {X.shape[1]:,} columns of {samples}; "
-            "expected one each"
-        )
-    others = {name: array for name, array in arrays.items() if name != samples}
-    return pd.DataFrame(X, columns=names), _Beside(shown, others, len(X))
-
-
-class _Beside(UserDict):
-    """Arrays by name, each given as a column of one value for each row, or refused."""
-
-    def __init__(self, file: str, arrays: Mapping[str, np.ndarray], n_rows: int):
-        super().__init__(arrays)
-        self.file, self.n_rows = file, n_rows
-
-    def __getitem__(self, name: str) -> pd.Series:
-        import pandas as pd
-
-        array = self.data[name]
-        # A vector or, as MATLAB has them, a matrix of one column or row.
-        if array.size != self.n_rows or max(array.shape, default=0) != self.n_rows or (
-            array.dtype.kind not in "biufU"
-        ):
-            raise InputError(
-                f"{name} in {self.file} has shape {array.shape} and type {array.dtype}: expected "
-                f"one number or text for each of {self.n_rows:,} rows"
-            )
-        return pd.Series(array.ravel())
-
-
-def _samples_name(file: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """The array that holds the samples: X, or the only one that could."""
-    matrices = [name for name, one in arrays.items() if one.ndim == 2 and min(one.shape) > 1]
-    name = "X" if "X" in arrays else matrices[0] if len(matrices) == 1 else None
-    if name is None:
-        raise InputError(
-            f"{file} does not say which array holds the samples (its arrays: "
-            f"{listed(arrays) or 'none'}): call it X, shape (rows, features)"
-        )
-    if (one := arrays[name]).ndim != 2 or one.dtype.kind not in "biuf":
-        raise InputError(
-            f"{name} in {file} has shape {one.shape} and type {one.dtype}: expected real numbers "
-            "of shape (rows, features)"
-        )
-    return name
-
-
-READERS = {
-    ".csv": _read_csv, ".csv.gz": _read_csv, ".tsv": _read_csv, ".tsv.gz": _read_csv,
-    ".xlsx": _read_excel, ".parquet": _read_parquet, ".npz": _read_npz, ".mat": _read_mat,
-}  # fmt: skip
-"""Each kind's reader: ``reader(file, id_column, notes)`` gives a frame, and arrays beside it."""
-
-
-def _reader(file: Path) -> Any:
-    """The reader of a file, by its ending; None if there is none."""
-    found = [READERS[kind] for kind in READERS if file.name.casefold().endswith(kind)]
-    return found[0] if found else None
 
 
 # --- labels and identifiers --------------------------------------------------------------------
@@ -507,7 +213,7 @@ def _check_names(file: str, names: Sequence[str]) -> None:
         )
 
 
-def _known(file: str, setting: str, names: Iterable[str], known: Iterable[str]) -> None:
+def _check_known(file: str, setting: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     if missing := [name for name in names if name not in set(known)]:
         near = similar(missing[0], known)
@@ -515,21 +221,14 @@ def _known(file: str, setting: str, names: Iterable[str], known: Iterable[str]) 
         raise InputError(f"{file} has no {missing[0]!r}, which {setting} names; {hint}")
 
 
-def _apart(file: str, setting: str, name: str, **others: Any) -> None:
-    for other, names in others.items():
-        if name in ([names] if isinstance(names, str) else names or ()):
-            raise InputError(
-                f"{name!r} of {file} can't be both {setting} and in {other}: take it out of one"
-            )
-
-
 def _label_name(
     file: str, known: Sequence[str], labels: str | None, features: Sequence[str] | None
 ) -> str | None:
     """The name that was asked for, or the one that says so itself."""
     if labels is not None:
-        _known(file, "labels", [labels], known)
-        _apart(file, "labels", labels, features=features)
+        _check_known(file, "labels", [labels], known)
+        if labels in (features or ()):
+            raise _twice(file, labels, "the labels", "a feature")
         return labels
     found = [name for name in known if name.casefold() in _LABELS and name not in (features or ())]
     if len(found) > 1:
@@ -556,151 +255,155 @@ def _ids(
     file: str, columns: Any, name: str, labels: str | None, features: Sequence[str] | None
 ) -> tuple[str, ...]:
     """The identifiers, one for each row."""
-    _known(file, "id_column", [name], columns)
-    _apart(file, "id_column", name, labels=labels, features=features)
+    _check_known(file, "id_column", [name], columns)
+    if name == labels or name in (features or ()):
+        raise _twice(file, name, "id_column", "the labels" if name == labels else "a feature")
     cells = columns[name].astype(object)
-    missing = cells.isna() | cells.map(lambda cell: str(cell).strip() == "")
     ids = cells.map(lambda cell: str(cell).strip())
+    missing = cells.isna() | ids.str.casefold().isin(MISSING)
     for wrong, what in ((missing, "missing"), (ids.duplicated(), "repeated")):
-        if n := int(wrong.sum()):
+        if wrong.any():
             at = int(np.argmax(wrong))
-            value = "" if what == "missing" else f", {ids[at]!r}"
+            first = f"row {at + 1:,}" + (f", {ids[at]!r}" if what == "repeated" else "")
             raise InputError(
-                f"{file} has {n:,} {what} identifiers in {name!r} (the first in row {at + 1:,} "
-                f"below the names{value}); expected another one in each row: put them right, or "
-                "leave id_column out"
+                f"{file} has {what} identifiers in {name!r} ({int(wrong.sum()):,}, the first in "
+                f"{first}); expected a different one in each row: correct them, or leave out "
+                "id_column and this column"
             )
     return tuple(ids)
+
+
+def _twice(file: str, name: str, one: str, other: str) -> InputError:
+    return InputError(f"{name!r} of {file} can't be both {one} and {other}: remove it from one")
 
 
 # --- features ----------------------------------------------------------------------------------
 
 
 def _features(
-    file: str, frame: pd.DataFrame, named: Sequence[str] | None, notes: list[str], *,
-    constant: str, text: str, impute: str | None,
+    file: str, frame: pd.DataFrame, chosen: Sequence[str], notes: list[str], *,
+    named: bool, constant: str, text: str, impute: str | None,
 ) -> tuple[tuple[str, ...], np.ndarray]:  # fmt: skip
-    """The features' names and X as float32, or an error with what keeps them from being so."""
-    import pandas as pd
-
-    rows, columns = frame.shape
-    if rows < 2 or columns < 1:
+    """The features' names and X, float32, shape (n_samples, n_features)."""
+    rows = len(frame)
+    if rows < 2 or not chosen:
         raise InputError(
-            f"{file} is too small to cluster (rows: {rows:,}, features: {columns:,}); expected two "
-            "rows or more below the names, and a feature or more beside the labels"
+            f"{file} is too small to cluster (rows: {rows:,}, features: {len(chosen):,}); expected "
+            "two rows or more below the names, and a feature or more beside the labels"
         )
-    if _texts(frame):
-        frame = pd.DataFrame({name: _cleaned(column) for name, column in frame.items()})
-    if named is None:
-        for name in filter(lambda name: _IDENTIFIER.fullmatch(name.casefold()), frame):
-            if name not in _texts(frame) and _is_counted(frame[name]):
+    numbers, texts = {}, {}
+    for name in chosen:
+        column = _cleaned(frame[name])
+        if texts_of(column.to_frame()):
+            texts[name] = column
+        else:
+            numbers[name] = _float32(column)
+            if not named and _IDENTIFIER.fullmatch(name.casefold()) and _is_counted(column):
                 raise InputError(
-                    f"{file} has another whole number in each row of {name!r}, which by its name "
-                    f"is an identifier and no feature; keep it as id_column={name!r}, or name it "
-                    "in features if it is one"
+                    f"{file} has a different whole number in each row of {name!r}, which looks "
+                    f"like an identifier: name it as id_column={name!r}, or in features if it is "
+                    "one"
                 )
-    texts = _texts(frame)
     if texts:
-        _check_texts(file, frame, texts, text, named)
-    counts = frame.isna().sum()
-    if gaps := {name: int(n) for name, n in counts[counts > 0].items()}:
+        _checktexts_of(file, texts, len(chosen), text, named)
+    missing = {name: int(np.isnan(column).sum()) for name, column in numbers.items()}
+    missing |= {name: int(column.isna().sum()) for name, column in texts.items()}
+    if missing := {name: n for name, n in missing.items() if n}:
         if impute is None:
-            raise _gaps(file, "missing values", gaps, "fill them in with impute='median', remove "
+            raise _gaps(file, "missing values", missing, "fill them with impute='median', remove "
                         "these rows, or leave these columns out")  # fmt: skip
-        if empty := [name for name, n in gaps.items() if n == rows]:
+        if empty := [name for name, n in missing.items() if n == rows]:
             raise InputError(
-                f"{file} has no value at all in {listed(empty)}, so there is no median; expected "
-                "a number or more: remove these columns, or leave them out by naming features"
+                f"{file} has no value at all in {listed(empty)}; expected at least one to impute "
+                "from: remove these columns, or leave them out by naming the others as features"
             )
-        notes.append(f"{sum(gaps.values()):,} missing values were filled in with the median of "
-                     f"their column: {_counted(gaps)}")  # fmt: skip
-    if texts:
-        values = {name: frame[name].nunique() for name in texts}
-        frame = frame.fillna({name: "missing" for name in texts if name in gaps})
-        frame = pd.get_dummies(frame, columns=texts, prefix_sep="=", dtype=np.float32)
-        _check_names(file, frame.columns)
-        notes.append(f"text became a feature of 0 and 1 for each value: {_counted(values)}")
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
-        X = np.ascontiguousarray(frame.to_numpy(dtype=np.float32, na_value=np.nan))
-    infinite = dict(zip(frame, np.isinf(X).sum(axis=0).tolist(), strict=True))
-    if infinite := {name: n for name, n in infinite.items() if n}:
-        raise _gaps(file, "infinite values (or beyond 3.4e38)", infinite,
-                    "put them right, remove these rows, or leave these columns out")  # fmt: skip
-    holes = np.isnan(X)
-    if holes.any():
-        X = np.where(holes, np.nanmedian(X, axis=0), X)
-    varies = np.ones(X.shape[1], dtype=bool)
-    if constant == "drop":
-        varies = X.max(axis=0) != X.min(axis=0)
-    names = np.array(frame.columns, dtype=object)
-    if not varies.any():
-        raise InputError(
-            f"no feature of {file} is left, because each holds one value only "
-            f"({listed(names)}); expected rows that differ, or constant='keep'"
+        notes.append(
+            f"missing values filled in: {sum(missing.values()):,}, by column {_counted(missing)}; "
+            "numbers with the column's median, text with 'missing'"
         )
-    if not varies.all():
+    for name, column in texts.items():
+        column = column.fillna("missing")
+        values = sorted(column.unique())
+        notes.append(f"text in {name!r} became {len(values)} features of 0 and 1")
+        added = {f"{name}={value}": _float32(column == value) for value in values}
+        _check_names(file, [*numbers, *added])
+        numbers |= added
+    names, X = np.array(list(numbers), dtype=object), np.column_stack(list(numbers.values()))
+    if infinite := {name: int(n) for name, n in zip(names, np.isinf(X).sum(0), strict=True) if n}:
+        raise _gaps(file, "infinite values (or beyond 3.4e38)", infinite,
+                    "correct them, remove these rows, or leave these columns out")  # fmt: skip
+    if missing:
+        X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
+    varies = X.max(axis=0) != X.min(axis=0)
+    if constant == "drop" and not varies.all():
+        if not varies.any():
+            raise InputError(
+                f"no feature of {file} is left, because each holds one value only "
+                f"({listed(names)}); expected rows that differ, or constant='keep'"
+            )
         notes.append(f"columns that hold one value only were left out: {listed(names[~varies])} "
                      f"of {Path(file).name}; constant='keep' keeps them")  # fmt: skip
-    return tuple(names[varies]), np.ascontiguousarray(X[:, varies])
-
-
-def _texts(frame: pd.DataFrame) -> list[str]:
-    """The columns that hold no numbers, or not yet."""
-    from pandas.api.types import is_numeric_dtype
-
-    return [name for name, kind in frame.dtypes.items() if not is_numeric_dtype(kind)]
+        names, X = names[varies], X[:, varies]
+    return tuple(names), np.ascontiguousarray(X)
 
 
 def _cleaned(column: pd.Series) -> pd.Series:
-    """Numbers that are written as text, as numbers; other text without spaces around it.
-
-    Marks of missing values become None. Whole numbers of any length stay exact.
-    """
+    """Text without spaces around it, or as numbers where all of it is; None where it is missing."""
     import pandas as pd
 
-    if not _texts(column.to_frame()):
+    if not texts_of(column.to_frame()):
         return column
     cells = [
-        None if gone or str(cell).strip().casefold() in _MISSING else cell
+        None if gone or str(cell).strip().casefold() in MISSING else cell
         for cell, gone in zip(column.tolist(), column.isna(), strict=True)
     ]
     try:
-        return pd.to_numeric(pd.Series(cells, dtype=object))
+        with suppress(OverflowError):
+            numbers = pd.to_numeric(pd.Series(cells, dtype=object))
+            if numbers.dtype != object:
+                return numbers
+        # Integers too long for 64 bits.
+        return pd.Series([np.nan if cell is None else float(str(cell)) for cell in cells])
     except (TypeError, ValueError):
         cells = [cell if cell is None else str(cell).strip() for cell in cells]
         return pd.Series(cells, dtype=object)
 
 
+def _float32(column: pd.Series) -> np.ndarray:
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+        return column.to_numpy(dtype=np.float32, na_value=np.nan)
+
+
 def _is_counted(column: pd.Series) -> bool:
-    """Whether a column has another whole number in each row."""
-    return bool(column.is_unique and column.notna().all() and (column % 1 == 0).all())
+    """Whether each row has another whole number."""
+    return bool(column.is_unique and (column % 1 == 0).all())
 
 
-def _check_texts(
-    file: str, frame: pd.DataFrame, texts: Sequence[str], text: str, named: Sequence[str] | None
+def _checktexts_of(
+    file: str, texts: Mapping[str, pd.Series], columns: int, text: str, named: bool
 ) -> None:
-    """Refuse text that nobody asked to make features of, or that can't be."""
-    values = {name: frame[name].nunique() for name in texts}
-    rows = len(frame)
-    unique = [name for name in texts if values[name] == rows and named is None]
-    hint = f" ({listed(unique)}: another text in each row)" if unique else ""
+    """Refuse text, or text that can't be features of 0 and 1."""
+    # Of thousands of text columns, as in a damaged table, only those that are named are counted.
+    judged = islice(texts.items(), SHOWN if text == "refuse" else None)
+    values = {name: column.nunique() for name, column in judged}
+    unique = [name for name, n in values.items() if n == len(texts[name]) and not named]
     if text == "refuse":
-        cells = {name: frame[name].dropna().iloc[0][:40] for name in texts[:SHOWN]}
-        held = [f"{name!r} (such as {cell!r}, {values[name]:,} distinct)"
-                for name, cell in cells.items()]  # fmt: skip
+        held = [f"{name!r} (such as {texts[name].dropna().iloc[0][:40]!r}, {n:,} distinct)"
+                for name, n in values.items()]  # fmt: skip
         more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
+        hint = f" ({listed(unique)}: all values differ)" if unique else ""
         raise InputError(
-            f"{file} has text in {len(texts):,} of {frame.shape[1]:,} columns: "
-            f"{', '.join(held)}{more}; expected numbers, with one decimal mark and no units: name "
-            f"the labels' column as labels, one that identifies the rows as id_column{hint}, or "
-            "the columns to use as features, or set text='one-hot' to make features of text"
+            f"{file} has text in {len(texts):,} of {columns:,} columns: {', '.join(held)}{more}; "
+            "expected numbers without units or thousands separators: name the labels' column as "
+            f"labels, an identifier as id_column{hint}, or the columns to use as features, or "
+            "turn text into features of 0 and 1 with text='one-hot'"
         )
-    many = [name for name in texts if values[name] > _MOST]
+    many = [name for name, n in values.items() if n > _MOST]
     if wrong := {name: values[name] for name in [*unique, *many]}:
         raise InputError(
-            f"{file} has columns with too many texts to make features of, counted by column: "
-            f"{_counted(wrong)}; expected at most {_MOST}, and fewer than there are rows: keep an "
-            "identifier as id_column, and leave other text out by naming features"
+            f"{file} has text with too many distinct values for text='one-hot', counted by column: "
+            f"{_counted(wrong)}; expected at most {_MOST}, and fewer than rows: name an identifier "
+            "as id_column, or leave these columns out by naming the others as features"
         )
 
 
@@ -718,20 +421,8 @@ def similar(name: str, known: Iterable[str]) -> str:
     return " or ".join(repr(plain[one]) for one in near)
 
 
-def listed(names: Iterable[str]) -> str:
-    """The first names, quoted, and how many more there are."""
-    names = [repr(str(name)) for name in names]
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
-
-
 def _counted(counts: Mapping[str, int]) -> str:
     """The columns with the highest counts, and how many more there are."""
     worst = sorted(counts, key=counts.__getitem__, reverse=True)
     more = f" and {len(worst) - SHOWN:,} more columns" if len(worst) > SHOWN else ""
     return ", ".join(f"{name!r} ({counts[name]:,})" for name in worst[:SHOWN]) + more
-
-
-def _printable(path: str | os.PathLike[str]) -> str:
-    """A path in one line that every UTF-8 stream can print, whatever its bytes."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(path))
