@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
@@ -408,6 +415,280 @@ def test_a_matlab_file_without_samples_or_of_version_7_3(tmp_path, put):
     refused(path, "'a', 'b'", "call it X")
     head = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
     refused(put(head + bytes(400), "my.mat"), "v7.3", "'-v7'")
+
+
+# --- what people's tables look like --------------------------------------------------------------
+
+PLANTS = "plant,height,soil\nP1,1.5,clay\nP2,,sand\nP3,4,\nP4,2.5,clay\n"
+SECOND = "numbers were read with decimal commas"
+
+
+def noted(path: object, **settings: object) -> datasets.Dataset:
+    """The data set, whose notes are its warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = datasets.read(path, **settings)
+    assert tuple(str(one.message) for one in caught) == data.notes
+    assert all(one.category is UserWarning and one.filename == __file__ for one in caught)
+    assert data.X.flags.c_contiguous and data.X.dtype == np.float32
+    return data
+
+
+@pytest.mark.parametrize(("name", "content", "note"), [
+    ("my.csv", "a;b\n1,5;-2\n,25;3e1\n", SECOND),
+    ("my.csv", "1,5;-2\n,25;3e1\n", SECOND),  # no names, and commas that fit too
+    ("my.csv", 'a,b\n"1,5",-2\n"0,25",3e1\n', SECOND),
+    ("my.tsv", "a\tb\n1,5\t-2\n,25\t3e1\n", SECOND),
+    ("my.tsv", "a\tb\n1.5\t-2\n.25\t3e1\n", ""),
+    ("MY.CSV.GZ", gzip.compress(b"a,b\n1.5,-2\n.25,3e1\n"), ""),
+    ("my.csv", "a,b\r1.5,-2\r.25,3e1\r", ""),
+    ("my.csv", "a,b\n1.5,-2\n.25,3e1\n".encode("utf-16"), ""),
+    ("my.csv", "é,b\n1.5,-2\n.25,3e1\n".encode("cp1252"), "not UTF-8"),
+])  # fmt: skip
+def test_a_table_from_another_country_or_program(put, name, content, note):
+    data = noted(put(content, name))
+    assert data.X.tolist() == [[1.5, -2], [0.25, 30]]
+    assert data.feature_names in {("a", "b"), ("é", "b"), ("column 1", "column 2")}
+    assert len(data.notes) == bool(note) and note in "".join(data.notes)
+
+
+def test_one_mark_for_decimals_and_none_for_thousands(put):
+    refused(put("a;b\n1,5;2.500\n2,5;3.500\n"), "points in 'b'", "one decimal mark")
+    for text in ('a,b\n"1,234",2\n"5,678",3\n', "a;b\n1.234,5;2\n2.345,1;3\n"):
+        refused(put(text), "text in 1 of 2", "thousands separators")
+
+
+def test_true_and_false_are_numbers(put):
+    assert datasets.read(put("a,b\nTrue,1\nFalse,3\n")).X.tolist() == [[1, 1], [0, 3]]
+
+
+def test_identifiers_are_kept_and_are_no_feature(put):
+    data = noted(put("id,a,y\n007,1,u\n08,2,v\n"), id_column="id")
+    assert data.ids == ("007", "08") and data.feature_names == ("a",) and data.classes == ("u", "v")
+    data = noted(put(",a\nr1,1\nr2,2\n"), id_column="column 1")  # as R writes names of rows
+    assert data.ids == ("r1", "r2") and data.feature_names == ("a",)
+    again = data.source.loader(data.source, Path())
+    assert again.ids == data.ids and datasets.content(again) == datasets.content(data)
+    assert datasets.read(put("a\n1\n2\n")).ids is None
+    data = noted(put("y,b\n1,2\n3,4\n"), id_column="y")  # and not taken for the labels
+    assert data.ids == ("1", "3") and data.y is None
+
+
+@pytest.mark.parametrize(("text", "words", "settings"), [
+    ("id,a\nP1,1\n", ("no 'idd', which id_column names; did you mean 'id'?",),
+     {"id_column": "idd"}),
+    ("id,a\nP1,1\nP2,3\nP1,2\nP1,7\n", ("repeated", "'id' (2, the first in row 3, 'P1')"),
+     {"id_column": "id"}),
+    ("id,a\nP1,1\n,2\nNA,2\n", ("missing", "'id' (2, the first in row 2)"), {"id_column": "id"}),
+    ("id,a\nP1,1\nP2,2\n", ("can't be both id_column and a feature",),
+     {"id_column": "id", "features": ["id", "a"]}),
+    ("id,a\nP1,1\nP2,2\n", ("can't be both id_column and the labels",),
+     {"id_column": "id", "labels": "id"}),
+    *[(f"{name},a\n4,1\n7,1.5\n", (f"identifier: name it as id_column='{name}'",), {})
+      for name in ("id", "ID", "Sample", "patient_id", "PatientID", "mouse id")],
+    ("name,a,city\nx,1,P\ny,3,P\n", ("id_column ('name': all values differ)", "2 distinct"), {}),
+])  # fmt: skip
+def test_identifiers_that_are_none_or_not_named(put, text, words, settings):
+    refused(put(text), *words, **settings)
+
+
+@pytest.mark.parametrize("text", [
+    "id,a\n4,1\n4,1.5\n5,2\n", "id,a\n4.5,1\n4,1.5\n", "kid,a\n4,1\n7,2\n",
+])  # fmt: skip
+def test_other_numbers_are_features_whatever_their_name(put, text):
+    assert datasets.read(put(text)).feature_names == tuple(text.split("\n")[0].split(","))
+
+
+def test_an_identifier_may_be_a_feature_if_somebody_says_so(put):
+    path = put("id,a\n4,1\n7,1.5\n")
+    assert datasets.read(path, features=["id", "a"]).feature_names == ("id", "a")
+
+
+def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
+    path = put(PLANTS)
+    refused(path, "text in 1 of 2", "text='one-hot'", id_column="plant")
+    refused(path, "missing values", "'height' (1), 'soil' (1);", "impute='median'",
+            id_column="plant", text="one-hot")  # fmt: skip
+    data = noted(path, id_column="plant", text="one-hot", impute="median")
+    assert data.feature_names == ("height", "soil=clay", "soil=missing", "soil=sand")
+    assert data.X.tolist() == [[1.5, 1, 0, 0], [2.5, 0, 0, 1], [4, 0, 1, 0], [2.5, 1, 0, 0]]
+    assert "filled in: 2, by column 'height' (1), 'soil' (1)" in data.notes[0]
+    assert "'soil' became 3 features" in data.notes[1] and len(data.notes) == 2
+
+
+@pytest.mark.parametrize(("text", "words", "settings"), [
+    ("a,b\n,1\n,2\n", ("no value at all in 'a'",), {"impute": "median"}),
+    ("a,y\n1,u\n2,\n", ("missing values", "'y' (1)"), {"impute": "median"}),
+    ("a,b\n1,2\n3\n4,5\n", ("line 3 of", "ragged"), {"impute": "median"}),
+    ("a,c\n" + "".join(f"{i},c{i % 51}\n" for i in range(99)), ("'c' (51)", "at most 50"),
+     {"text": "one-hot"}),
+    ("a,c\n1,x\n2,y\n", ("too many distinct", "'c' (2)", "id_column"), {"text": "one-hot"}),
+    ("a,c,c=x\n1,x,2\n2,x,3\n5,y,7\n", ("same name ('c=x')",), {"text": "one-hot"}),
+    ("a,b\n1,2\n3,4\n", ("no setting of text 'onehot'; did you mean 'one-hot'",),
+     {"text": "onehot"}),
+    ("a,b\n1,2\n3,4\n", ("no setting of impute 'mean'; did you mean 'median'",),
+     {"impute": "mean"}),
+    ("a,b\n" + "9" * 400 + ",2\n3,4\n", ("infinite values", "'a' (1)"), {}),
+])  # fmt: skip
+def test_what_cannot_be_filled_in_or_made_a_feature(put, text, words, settings):
+    refused(put(text), *words, **settings)
+
+
+@pytest.mark.parametrize(("content", "words"), [
+    ("<!DOCTYPE html>\n<html><body>Not found</body></html>", ("web page",)),
+    (bytes(range(256)), ("is not text",)),
+    (b"PK\x03\x04" + bytes(60), ("is not text",)),
+    ("a,b\n1,2\n".encode("utf-16-le"), ("is not text", "UTF-8")),
+    (b"a,b\n1,\x81\n", ("is not text",)),
+    ('"a,b\n1,2\n', ("line 2", "quotes")),
+])  # fmt: skip
+def test_a_csv_that_is_none(put, content, words):
+    refused(put(content), "can't be read as .csv: ", *words)
+
+
+def test_a_damaged_gzip_file(put):
+    whole = gzip.compress(b"a,b\n1,2\n3,4\n")
+    for content in (b"a,b\n1,2\n", whole[:-6], whole[:12] + b"x" + whole[13:]):
+        refused(put(content, "my.csv.gz"), "can't be read as .csv.gz", "compress it again")
+
+
+def test_a_name_that_is_not_utf_8(put, tmp_path):
+    name = os.fsdecode(b"caf\xe9.csv")
+    try:
+        data = datasets.read(put("a,b\n1,2\n3,4\n", name))
+    except OSError:
+        pytest.skip("this file system has UTF-8 names only")
+    shown = [data.source.name, data.source.title, data.source.address]
+    assert all(one.isprintable() and r"caf\udce9.csv" in one for one in shown)
+    assert datasets.content(data.source.loader(data.source, tmp_path)) == datasets.content(data)
+    message = refused(put("a,b\n1,2\n3\n", name), "ragged", r"caf\udce9.csv")
+    assert message.isprintable()
+    assert refused(tmp_path / os.fsdecode(b"\xe8.csv"), "there is no file").isprintable()
+
+
+def test_a_data_set_of_the_book_is_no_file():
+    message = refused("wine", "load('wine')", features=["alcohol"])
+    assert "features" in message
+
+
+# --- Excel and parquet ---------------------------------------------------------------------------
+
+
+def sheets(path: Path, **frames: pd.DataFrame) -> Path:
+    with pd.ExcelWriter(path) as book:
+        for name, frame in frames.items():
+            frame.to_excel(book, sheet_name=name, index=False, header=False)
+    return path
+
+
+def test_the_first_sheet_of_a_workbook(tmp_path):
+    cells = pd.DataFrame([[None] * 4, [None, "id", "a", "kind"], [None, 7, 1.5, "x"], [None] * 4,
+                          [None, 8, "?", 3]])  # fmt: skip
+    path = sheets(tmp_path / "my.xlsx", table=cells, notes=cells)
+    data = noted(path, id_column="id", labels="kind", impute="median", constant="keep")
+    assert data.ids == ("7", "8") and data.classes == ("3", "x")
+    assert data.X.tolist() == [[1.5], [1.5]] and data.feature_names == ("a",)
+    assert "first sheet ('table')" in data.notes[0] and "'notes'" in data.notes[0]
+    assert "filled in: 1" in data.notes[1]
+    one = sheets(tmp_path / "one.xlsx", table=pd.DataFrame([[1, 2.5], [3, 4]]))
+    assert noted(one).X.tolist() == [[1, 2.5], [3, 4]]
+    refused(sheets(tmp_path / "no.xlsx", table=pd.DataFrame()), "is empty")
+    dates = pd.DataFrame([["a", "b"], [1, pd.Timestamp("2020-02-01")], [2, pd.NaT]])
+    refused(sheets(tmp_path / "dates.xlsx", table=dates), "text in 1 of 2", "2020-02-01")
+
+
+def test_a_parquet_file_with_its_kinds_of_columns(tmp_path):
+    frame = pd.DataFrame({
+        "a": pd.array([1, None, 3], dtype="Int64"), "b": pd.array([True, False, None], "boolean"),
+        "c": pd.Categorical(["u", None, "u"]), "d": np.float32([1.5, 2, 4]),
+    }, index=pd.Index(["r1", "r2", "r3"], name="row"))  # fmt: skip
+    frame.to_parquet(tmp_path / "my.parquet")
+    read = {"path": tmp_path / "my.parquet", "id_column": "row"}
+    refused(read["path"], "'row'", "all values differ", "text in 2 of 5")
+    message = refused(**read, text="one-hot")
+    assert "missing values" in message and "'a' (1), 'b' (1), 'c' (1)" in message
+    assert "infinite" not in message
+    data = noted(**read, text="one-hot", impute="median")
+    assert data.ids == ("r1", "r2", "r3")
+    assert data.feature_names == ("a", "b", "d", "c=missing", "c=u")
+    assert data.X.tolist() == [[1, 1, 1.5, 0, 1], [2, 0, 2, 1, 0], [3, 0.5, 4, 0, 1]]
+
+
+@pytest.mark.parametrize(("name", "package"), [("my.xlsx", "openpyxl"), ("my.parquet", "pyarrow")])
+def test_a_damaged_workbook_and_a_missing_package(put, monkeypatch, name, package):
+    for content in (b"", b"<html>", b"PK\x03\x04 cut short", b"PAR1" + bytes(40)):
+        refused(put(content, name), f"can't be read as {name[2:]}", "save")
+    monkeypatch.setitem(sys.modules, package, None)
+    refused(put(b"", name), f"needs {package}", f"pip install {package}", "as CSV")
+
+
+def test_identifiers_in_a_file_of_arrays(npz):
+    data = noted(npz(X=SAMPLES, who=np.array(["u", "v", "w"])), id_column="who")
+    assert data.ids == ("u", "v", "w") and data.feature_names == ("column 1", "column 2")
+    refused(npz(X=SAMPLES, who=np.arange(2)), "who in", "each of 3 rows", id_column="who")
+
+
+# --- any table at all ----------------------------------------------------------------------------
+
+NUMBER = st.floats(-(2.0**100), 2.0**100, width=32)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 4).flatmap(
+        lambda width: st.lists(st.lists(NUMBER, min_size=width, max_size=width), min_size=2)
+    ),
+    separator=st.sampled_from(",;\t"), comma=st.booleans(), quoted=st.booleans(),
+    end=st.sampled_from(["\n", "\r\n", "\r", "\n\n"]),
+    encoding=st.sampled_from(["utf-8", "utf-16"]),
+)  # fmt: skip
+def test_any_numbers_go_round(tmp_path_factory, rows, separator, comma, quoted, end, encoding):
+    cells = [[f"g{i}" for i in range(len(rows[0]))], *[[repr(one) for one in row] for row in rows]]
+    if comma := comma and separator != ",":
+        cells = [[cell.replace(".", ",") for cell in row] for row in cells]
+    if quoted:
+        cells = [[f'"{cell}"' for cell in row] for row in cells]
+    path = tmp_path_factory.mktemp("round") / "my.csv"
+    path.write_bytes(end.join(separator.join(row) for row in cells).encode(encoding))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = datasets.read(path, constant="keep")
+    np.testing.assert_array_equal(data.X, np.array(rows, dtype=np.float32))
+
+
+CELL = st.one_of(
+    st.sampled_from(["1", "2", "1.5", "1,5", "", "NA", "x", "inf", '"', '"a"', '"1,5"', "1e400",
+                     "True", "id", "y", "\n", "\r", ";", "\t", "9" * 30, "0x1", "1_0", " ", "\0"]),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    rows=st.lists(st.lists(CELL, min_size=1, max_size=4), max_size=5),
+    separator=st.sampled_from(",;\t"), text=st.sampled_from(["refuse", "one-hot"]),
+    impute=st.sampled_from([None, "median"]), id_column=st.sampled_from([None, "column 1"]),
+)  # fmt: skip
+def test_any_text_is_a_data_set_or_one_sentence(tmp_path_factory, rows, separator, **settings):
+    path = tmp_path_factory.mktemp("any") / "my.csv"
+    path.write_bytes("\n".join(separator.join(row) for row in rows).encode())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            data = datasets.read(path, **settings)
+        except InputError as error:
+            assert str(error).isprintable()
+        else:
+            names = data.feature_names
+            assert np.isfinite(data.X).all() and data.X.shape[1] == len(set(names)) == len(names)
+            assert data.ids is None or len(set(data.ids)) == len(data.X)
+
+
+def test_pandas_is_imported_for_a_table_only():
+    code = ("import sys\nfrom clusterbook import datasets\n"
+            "print('pandas' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 # --- where a relative path begins, and what a record keeps -------------------------------------

@@ -71,6 +71,8 @@ def _read_csv(file: Path, id_column: str | None, notes: list[str]) -> _Read:
     # pandas fills up short rows, and accepts a quote in the middle of a cell.
     if frame.shape[1] != len(names) or '"' in text or frame.iloc[:, -1].isna().any():
         _check_rows(file, text, separator)
+    if frame.shape[1] != len(names):
+        raise _unreadable(file, "its rows differ in length", "save the table as CSV again")
     frame = frame.set_axis(names, axis=1)
     return frame, frame
 
@@ -97,7 +99,7 @@ def _text(file: Path, notes: list[str]) -> str:
         raise _unreadable(file, "it is not text", "save the table as CSV in UTF-8")
     if re.match(r"\s*<(!doctype|html|head|body|table|\?xml)\b", text, flags=re.IGNORECASE):
         raise _unreadable(file, "it is a web page (HTML or XML)", "download the table itself")
-    return text
+    return re.sub("\r\n?", "\n", text)
 
 
 def _head(text: str) -> tuple[str, list[str], int]:
