@@ -188,6 +188,7 @@ def test_columns_that_are_not_used_may_hold_anything(put):
     (("none", "é", "none"), ("none", "é"), [0, 1, 0]),
     (("90071992547409921", "90071992547409922", "90071992547409921"),
      ("90071992547409921", "90071992547409922"), [0, 1, 0]),
+    (("9" * 25, "9" * 24 + "8", "9" * 25), ("9" * 24 + "8", "9" * 25), [1, 0, 1]),
 ])  # fmt: skip
 def test_labels_are_numbers_or_text(put, labels, classes, y):
     rows = "".join(f"{i},{label}\n" for i, label in enumerate(labels))
@@ -436,7 +437,7 @@ def noted(path: object, **settings: object) -> datasets.Dataset:
 
 @pytest.mark.parametrize(("name", "content", "note"), [
     ("my.csv", "a;b\n1,5;-2\n,25;3e1\n", SECOND),
-    ("my.csv", "1,5;-2\n,25;3e1\n", SECOND),  # no names, and commas that fit too
+    ("my.csv", "1,5;-2,0\n0,25;3,e1\n", SECOND),  # no names, and commas that fit too
     ("my.csv", 'a,b\n"1,5",-2\n"0,25",3e1\n', SECOND),
     ("my.tsv", "a\tb\n1,5\t-2\n,25\t3e1\n", SECOND),
     ("my.tsv", "a\tb\n1.5\t-2\n.25\t3e1\n", ""),
@@ -458,8 +459,9 @@ def test_one_mark_for_decimals_and_none_for_thousands(put):
         refused(put(text), "text in 1 of 2", "thousands separators")
 
 
-def test_true_and_false_are_numbers(put):
-    assert datasets.read(put("a,b\nTrue,1\nFalse,3\n")).X.tolist() == [[1, 1], [0, 3]]
+def test_true_and_false_and_long_integers_are_numbers(put):
+    data = datasets.read(put("a,b\nTrue,1" + "0" * 25 + "\nFalse,3\n"))
+    assert data.X.tolist() == [[1, np.float32(1e25)], [0, 3]]
 
 
 def test_identifiers_are_kept_and_are_no_feature(put):
@@ -541,6 +543,7 @@ def test_what_cannot_be_filled_in_or_made_a_feature(put, text, words, settings):
     ("a,b\n1,2\n".encode("utf-16-le"), ("is not text", "UTF-8")),
     (b"a,b\n1,\x81\n", ("is not text",)),
     ('"a,b\n1,2\n', ("line 2", "quotes")),
+    ("1,\n\r,1\n", ("differ in length",)),
 ])  # fmt: skip
 def test_a_csv_that_is_none(put, content, words):
     refused(put(content), "can't be read as .csv: ", *words)
@@ -626,6 +629,8 @@ def test_identifiers_in_a_file_of_arrays(npz):
     data = noted(npz(X=SAMPLES, who=np.array(["u", "v", "w"])), id_column="who")
     assert data.ids == ("u", "v", "w") and data.feature_names == ("column 1", "column 2")
     refused(npz(X=SAMPLES, who=np.arange(2)), "who in", "each of 3 rows", id_column="who")
+    blank = npz(X=SAMPLES, who=np.array(["u", " ", "w"]))
+    refused(blank, "missing identifiers", "'who' (1, the first in row 2)", id_column="who")
 
 
 # --- any table at all ----------------------------------------------------------------------------

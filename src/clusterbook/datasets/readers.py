@@ -99,7 +99,7 @@ def _text(file: Path, notes: list[str]) -> str:
         raise _unreadable(file, "it is not text", "save the table as CSV in UTF-8")
     if re.match(r"\s*<(!doctype|html|head|body|table|\?xml)\b", text, flags=re.IGNORECASE):
         raise _unreadable(file, "it is a web page (HTML or XML)", "download the table itself")
-    return re.sub("\r\n?", "\n", text)
+    return text
 
 
 def _head(text: str) -> tuple[str, list[str], int]:
