@@ -12,7 +12,8 @@ What a data set is stands in ``dataset.py``, how each is read in ``loaders.py``,
 are in ``table.py``: a new data set is a row in the table and, unless it is read like another one, a
 loader. The row keeps the SHA-256 of what the loader returns (`content`). So no record depends on
 this code: a record is stale when its data have another content than the table's, and a test loads
-every data set and compares.
+every data set and compares. A person's table is read in ``tables.py``, from the kinds of files in
+``readers.py``.
 """
 
 from __future__ import annotations

@@ -54,9 +54,9 @@ def _read_csv(file: Path, id_column: str | None, notes: list[str]) -> _Read:
     }  # fmt: skip
     try:
         frame = pd.read_csv(io.StringIO(data), **settings)
-        if _decimals(frame, ",", separator):
+        if any(True for _ in _decimals(frame, ",", separator)):
             frame = pd.read_csv(io.StringIO(data), decimal=",", **settings)
-            if points := _decimals(frame, ".", separator):
+            if points := list(_decimals(frame, ".", separator)):
                 raise InputError(
                     f"{printable(file)} has decimal commas, and points in "
                     f"{listed(names[i] for i in points)}; expected one decimal mark, and no "
@@ -145,7 +145,7 @@ def _check_rows(file: Path, text: str, separator: str) -> None:
         raise _unreadable(file, where, "put that line right, double quotes above all") from error
 
 
-def _decimals(frame: pd.DataFrame, mark: str, separator: str) -> list[int]:
+def _decimals(frame: pd.DataFrame, mark: str, separator: str) -> Iterator[int]:
     """The columns of text that is numbers with this decimal mark.
 
     If commas separate the cells, a column of cells such as "1,234" may have thousands separators,
@@ -153,14 +153,13 @@ def _decimals(frame: pd.DataFrame, mark: str, separator: str) -> list[int]:
     """
     number = re.compile(rf"\s*[-+]?(\d+|\d*[{mark}]\d*)(e[-+]?\d+)?\s*", flags=re.IGNORECASE)
     thousands = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
-    found = []
-    for place in texts_of(frame):
-        cells = [str(cell) for cell in frame[place].dropna()]
-        marked = [cell for cell in cells if mark in cell]
-        unclear = separator == "," and all(map(thousands.fullmatch, marked))
-        if marked and not unclear and all(map(number.fullmatch, cells)):
-            found.append(place)
-    return found
+    for place, column in frame.items():
+        cells = list(map(str, column.dropna())) if is_text(column) else []
+        if all(map(number.fullmatch, cells)):
+            marked = [cell for cell in cells if mark in cell]
+            unclear = separator == "," and all(map(thousands.fullmatch, marked))
+            if marked and not unclear:
+                yield place
 
 
 def _names(first: Sequence[object], id_column: str | None) -> tuple[list[str], bool]:
@@ -332,11 +331,9 @@ def _unreadable(file: Path, why: object, todo: str) -> InputError:
     return InputError(f"{printable(file)} can't be read as {kind}: {why}; {todo}")
 
 
-def texts_of(frame: pd.DataFrame) -> list[Any]:
-    """The columns that hold no numbers."""
-    from pandas.api.types import is_numeric_dtype
-
-    return [name for name, kind in frame.dtypes.items() if not is_numeric_dtype(kind)]
+def is_text(column: pd.Series) -> bool:
+    """Whether a column holds anything but numbers, or numbers that are still text."""
+    return column.dtype.kind not in "biuf"
 
 
 def listed(names: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from .. import paths
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source, as_classes
-from .readers import MISSING, SHOWN, listed, printable, reader_of, texts_of
+from .readers import MISSING, SHOWN, is_text, listed, printable, reader_of
 from .table import SOURCES
 
 if TYPE_CHECKING:
@@ -292,9 +292,9 @@ def _features(
             "two rows or more below the names, and a feature or more beside the labels"
         )
     numbers, texts = {}, {}
-    for name in chosen:
-        column = _cleaned(frame[name])
-        if texts_of(column.to_frame()):
+    for name, column in frame[chosen].items():
+        column = _cleaned(column)
+        if is_text(column):
             texts[name] = column
         else:
             numbers[name] = _float32(column)
@@ -305,7 +305,7 @@ def _features(
                     "one"
                 )
     if texts:
-        _checktexts_of(file, texts, len(chosen), text, named)
+        _check_texts(file, texts, len(chosen), text, named)
     missing = {name: int(np.isnan(column).sum()) for name, column in numbers.items()}
     missing |= {name: int(column.isna().sum()) for name, column in texts.items()}
     if missing := {name: n for name, n in missing.items() if n}:
@@ -351,7 +351,7 @@ def _cleaned(column: pd.Series) -> pd.Series:
     """Text without spaces around it, or as numbers where all of it is; None where it is missing."""
     import pandas as pd
 
-    if not texts_of(column.to_frame()):
+    if not is_text(column):
         return column
     cells = [
         None if gone or str(cell).strip().casefold() in MISSING else cell
@@ -379,7 +379,7 @@ def _is_counted(column: pd.Series) -> bool:
     return bool(column.is_unique and (column % 1 == 0).all())
 
 
-def _checktexts_of(
+def _check_texts(
     file: str, texts: Mapping[str, pd.Series], columns: int, text: str, named: bool
 ) -> None:
     """Refuse text, or text that can't be features of 0 and 1."""
