@@ -67,7 +67,7 @@ def head(record: Record, title: str) -> str:
         f"**A recorded run, as it was executed.** {profile.says if profile else ''}",
         "",
         f"The notebook is the chapter [{title}](../../notebooks/{record.chapter}.ipynb) with these "
-        "parameters. So the sentences are the chapter's, and some speak of its default run. Numbers "
+        "parameters. So the sentences are the chapter's; some speak of its default run. Numbers "
         "are this run's; a figure that shows recorded runs names them. A check that fails here was "
         "written for the default parameters. Verdicts rest on all seeds.",
         "",
