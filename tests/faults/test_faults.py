@@ -57,8 +57,9 @@ def copy_checkout(folder: Path) -> Path:
         if (ROOT / part).is_dir():
             shutil.copytree(ROOT / part, folder / part,
                             ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
-    for file in ("_config.yml", "conftest.py"):     # the latter: what nbval does not compare
-        shutil.copy(ROOT / file, folder)
+    # The second: what nbval does not compare.
+    for file in ("_config.yml", "conftest.py", "data/lineage.yaml"):
+        shutil.copy(ROOT / file, folder / file)
     return folder
 
 

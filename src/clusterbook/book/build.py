@@ -172,11 +172,13 @@ def notebook_key(path: Path) -> str:
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     chapter = path.stem if path.parent.name == "notebooks" else None
+    data = paths.root() / "data"
     evidence = {
         str(file.relative_to(paths.root())): _hash(file.read_bytes())
-        for file in sorted((paths.root() / "data").glob("*/*"))
-        if file.parent.name in ("claims", "errata", "expectations", "records")
-        and (chapter is None or file.name.startswith(chapter))
+        for file in sorted([*data.glob("*/*"), *data.glob("lineage.yaml")])
+        if file.parent == data
+        or (file.parent.name in ("claims", "errata", "expectations", "records")
+            and (chapter is None or file.name.startswith(chapter)))
     }
     if chapter is None:
         evidence |= {f"{name}.parameters": parameters.parameters_cell(read_notebook(
