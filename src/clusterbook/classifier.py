@@ -213,7 +213,7 @@ def train_classifier(
     random_state = training.as_seed(random_state)
     widths = [X.shape[1], *hidden, int(max(y.max(), y_test.max())) + 1]
     with torch.device("meta"):
-        forward = training.multiply_adds(MLP(widths), (min(batch_size, len(X)), X.shape[1]))
+        forward = training.multiply_adds(MLP(widths).hidden, (min(batch_size, len(X)), X.shape[1]))
     with (training.threads(3 * forward, threads, checkpoint) as number,
           training.seeded(random_state, place) as generator):
         kept = None if checkpoint is None else training.Checkpoint(

@@ -421,7 +421,7 @@ class DeepCluster(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         with torch.device(place), training.seeded(0):
             network = build(self.network, shape, self.sobel)
             check_components(self.n_components, n, network.n_features)
-            two = training.multiply_adds(network.features, (2, *shape), place)
+            two = training.multiply_adds(network.eval().features, (2, *shape), place)
         # Forward and backward are three passes; once more each image passes for its features.
         return 4 * two * min(self.batch_size, n) // 2
 
