@@ -16,7 +16,6 @@ from clusterbook.deepcluster import estimator as deepcluster
 from clusterbook.errors import InputError
 from clusterbook.evidence import provenance
 from clusterbook.idc import fitting as idc
-from clusterbook.tell import fitting as tell
 
 X = np.random.default_rng(0).random((60, 64), dtype=np.float32)
 Y = np.arange(60) % 3
@@ -128,8 +127,8 @@ def test_threads_must_be_a_count(train, number):
 
 
 def test_online_steps_follow_the_rule_too(seen, monkeypatch):
-    model, numbers, move = make(TELL).fit(X), [], tell.move_centers
-    monkeypatch.setattr(tell, "move_centers", lambda *args: (
+    model, numbers, move = make(TELL).fit(X), [], TELL._move_centers
+    monkeypatch.setattr(TELL, "_move_centers", lambda *args: (
         numbers.append(torch.get_num_threads()), move(*args))[1])
     model.partial_fit(X)
     assert set(numbers) == {1} and torch.get_num_threads() == 2
@@ -142,10 +141,10 @@ TABLE = dict(encdec=[64, 64, 10, 64, 64], gates_hidden_dim=64, clustering_head=[
 
 
 @pytest.mark.parametrize(("step", "small"), [
-    (lambda: tell.step_size(TELL(image_shape=SHAPE), 1797, 64), True),
-    (lambda: tell.step_size(TELL(image_shape=SHAPE, network="fcn"), 1797, 64), True),
-    (lambda: tell.step_size(TELL(network="none"), 70_000, 784), True),
-    (lambda: tell.step_size(TELL(image_shape=(1, 28, 28)), 70_000, 784), False),
+    (lambda: TELL(image_shape=SHAPE)._step_size(1797, 64), True),
+    (lambda: TELL(image_shape=SHAPE, network="fcn")._step_size(1797, 64), True),
+    (lambda: TELL(network="none")._step_size(70_000, 784), True),
+    (lambda: TELL(image_shape=(1, 28, 28))._step_size(70_000, 784), False),
     (lambda: idc.step_size(IDC(**CHAPTER), 1797, 64), True),
     (lambda: idc.step_size(IDC(batch_size=250, **TABLE), 5000, 100), True),
     (lambda: idc.step_size(IDC(batch_size=50, **TABLE), 72, 7070), True),

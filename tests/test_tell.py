@@ -447,7 +447,7 @@ def changed(row=0, column=0, value=np.nan):
     (IMAGES, {"alpha": "small"}, "alpha must be a number above 0"),
     (IMAGES, {"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
     (IMAGES, {"learning_rate": 0}, "learning_rate must be a number above 0"),
-    (IMAGES, {"n_clusters": 25}, "25 clusters can't be made of n_samples=24"),
+    (IMAGES, {"n_clusters": 25}, "n_clusters=25 exceeds n_samples=24"),
     (IMAGES, {"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
     (IMAGES, {"n_clusters": 2.0}, "n_clusters must be a whole number"),
     (IMAGES, {"embedding_size": 0}, "embedding_size must be"),

@@ -718,7 +718,7 @@ def test_a_checkpoint_of_other_data_or_code_is_refused(tmp_path, monkeypatch):
     tell(**kept).fit(X)
     with pytest.raises(InputError, match="the data differs"):
         tell(**kept).fit(PIXELS[1:201])
-    monkeypatch.setattr("clusterbook.tell.estimator.hash_modules", lambda names: "other")
+    monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: "other")
     with pytest.raises(InputError, match="the code differs"):
         tell(**kept).fit(X)
 

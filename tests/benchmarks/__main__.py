@@ -39,7 +39,7 @@ from clusterbook.deepcluster.kmeans import kmeans
 from clusterbook.idc import fitting as idc_fitting
 from clusterbook.idc import losses as idc_losses
 from clusterbook.idc import model as idc_model
-from clusterbook.tell import ConvAutoencoder, fitting
+from clusterbook.tell import ConvAutoencoder
 from clusterbook.weights import WeightCoclustering
 
 Cases = dict[str, Callable[[], object]]
@@ -162,8 +162,8 @@ def _tell(X: Tensor, epochs: int = 2, **options: object) -> Callable[[], object]
     """Epochs of one and the same model, so that compiling is part of the warming up."""
     settings = TELL(10, image_shape=(1, 28, 28), **options)
     with training.seeded(0, X.device) as generator:
-        model = fitting.new_model(settings, X.shape[1]).to(X.device)
-        (stage,) = fitting._stages(settings, model, X)
+        model = settings._new_model(X.shape[1]).to(X.device)
+        (stage,) = settings._stages(model, X)
     return lambda: training.train(
         stage.step, (X,), epochs=epochs, batch_size=256, generator=generator, drop_last=True,
         state={"model": model, "optimizer": stage.optimizer}, progress=False)

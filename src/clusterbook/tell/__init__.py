@@ -4,7 +4,7 @@ Peng, Li, Tsang, Zhu, Lv, Zhou, *XAI Beyond Classification: Interpretable Neural
 JMLR 23(6), 2022. An autoencoder maps a sample to a point on the unit sphere; a linear layer whose
 rows are the cluster centers compares it with all of them; the largest output names the cluster.
 `layer` has the layer and its losses (section 2.2 of the paper), `networks` the autoencoders
-(section 4.2), `fitting` one training (sections 2.3 and 4.1), `estimator` what a user calls.
+(section 4.2), `estimator` one training (sections 2.3 and 4.1) and what a user calls.
 
 Differences from the authors' code
 ----------------------------------

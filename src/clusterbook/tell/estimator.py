@@ -1,46 +1,87 @@
-"""TELL as an estimator: settings, their checks, and what can be asked of a trained model."""
+r"""TELL as an estimator, and one training of it (section 2.3 of the paper).
+
+The loss is the paper's Eq. 15 as the released code computes it,
+
+.. math:: \mathrm{mean}\,\|x - \hat x\|^2 + \lambda\, \mathcal{L}_\mathrm{clu},
+
+where the first mean runs over samples *and* pixels, and the second (`clustering_loss`) over samples
+*and* clusters. So :math:`\lambda = 0.01` is not the :math:`\lambda` of Eq. 15, which has sums.
+Epochs alternate: in the first, third, … the clustering loss moves the centers only; in the others
+it moves the encoder only. The reconstruction loss moves the autoencoder in all of them.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from numbers import Integral, Real
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
+from torch.nn import functional
 
-from .. import training
+from .. import checks, training
+from ..base import DeepClusterer, as_tensor
 from ..checkpoints import Checkpoint, as_json, load_model, save_model
 from ..errors import InputError, unknown
-from ..fingerprint import hash_modules
-from ..metrics import contingency
-from . import fitting
-from .layer import squared_distance
-from .networks import checked_shape
+from ..metrics import contingency, scores
+from .layer import ClusterLayer, clustering_loss, squared_distance
+from .networks import (
+    Autoencoder,
+    ConvAutoencoder,
+    DenseAutoencoder,
+    FixedFeatures,
+    Model,
+    Snapshots,
+    checked_shape,
+)
 
+#: Each optimizer and its learning rate in the paper's experiments: torch's default.
+OPTIMIZERS: dict[str, tuple[Callable[..., torch.optim.Optimizer], float]] = {
+    "adadelta": (torch.optim.Adadelta, 1.0),
+    "adam": (torch.optim.Adam, 1e-3),
+}
 _CHOICES = {
     "network": ("auto", "cnn", "fcn", "none"),
     "training": ("end-to-end", "two-stage"),
-    "optimizer": tuple(fitting.OPTIMIZERS),
+    "optimizer": tuple(OPTIMIZERS),
     "init": ("kaiming", "samples"),
     "precision": ("float32", "bfloat16"),
 }
 
 
-class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+@dataclass
+class Run:
+    """One training, from its first weights to its end."""
+
+    seed: int
+    model: Model
+    snapshots: dict[int, dict[str, Tensor]]
+    history: training.History
+    labels: np.ndarray
+    loss: float
+
+
+@dataclass
+class Stage:
+    """A part of training: its step, and what it is fed when it begins."""
+
+    name: str
+    step: Callable[[int, Tensor], dict[str, Tensor]]
+    data: Callable[[], Tensor]
+    optimizer: torch.optim.Optimizer
+    clusters: bool = True
+
+
+class TELL(DeepClusterer):
     r"""Interpretable neural clustering: spherical k-means in the embedding of an autoencoder.
 
     Parameters
@@ -174,6 +215,9 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self.checkpoint = checkpoint
         self.progress = progress
 
+    _modules = ("base", "batchnorm", "checks", "tell.layer", "tell.networks", "tell.estimator",
+                "training")
+
     # ------------------------------------------------------------------------------- fitting
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
@@ -201,15 +245,14 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         self._check_images(X)
         if y is not None:
             contingency(y, np.zeros(len(X), dtype=int))  # refuses what could not be scored
-        place = training.resolve_device(self.device)
+        device = training.resolve_device(self.device)
         first = training.as_seed(self.random_state)
-        runs = []
-        size = fitting.step_size(self, *X.shape)
-        with training.threads(size, self.threads, self.checkpoint) as number:
-            data, kept = _tensor(X, place), self._kept(X, first, number)
-            for i in range(self.n_init):
-                prefix = f"start {i + 1}: " if self.n_init > 1 else ""
-                runs.append(fitting.train(self, data, y, (first + i) % 2**32, kept, prefix))
+        with training.threads(self._step_size(*X.shape), self.threads, self.checkpoint) as number:
+            checkpoint = self._checkpoint(training.fingerprint(X), first, number)
+            data = as_tensor(X, device)
+            runs = [self._train(data, y, (first + i) % 2**32, checkpoint,
+                                f"start {i + 1}: " if self.n_init > 1 else "")
+                    for i in range(self.n_init)]
         best = min(runs, key=lambda run: run.loss)
         self.starts_ = [{"seed": run.seed, "loss": run.loss} for run in runs]
         self.network_, self.layer_ = best.model.network, best.model.layer
@@ -232,17 +275,168 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         if not hasattr(self, "layer_"):
             return self.fit(X)
         if self._online is None:
-            self._online = (fitting.optimizer(self, self.layer_.parameters()),
-                            fitting.step_size(self, self.batch_size, self.n_features_in_))
-        steps, size = self._online
+            self._online = (self._optimizer(self.layer_.parameters()),
+                            self._step_size(self.batch_size, self.n_features_in_))
+        optimizer, size = self._online
         with training.threads(size, self.threads):
             z = self._embedding(X)
             for batch in z.split(self.batch_size):
-                fitting.move_centers(self, self.layer_, steps, batch)
+                self._move_centers(self.layer_, optimizer, batch)
             logits = self.layer_.logits(z).detach()
             self.labels_ = logits.argmax(1).cpu().numpy()
             self.loss_ = float(squared_distance(logits, self.alpha))
         return self
+
+    def _new_model(self, n_features: int) -> Model:
+        """A model with random first weights."""
+        kind = self.network
+        if kind == "auto":
+            kind = "fcn" if self.image_shape is None else "cnn"
+        network: Autoencoder
+        if kind == "cnn":
+            network = ConvAutoencoder(self.image_shape, self.embedding_size)
+        elif kind == "fcn":
+            network = DenseAutoencoder(n_features, self.hidden, self.embedding_size, self.dropout,
+                                       sigmoid=self.image_shape is not None)
+        else:
+            network = FixedFeatures(n_features)
+        return Model(network, ClusterLayer(self.n_clusters, network.embedding_size, self.alpha))
+
+    def _step_size(self, n_samples: int, n_features: int) -> int:
+        """Multiply-adds of a training step, forward and backward."""
+        with torch.device("meta"), training.seeded(0):
+            model = self._new_model(n_features)
+
+        def forward(X: Tensor) -> None:
+            z = model.network.encode(X)
+            model.network.decode(z)
+            model.layer.logits(z)
+
+        return 3 * training.multiply_adds(forward, (min(self.batch_size, n_samples), n_features))
+
+    def _train(self, X: Tensor, y: ArrayLike | None, seed: int, checkpoint: Checkpoint | None,
+               prefix: str) -> Run:
+        """Train from the first weights that *seed* gives; *prefix* names its stages."""
+        with training.seeded(seed, X.device) as generator:
+            model = self._new_model(X.shape[1]).to(X.device)
+            if self.init == "samples":
+                rows = torch.randperm(len(X), generator=generator)[: self.n_clusters]
+                model.eval()
+                model.layer.reset_centers(model.embed(X[rows.to(X.device)]))
+            snapshots = Snapshots(model, self.snapshot_epochs)
+            history = training.History()
+            for stage in self._stages(model, X):
+                history = history + training.train(
+                    stage.step, (stage.data(),), epochs=self.epochs, batch_size=self.batch_size,
+                    generator=generator, drop_last=True,
+                    state={"model": model, "snapshots": snapshots, "optimizer": stage.optimizer},
+                    on_epoch=self._observer(model, X, y, snapshots) if stage.clusters else None,
+                    checkpoint=checkpoint, stage=prefix + stage.name, progress=self.progress,
+                    description=prefix + stage.name)
+        labels, loss = model.eval().assign(X)
+        return Run(seed, model, snapshots.weights, history, labels, loss)
+
+    def _stages(self, model: Model, X: Tensor) -> Iterator[Stage]:
+        """End-to-end training; or the autoencoder alone, then the centers on its embedding."""
+        fixed = isinstance(model.network, FixedFeatures)
+        if not fixed and self.training == "end-to-end":
+            optimizer = self._optimizer(model.parameters())
+            yield Stage("training", self._joint_step(model, optimizer), lambda: X, optimizer)
+            return
+        if not fixed:
+            optimizer = self._optimizer(model.network.parameters())
+            yield Stage("reconstruction", self._reconstruction_step(model, optimizer), lambda: X,
+                        optimizer, clusters=False)
+        of_centers = self._optimizer(model.layer.parameters())
+
+        def step(_epoch: int, z: Tensor) -> dict[str, Tensor]:
+            return {"clustering": self._move_centers(model.layer, of_centers, z)}
+
+        # A function: the embedding is asked for when the stages before have run.
+        yield Stage("centers", step, lambda: model.eval().embed(X), of_centers)
+
+    def _joint_step(self, model: Model, optimizer: torch.optim.Optimizer):
+        """A step on Eq. 15, which moves the centers or the encoder in turn (section 2.3)."""
+        network, layer = model.network, model.layer
+
+        def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, Tensor, Tensor]:
+            z, reconstruction = self._autoencode(network, X)
+            logits = layer.logits(z.detach() if moves_centers else z)
+            clustering = clustering_loss(logits, self.alpha)
+            return reconstruction + self.clustering_weight * clustering, reconstruction, logits
+
+        losses = self._compiled(losses, model)
+
+        def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
+            moves_centers = epoch % 2 == 1
+            loss, reconstruction, logits = losses(X, moves_centers)
+            optimizer.zero_grad()
+            loss.backward()
+            if not moves_centers:
+                layer.weight.grad = None        # the optimizer leaves the centers as they are
+            elif self.normalize_gradients:
+                layer.normalize_gradient()
+            optimizer.step()
+            layer.normalize_centers()
+            return {"reconstruction": reconstruction.detach(),
+                    "clustering": squared_distance(logits.detach(), self.alpha)}
+
+        return step
+
+    def _reconstruction_step(self, model: Model, optimizer: torch.optim.Optimizer):
+        """A step of the autoencoder alone."""
+        losses = self._compiled(lambda X: self._autoencode(model.network, X)[1], model)
+
+        def step(_epoch: int, X: Tensor) -> dict[str, Tensor]:
+            loss = losses(X)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return {"reconstruction": loss.detach()}
+
+        return step
+
+    def _move_centers(self, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
+                      z: Tensor) -> Tensor:
+        """One step of the centers on fixed embeddings; the mean squared distance before it."""
+        logits = layer.logits(z)
+        loss = self.clustering_weight * clustering_loss(logits, self.alpha)
+        optimizer.zero_grad()
+        loss.backward()
+        if self.normalize_gradients:
+            layer.normalize_gradient()
+        optimizer.step()
+        layer.normalize_centers()
+        return squared_distance(logits.detach(), self.alpha)
+
+    def _autoencode(self, network: Autoencoder, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The embedding, and the mean squared error of a pixel."""
+        with torch.autocast(X.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            z = network.encode(X)
+            decoded = network.decode(z)
+        return z.float(), functional.mse_loss(decoded.float(), X)
+
+    def _optimizer(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+        make, usual = OPTIMIZERS[self.optimizer]
+        return make(parameters, lr=usual if self.learning_rate is None else self.learning_rate)
+
+    def _compiled(self, losses: Callable, model: Model) -> Callable:
+        if not self.compile:
+            return losses
+        on_gpu = model.layer.weight.device.type == "cuda"
+        return torch.compile(losses, mode="reduce-overhead" if on_gpu else None)
+
+    def _observer(self, model: Model, X: Tensor, y: ArrayLike | None, snapshots: Snapshots):
+        """What the history adds after an epoch; snapshots are taken on the side."""
+        def observe(epoch: int, _row: dict[str, Any]) -> dict[str, Any]:
+            snapshots.take(epoch)
+            if epoch % self.evaluate_every and epoch < self.epochs:
+                return {}
+            labels, loss = model.assign(X)
+            found = {"loss": loss, "occupied": len(np.unique(labels))}
+            return found if y is None else found | scores(y, labels)
+
+        return observe
 
     # ----------------------------------------------------------------------- what was learnt
 
@@ -296,7 +490,7 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         Raises InputError if the file can't be written; what was there stays.
         """
         check_is_fitted(self)
-        model = fitting.Model(self.network_, self.layer_)
+        model = Model(self.network_, self.layer_)
         save_model(path, "TELL", {"settings": as_json(self._settings()), "loss": self.loss_,
                                   "n_features": self.n_features_in_,
                                   "weights": model.state_dict()})
@@ -310,27 +504,27 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         InputError
             If the file is not there, is no such file, or its weights are those of another network.
         """
-        place = training.resolve_device(device)
+        device = training.resolve_device(device)
 
         def make(stored: dict[str, Any]) -> TELL:
             settings = json.loads(stored["settings"])
             if settings["image_shape"] is not None:
                 settings["image_shape"] = tuple(settings["image_shape"])
             model = cls(**settings, device=device)._with(stored["n_features"], stored["weights"],
-                                                         place)
+                                                         device)
             model.loss_ = stored["loss"]
             return model
 
-        return load_model(path, "TELL", place, make)
+        return load_model(path, "TELL", device, make)
 
     # ----------------------------------------------------------------------------- inside
 
-    def _with(self, n_features: int, weights: dict[str, Tensor], place: torch.device) -> TELL:
+    def _with(self, n_features: int, weights: dict[str, Tensor], device: torch.device) -> TELL:
         """A copy that holds these weights."""
-        with training.seeded(0):            # the first weights, soon replaced, draw random numbers
-            model = fitting.new_model(self, n_features)
+        with training.seeded(0):            # the first weights, soon redeviced, draw random numbers
+            model = self._new_model(n_features)
         model.load_state_dict(weights)
-        model.to(place).eval()
+        model.to(device).eval()
         other = clone(self)
         other.n_features_in_ = n_features
         other.network_, other.layer_ = model.network, model.layer
@@ -341,56 +535,26 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float32, order="C", reset=False)
         self._check_images(X)
-        model = fitting.Model(self.network_, self.layer_).eval()
-        return model.embed(_tensor(X, self.layer_.weight.device))
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's, whatever comes
-        return tags
+        model = Model(self.network_, self.layer_).eval()
+        return model.embed(as_tensor(X, self.layer_.weight.device))
 
     @property
     def _n_features_out(self) -> int:
         return self.network_.embedding_size
 
-    def _kept(self, X: np.ndarray, seed: int, threads: int) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        if self.random_state is None:
-            raise InputError("a checkpoint needs random_state, such as 0: without one every start "
-                             "has another seed, and none could go on from another's file")
-        return Checkpoint(self.checkpoint, data=training.fingerprint(X),
-                          parameters={**self._settings(), "seed": seed, "threads": threads},
-                          code=hash_modules(["batchnorm", "tell.layer", "tell.networks",
-                                             "tell.fitting", "training"]))
-
-    def _settings(self) -> dict[str, Any]:
-        """The parameters that decide the result, but for the seed, in the forms that JSON knows."""
-        silent = ("checkpoint", "progress", "device", "random_state")
-        return {name: list(value) if isinstance(value, Sequence) and not isinstance(value, str)
-                else value for name, value in self.get_params().items() if name not in silent}
-
     def _check_settings(self, n_samples: int) -> None:
         for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise unknown(name, getattr(self, name), known)
-        for name, least in (("n_clusters", 1), ("embedding_size", 1), ("epochs", 0), ("n_init", 1),
-                            ("batch_size", 1), ("evaluate_every", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name} must be a whole number of at least {least}, not "
-                                 f"{value!r}")
+            checks.one_of(name, getattr(self, name), known)
+        for name in ("n_clusters", "embedding_size", "n_init", "batch_size", "evaluate_every"):
+            checks.whole(name, getattr(self, name), 1)
+        checks.whole("epochs", self.epochs)
+        checks.number("clustering_weight", self.clustering_weight, zero=True)
+        checks.number("alpha", self.alpha)
+        if self.learning_rate is not None:
+            checks.number("learning_rate", self.learning_rate)
         if self.n_clusters > n_samples:
-            raise InputError(f"{self.n_clusters} clusters can't be made of n_samples={n_samples}; "
-                             "ask for fewer")
-        for name, floor in (("clustering_weight", "at least"), ("alpha", "above"),
-                            ("learning_rate", "above")):
-            value = getattr(self, name)
-            if value is None and name == "learning_rate":
-                continue
-            if (not isinstance(value, Real) or not math.isfinite(value) or value < 0
-                    or (floor == "above" and value == 0)):
-                raise InputError(f"{name} must be a number {floor} 0, not {value!r}")
+            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}; ask for "
+                             "fewer")
         if self.network == "cnn" and self.image_shape is None:
             raise InputError("the convolutional network needs image_shape, (channels, height, "
                              "width) of a row of X; or take network='fcn'")
@@ -414,7 +578,3 @@ class TELL(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Base
         if low < 0 or high > 1:
             raise InputError(f"pixels must lie in [0, 1] where image_shape is set, but X runs from "
                              f"{low:g} to {high:g}; divide bytes by 255, or leave image_shape out")
-
-
-def _tensor(X: np.ndarray, place: torch.device) -> Tensor:
-    return torch.as_tensor(X if X.flags.writeable else X.copy(), device=place)

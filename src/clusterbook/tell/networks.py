@@ -1,20 +1,24 @@
-"""The autoencoders of the paper (section 4.2), and none at all.
+"""The autoencoders of the paper (section 4.2), and none at all; the model with its cluster layer.
 
 Each takes samples as rows, images flattened, and has `encode` (to unit vectors) and `decode`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from numbers import Integral, Real
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ..batchnorm import BatchNorm2d
 from ..errors import InputError
+from .layer import ClusterLayer, squared_distance
+
+_CHUNK = 4096                               # samples at a time where no gradient is needed
 
 
 class Autoencoder(nn.Module):
@@ -149,6 +153,50 @@ class FixedFeatures(Autoencoder):
         super().__init__()
         self.embedding_size = n_features
         self.encoder = self.decoder = nn.Identity()
+
+
+class Model(nn.Module):
+    """An autoencoder and its cluster layer: what is trained, saved and restored together."""
+
+    def __init__(self, network: Autoencoder, layer: ClusterLayer):
+        super().__init__()
+        self.network, self.layer = network, layer
+
+    @torch.no_grad()
+    def embed(self, X: Tensor) -> Tensor:
+        """The embedding of any number of samples, (n_samples, embedding_size)."""
+        z = X.new_empty(len(X), self.network.embedding_size)
+        for start in range(0, len(X), _CHUNK):
+            z[start:start + _CHUNK] = self.network.encode(X[start:start + _CHUNK])
+        return z
+
+    @torch.no_grad()
+    def assign(self, X: Tensor) -> tuple[np.ndarray, float]:
+        """The cluster of each sample, and the mean squared distance to its center."""
+        logits = self.layer.logits(self.embed(X))
+        return logits.argmax(1).cpu().numpy(), float(squared_distance(logits, self.layer.alpha))
+
+
+class Snapshots:
+    """Copies of a model's weights at some epochs, which a checkpoint keeps with the rest."""
+
+    def __init__(self, model: Model, epochs: Iterable[int]):
+        self._model, self._epochs = model, set(epochs)
+        self.weights: dict[int, dict[str, Tensor]] = {}
+
+    def take(self, epoch: int) -> None:
+        """Copy the weights if this is one of the epochs."""
+        if epoch in self._epochs:
+            self.weights[epoch] = {name: tensor.detach().cpu().clone()
+                                   for name, tensor in self._model.state_dict().items()}
+
+    def state_dict(self) -> dict[int, dict[str, Tensor]]:
+        """What a checkpoint keeps."""
+        return dict(self.weights)
+
+    def load_state_dict(self, stored: dict[int, dict[str, Tensor]]) -> None:
+        """Put back what a checkpoint kept."""
+        self.weights = dict(stored)
 
 
 def checked_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:

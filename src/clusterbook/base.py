@@ -1,0 +1,57 @@
+"""What the estimators share: scikit-learn's tags, their settings, and the checkpoint of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
+from torch import Tensor
+
+from .checkpoints import Checkpoint
+from .errors import InputError
+from .fingerprint import hash_modules
+
+
+class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+    """Base of the estimators that train a network; the constructor only stores its arguments."""
+
+    #: Parameters that do not decide the result, or only together with others.
+    _silent: ClassVar[tuple[str, ...]] = ("checkpoint", "progress", "device", "random_state")
+    #: Modules whose code a checkpoint belongs to.
+    _modules: ClassVar[tuple[str, ...]] = ()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]  # the network's, whatever comes
+        return tags
+
+    def _settings(self) -> dict[str, Any]:
+        """The parameters that decide the result, but for the seed, in the forms that JSON knows."""
+        return {name: list(value) if isinstance(value, Sequence) and not isinstance(value, str)
+                else value for name, value in self.get_params().items() if name not in self._silent}
+
+    def _checkpoint(self, data: str, seed: int, threads: int) -> Checkpoint | None:
+        """The checkpoint of a fit to data with that fingerprint, if one is asked for.
+
+        Raises InputError if no ``random_state`` is given, or nothing can be written there.
+        """
+        if self.checkpoint is None:
+            return None
+        if self.random_state is None:
+            raise InputError("a checkpoint needs random_state, such as 0: without one every start "
+                             "has another seed, and none could go on from another's file")
+        return Checkpoint(self.checkpoint, data=data, code=hash_modules(self._modules),
+                          parameters={**self._settings(), "seed": seed, "threads": threads})
+
+
+def as_tensor(X: np.ndarray, device: torch.device) -> Tensor:
+    """Samples as a tensor on the device; an array that can't be written to is copied."""
+    return torch.as_tensor(X if X.flags.writeable else X.copy(), device=device)
