@@ -21,7 +21,7 @@ import pytest
 import torch
 from torch import nn
 
-from clusterbook import training
+from clusterbook import progress, training
 from clusterbook.errors import InputError
 from clusterbook.training import Checkpoint, History, TrainingError, seeded, train
 
@@ -659,7 +659,7 @@ def test_mistakes_of_a_method_are_named(tmp_path):
 def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypatch):
     fit()
     assert capfd.readouterr() == ("", "")
-    monkeypatch.setattr(training, "tqdm", partial(training.tqdm, mininterval=0, miniters=1))
+    monkeypatch.setattr(progress, "tqdm", partial(progress.tqdm, mininterval=0, miniters=1))
     history, _ = fit(progress=True, description="small net")
     out, err = capfd.readouterr()
     assert out == "" and "small net" in err and f"{EPOCHS}/{EPOCHS}" in err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from fractions import Fraction
 from functools import partial
 
@@ -519,3 +521,31 @@ def test_labels_that_do_not_fit_the_matrix_are_refused(rows, columns):
 def test_a_null_needs_a_spread(n_shuffles):
     with pytest.raises(InputError, match=rf"at least 2 .*not {n_shuffles}"):
         weights.null_test(W_GOOD, n_shuffles=n_shuffles)
+
+
+WITHOUT_TORCH = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "torchvision"):
+            raise ImportError(f"{name} is not here")
+
+sys.meta_path.insert(0, Absent())
+import numpy as np
+from clusterbook import datasets, evidence, figures, metrics, weights as w
+
+W = np.random.default_rng(0).random((20, 12))
+w.WeightCoclustering(2, random_state=0).fit(W)
+w.null_test(W, 2, n_shuffles=3, random_state=0)
+w.network_test([W, W.T], 2, n_shuffles=2, random_state=0)
+print("so far")
+w.lesions
+"""
+
+
+def test_what_needs_no_network_needs_no_torch():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True,
+                          check=False)
+    assert done.stdout == "so far\n", done.stderr
+    assert done.stderr.splitlines()[-1] == "ImportError: torch is not here"

@@ -1,11 +1,14 @@
-"""Checks of arguments: one clear sentence for the person who typed."""
+"""Checks of arguments: one clear sentence for the person who typed; and what a seed stands for."""
 
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from .errors import InputError, unknown
 
@@ -28,3 +31,23 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> None:
     """Raise InputError, with the nearest name, unless *value* is one of the known ones."""
     if value not in known:
         raise unknown(name, value, known)
+
+
+def as_seed(random_state: object = None) -> int:
+    """The seed that *random_state* stands for: an int from 0 to 2**32 - 1, as scikit-learn has it.
+
+    An int is its own seed; None takes fresh entropy, not numpy's global generator; a numpy
+    ``RandomState`` or ``Generator`` is drawn from, so that its next seed is another. Raises
+    InputError for anything else.
+    """
+    if random_state is None:
+        return secrets.randbits(32)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**32, dtype=np.uint32))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if whole and 0 <= random_state < 2**32:
+        return int(random_state)
+    raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
+                     f"RandomState or Generator, but is {random_state!r}")

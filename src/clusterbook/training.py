@@ -20,8 +20,6 @@ import copy
 import json
 import math
 import os
-import secrets
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,10 +35,11 @@ import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
-from tqdm import tqdm
 
 from .checkpoints import Checkpoint, as_json, fingerprint, threads_of
+from .checks import as_seed
 from .errors import InputError, unknown
+from .progress import bar
 
 __all__ = [
     "Checkpoint",
@@ -97,26 +96,6 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
             f"torch can't use the device {str(device)!r} ({reason}); use 'cpu' or 'auto'"
         ) from error
     return found
-
-
-def as_seed(random_state: object = None) -> int:
-    """The seed that *random_state* stands for: an int from 0 to 2**32 - 1, as scikit-learn has it.
-
-    An int is its own seed; None takes fresh entropy, not numpy's global generator; a numpy
-    ``RandomState`` or ``Generator`` is drawn from, so that its next seed is another. Raises
-    InputError for anything else.
-    """
-    if random_state is None:
-        return secrets.randbits(32)
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**32, dtype=np.uint32))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**32))
-    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
-    if whole and 0 <= random_state < 2**32:
-        return int(random_state)
-    raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
-                     f"RandomState or Generator, but is {random_state!r}")
 
 
 @contextmanager
@@ -267,54 +246,6 @@ class History:
         if self.rows and not found:
             raise unknown("column of the history", name, {key for row in rows for key in row})
         return np.array([e for e, _ in found], dtype=int), np.array([v for _, v in found])
-
-
-# ------------------------------------------------------------------------------- what a person sees
-
-
-def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
-        **options: Any) -> tqdm:
-    """A progress bar with the time left, on stderr, where a person watches.
-
-    *work* is a number of steps (call ``update``) or what to loop over. *progress* True or False
-    decides; None asks the variable ``CLUSTERBOOK_PROGRESS``: ``on``, ``off`` or ``auto``, the
-    default, which shows it in a terminal or a live notebook, never under pytest, in
-    ``clusterbook run`` or where a notebook is executed unattended. *options* go to tqdm.
-
-    Examples
-    --------
-    >>> sum(bar(range(4), "adding", progress=False))
-    6
-    """
-    shown = _watched() if progress is None else progress
-    steps = {"total": work} if isinstance(work, Integral) else {"iterable": work}
-    settings = {"desc": description, "leave": False, "dynamic_ncols": True, "file": sys.stderr}
-    return tqdm(**{**steps, **settings, **options, "disable": not shown})
-
-
-def _watched() -> bool:
-    choice = os.environ.get("CLUSTERBOOK_PROGRESS", "auto")
-    if choice not in ("on", "off", "auto"):
-        raise unknown("setting of CLUSTERBOOK_PROGRESS", choice, ["on", "off", "auto"])
-    if choice != "auto":
-        return choice == "on"
-    if "CLUSTERBOOK_RUN" in os.environ or "PYTEST_CURRENT_TEST" in os.environ:
-        return False
-    return sys.stderr.isatty() or _live_notebook()
-
-
-def _live_notebook() -> bool:
-    """Whether a frontend started this kernel; papermill, nbval and nbconvert leave no mark."""
-    if "ipykernel" not in sys.modules:
-        return False
-    from IPython import get_ipython
-
-    return (
-        "JPY_SESSION_NAME" in os.environ  # Jupyter Server: JupyterLab, Notebook, Binder
-        or "COLAB_RELEASE_TAG" in os.environ
-        or os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Interactive"
-        or "__vsc_ipynb_file__" in getattr(get_ipython(), "user_ns", {})  # VS Code
-    )
 
 
 # ----------------------------------------------------------------------------------------- the loop

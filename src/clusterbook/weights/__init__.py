@@ -6,10 +6,13 @@ The chapter *Weight co-clustering* is this package read in order:
 - `nulls`: the same weights in random order, and what can be concluded from them;
 - `network`: all layers as one graph;
 - `function`: what the clusters do on data;
-- `quality`: all of these for one trained network.
+- `summary`: all of these for one trained network.
 
-The networks themselves are trained by `clusterbook.classifier`.
+The networks themselves are trained by `clusterbook.classifier`. What needs no network imports
+without torch.
 """
+
+from typing import Any
 
 from .coclustering import (
     WeightCoclustering,
@@ -19,20 +22,8 @@ from .coclustering import (
     separate_kmeans,
     share_inside,
 )
-from .function import (
-    Lesions,
-    Neurons,
-    activation_clusters,
-    agreement_test,
-    information,
-    information_tests,
-    lesions,
-    neurons,
-    preferred_class,
-)
 from .network import bipartite, network_test, partition
 from .nulls import NullTest, null_test, null_tests, shuffle
-from .quality import Quality, clusterability, quality
 
 __all__ = [
     "Lesions",
@@ -61,3 +52,14 @@ __all__ = [
     "share_inside",
     "shuffle",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs a network, and with it torch, on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import function, summary
+
+    found = getattr(summary, name, None) or getattr(function, name)
+    globals()[name] = found
+    return found

@@ -19,8 +19,9 @@ from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
-from .. import training
+from ..checks import as_seed
 from ..errors import InputError
+from ..progress import bar
 from .coclustering import as_weights, check_clusters, degree_scale, normalized_cut, singular_vectors
 from .nulls import NullTest, check_shuffles, shuffle
 
@@ -148,7 +149,7 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
         For fewer than 2 shuffles, and for what `bipartite` and `partition` refuse.
     """
     check_shuffles(n_shuffles)
-    seed = training.as_seed(random_state)
+    seed = as_seed(random_state)
     rng = check_random_state(seed)
 
     def best(matrices: Sequence[ArrayLike]) -> float:
@@ -158,7 +159,7 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
 
     value = best(layers)
     layers = _without_isolated(layers)
-    shuffles = training.bar(range(n_shuffles), "shuffled networks", progress=progress)
+    shuffles = bar(range(n_shuffles), "shuffled networks", progress=progress)
     null = [best([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in layers])
             for _ in shuffles]
     return NullTest(value, np.array(null))

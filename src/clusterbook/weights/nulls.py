@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .. import training
+from ..checks import as_seed
 from ..errors import InputError
+from ..progress import bar
 from .coclustering import WeightCoclustering, as_weights, normalized_cut, share_inside
 
 
@@ -155,7 +156,7 @@ def null_tests(
         For fewer than 2 shuffles, and for what `WeightCoclustering` refuses.
     """
     check_shuffles(n_shuffles)
-    seed = training.as_seed(random_state)
+    seed = as_seed(random_state)
     rng = check_random_state(seed)
 
     def measured(weights: np.ndarray) -> list[float]:
@@ -166,7 +167,7 @@ def null_tests(
     W = as_weights(W)
     W = W[np.ix_(W.any(1), W.any(0))]
     values = measured(W)
-    shuffles = training.bar(range(n_shuffles), "shuffles", progress=progress)
+    shuffles = bar(range(n_shuffles), "shuffles", progress=progress)
     null = np.array([measured(shuffle(W, rng, keep_zeros=keep_zeros)) for _ in shuffles])
     return {name: NullTest(values[i], null[:, i], larger)
             for i, (name, (_, larger)) in enumerate(STATISTICS.items())}

@@ -1,0 +1,58 @@
+"""Progress bars, where a person watches."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any
+
+from tqdm import tqdm
+
+from .errors import unknown
+
+
+def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
+        **options: Any) -> tqdm:
+    """A progress bar with the time left, on stderr, where a person watches.
+
+    *work* is a number of steps (call ``update``) or what to loop over. *progress* True or False
+    decides; None asks the variable ``CLUSTERBOOK_PROGRESS``: ``on``, ``off`` or ``auto``, the
+    default, which shows it in a terminal or a live notebook, never under pytest, in
+    ``clusterbook run`` or where a notebook is executed unattended. *options* go to tqdm.
+
+    Examples
+    --------
+    >>> sum(bar(range(4), "adding", progress=False))
+    6
+    """
+    shown = _watched() if progress is None else progress
+    steps = {"total": work} if isinstance(work, Integral) else {"iterable": work}
+    settings = {"desc": description, "leave": False, "dynamic_ncols": True, "file": sys.stderr}
+    return tqdm(**{**steps, **settings, **options, "disable": not shown})
+
+
+def _watched() -> bool:
+    choice = os.environ.get("CLUSTERBOOK_PROGRESS", "auto")
+    if choice not in ("on", "off", "auto"):
+        raise unknown("setting of CLUSTERBOOK_PROGRESS", choice, ["on", "off", "auto"])
+    if choice != "auto":
+        return choice == "on"
+    if "CLUSTERBOOK_RUN" in os.environ or "PYTEST_CURRENT_TEST" in os.environ:
+        return False
+    return sys.stderr.isatty() or _live_notebook()
+
+
+def _live_notebook() -> bool:
+    """Whether a frontend started this kernel; papermill, nbval and nbconvert leave no mark."""
+    if "ipykernel" not in sys.modules:
+        return False
+    from IPython import get_ipython
+
+    return (
+        "JPY_SESSION_NAME" in os.environ  # Jupyter Server: JupyterLab, Notebook, Binder
+        or "COLAB_RELEASE_TAG" in os.environ
+        or os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Interactive"
+        or "__vsc_ipynb_file__" in getattr(get_ipython(), "user_ns", {})  # VS Code
+    )
