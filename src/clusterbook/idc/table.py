@@ -1,0 +1,348 @@
+"""What a clustering of a table is worth, in numbers that need no classes.
+
+The notebook ``idc_table`` calls these functions, and `verdict` puts their results into words;
+nothing here trains IDC. Its clusters are compared with those of k-means, Ward's method and a
+Gaussian mixture, and these with their own on two kinds of tables without groups: one whose columns
+are shuffled independently, so that only each feature's distribution is left, and one drawn from a
+single normal distribution with the table's covariances. Stability is the adjusted Rand index (ARI)
+of pairs of runs: of two seeds, or of two random subsamples on the rows that both contain. Features
+are ranked by Hedges' g, the standardized difference of means between a cluster and all other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+from sklearn.cluster import AgglomerativeClustering, KMeans
+from sklearn.mixture import GaussianMixture
+
+from .. import metrics
+from ..errors import InputError
+
+SAMPLE = 2000
+"""Other methods, silhouettes and the scan use at most this many rows."""
+STABLE = 0.8
+"""Mean ARI from which clusterings count as stable."""
+_empty = partial(np.zeros, 0)
+
+# ---------------------------------------------------------------------------------- settings
+
+
+def settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
+    """Training settings of `IDC` by the size of the table; a value asked for, other than 0, stays.
+
+    Few rows need more epochs, since a batch is a step; many features need a larger weight of
+    sparsity, without which gates stay open.
+
+    Examples
+    --------
+    >>> settings(178, 13)["epochs"], settings(178, 13, epochs=50)["epochs"]
+    (300, 50)
+    """
+    by_rows = next(size for most, size in ((150, 25), (2000, 50), (10_000, 100), (np.inf, 400))
+                   if n_rows <= most)
+    batch = min(asked.get("batch_size") or by_rows, n_rows)
+    steps = 2000 if n_features <= 1000 else 1000
+    epochs = asked.get("epochs") or int(np.clip(steps // (n_rows // batch), 50, 300))
+    weight = 3 * max(1.0, (n_features / 100) ** 0.5)
+    return {"batch_size": batch, "epochs": epochs,
+            "ae_pretrain_epochs": asked.get("ae_pretrain_epochs") or max(1, 3 * epochs // 5),
+            "hidden": asked.get("hidden") or 64,
+            "local_gates_lambda": asked.get("local_gates_lambda") or float(f"{weight:.2g}")}
+
+
+# ------------------------------------------------------------------- other methods, other tables
+
+
+def kmeans(X: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Clusters of k-means, the best of ten starts, shape (n_rows,)."""
+    return KMeans(k, n_init=10, random_state=seed).fit_predict(X)
+
+
+def ward(X: np.ndarray, k: int, seed: int = 0) -> np.ndarray:
+    """Clusters of Ward's method, which is deterministic, shape (n_rows,)."""
+    return AgglomerativeClustering(k).fit_predict(X)
+
+
+def mixture(X: np.ndarray, k: int, seed: int) -> np.ndarray:
+    """Clusters of a Gaussian mixture, its covariances as rich as the rows allow, (n_rows,)."""
+    n, d = X.shape
+    kind = "full" if n >= 5 * k * d else "diag" if n > d else "spherical"
+    return GaussianMixture(k, covariance_type=kind, reg_covar=1e-3,
+                           random_state=seed).fit_predict(X)
+
+
+METHODS: dict[str, Callable[[np.ndarray, int, int], np.ndarray]] = {
+    "k-means": kmeans, "Ward": ward, "Gaussian mixture": mixture}
+
+
+def reduced(X: ArrayLike) -> np.ndarray:
+    """The centered rows in at most *n_rows* dimensions; all distances stay the same.
+
+    Examples
+    --------
+    >>> reduced(np.eye(3, 100)).shape
+    (3, 3)
+    """
+    X = np.asarray(X, dtype=np.float64)
+    X = X - X.mean(0)
+    if X.shape[1] <= len(X):
+        return X
+    values, vectors = np.linalg.eigh(X @ X.T)
+    return vectors * np.sqrt(values.clip(0))
+
+
+def shuffled(X: ArrayLike, seed: int) -> np.ndarray:
+    """The table with each column shuffled independently."""
+    return _rng(seed).permuted(np.asarray(X), axis=0)
+
+
+def cloud(X: ArrayLike, seed: int) -> np.ndarray:
+    """Rows drawn from one normal distribution with the covariances of *X*, of the same shape."""
+    X = np.asarray(X, dtype=np.float64)
+    X = X - X.mean(0)
+    # Rows of X, mixed with normal weights, have the sample's covariance even where it is singular.
+    return _rng(seed).standard_normal((len(X), len(X))) @ X / len(X) ** 0.5
+
+
+def _rng(seed: int) -> np.random.Generator:
+    """A stream that no table was simulated with, as from ``default_rng(seed)`` it may have been."""
+    return np.random.default_rng([seed, *b"table"])
+
+
+def agreement(labelings: Sequence[ArrayLike]) -> np.ndarray:
+    """ARI of all pairs of clusterings of the same rows; 0 where one has a single cluster."""
+    return np.array([metrics.ari(a, b) if min(len(np.unique(a)), len(np.unique(b))) > 1 else 0.0
+                     for a, b in combinations(labelings, 2)])
+
+
+def subsample_agreement(method: Callable, X: np.ndarray, k: int, n_pairs: int, seed: int
+                        ) -> np.ndarray:
+    """ARI of pairs of random samples of 80 % of the rows, on the rows that both contain."""
+    rng, found = _rng(seed), []
+    for i in range(n_pairs):
+        labels = np.full((2, len(X)), -1)
+        for row in labels:
+            kept = rng.choice(len(X), max(k, round(0.8 * len(X))), replace=False)
+            row[kept] = method(X[kept], k, seed + i)
+        found.append(agreement(labels[:, (labels >= 0).all(0)])[0])
+    return np.array(found)
+
+
+def silhouette(X: np.ndarray, labels: ArrayLike) -> float:
+    """The mean silhouette; 0 where it is undefined, with one cluster or one per row."""
+    n_found = len(np.unique(labels))
+    return float(metrics.silhouette(X, labels)) if 1 < n_found < len(X) else 0.0
+
+
+def beyond(value: float, null: np.ndarray) -> bool:
+    """Whether a value exceeds all null values, and their mean by three standard deviations."""
+    return bool(value > null.max() and value > null.mean() + 3 * null.std(ddof=1))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A clustering and what it is worth; an empty array where something was not computed.
+
+    ``silhouette`` is of the scaled features; ``null`` has silhouettes on shuffled tables, ``cloud``
+    on tables of one normal distribution; ``seeds``, ``subsamples`` and ``by_chance`` have the ARI
+    of pairs of seeds, of subsamples, and of runs on shuffled tables.
+    """
+
+    labels: np.ndarray
+    silhouette: float
+    null: np.ndarray = field(default_factory=_empty)
+    cloud: np.ndarray = field(default_factory=_empty)
+    seeds: np.ndarray = field(default_factory=_empty)
+    subsamples: np.ndarray = field(default_factory=_empty)
+    by_chance: np.ndarray = field(default_factory=_empty)
+
+    @property
+    def stability(self) -> float:
+        """The lower of the mean ARI between seeds and between subsamples; NaN without either."""
+        return min((float(a.mean()) for a in (self.seeds, self.subsamples) if a.size),
+                   default=np.nan)
+
+
+def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10, n_pairs: int = 5,
+            tick: Callable[[], Any] = lambda: None) -> tuple[dict[str, Judged], float]:
+    """Every method of `METHODS` on the table and on *n_null* tables of each kind without groups.
+
+    *tick* is called ``2 * n_null + 3`` times. The second value is the largest absolute Hedges' g of
+    any feature in a cluster that k-means finds in a shuffled table, on average over those tables.
+    """
+    R, g = reduced(X), []
+    nulls: dict[str, dict[str, list[float]]] = {
+        name: {"null": [], "cloud": [], "by_chance": []} for name in METHODS}
+    for i in range(n_null):
+        for kind, draw in (("null", shuffled), ("cloud", cloud)):
+            other = draw(X, seed + i)
+            Z = reduced(other)
+            for name, method in METHODS.items():
+                labels = method(Z, k, seed + i)
+                nulls[name][kind].append(silhouette(Z, labels))
+                if kind == "null":
+                    nulls[name]["by_chance"] += [*subsample_agreement(method, Z, k, 1, seed + i)]
+                if kind == "null" and name == "k-means":
+                    g.append(max(np.abs(effects(other, labels, c)[0]).max() for c in range(k)))
+            tick()
+    judged = {}
+    for name, method in METHODS.items():
+        runs = [method(R, k, seed + i) for i in range(1 if method is ward else n_pairs)]
+        judged[name] = Judged(
+            runs[0], silhouette(R, runs[0]), seeds=agreement(runs),
+            subsamples=subsample_agreement(method, R, k, n_pairs, seed),
+            **{key: np.array(values) for key, values in nulls[name].items()})
+        tick()
+    return judged, float(np.mean(g))
+
+
+def has_structure(judged: Mapping[str, Judged]) -> bool:
+    """Whether most methods separate clusters further on the table than on shuffled ones."""
+    return sum(beyond(one.silhouette, one.null) for one in judged.values()) >= 2
+
+
+@dataclass(frozen=True)
+class Point:
+    """One number of clusters in the scan: silhouettes and ARI of subsamples, with their nulls."""
+
+    k: int
+    silhouette: float
+    null: np.ndarray
+    stability: np.ndarray
+    by_chance: np.ndarray
+
+    @property
+    def holds(self) -> bool:
+        """Whether clusters are further apart than in shuffled tables, and stable."""
+        return beyond(self.silhouette, self.null) and self.stability.mean() >= STABLE
+
+
+def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 5,
+         tick: Callable[[], Any] = lambda: None) -> list[Point]:
+    """k-means for several numbers of clusters; *tick* is called after each."""
+    R, Zs, points = reduced(X), [reduced(shuffled(X, seed + i)) for i in range(n_null)], []
+    for k in ks:
+        points.append(Point(
+            k, silhouette(R, kmeans(R, k, seed)),
+            np.array([silhouette(Z, kmeans(Z, k, seed)) for Z in Zs]),
+            subsample_agreement(kmeans, R, k, n_null, seed),
+            np.concatenate([subsample_agreement(kmeans, Z, k, 1, seed) for Z in Zs])))
+        tick()
+    return points
+
+
+def preferred(points: Sequence[Point]) -> int | None:
+    """The k that holds and is furthest above shuffled tables; None if no k holds."""
+    held = [point for point in points if point.holds]
+    return max(held, key=lambda p: p.silhouette - p.null.mean()).k if held else None
+
+
+# -------------------------------------------------------------------------------------- features
+
+
+def effects(X: ArrayLike, labels: ArrayLike, cluster: int
+            ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hedges' g of each feature, and its means in the cluster and in all other rows.
+
+    Three arrays of shape (n_features,). g is in pooled standard deviations; infinite where the two
+    means differ and nothing varies, 0 where there are fewer than three rows or no others.
+    """
+    X, own = np.asarray(X, dtype=np.float64), np.asarray(labels) == cluster
+    inside, outside = X[own], X[~own]
+    n, m = len(inside), len(outside)
+    level = inside.mean(0) if n else np.full(X.shape[1], np.nan)
+    rest = outside.mean(0) if m else np.full(X.shape[1], np.nan)
+    if n < 3 or m < 3:
+        return np.zeros(X.shape[1]), level, rest
+    spread = np.sqrt((n * inside.var(0) + m * outside.var(0)) / (n + m - 2))
+    apart = level - rest
+    # Rounding leaves means that are equal, and columns that are constant, a little apart.
+    tiny = 1e-9 * (np.abs(level) + np.abs(rest) + 1)
+    apart[np.abs(apart) < tiny], spread[spread < tiny] = 0, 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        g = np.where(apart == 0, 0.0, apart / spread) * (1 - 3 / (4 * (n + m) - 9))
+    return g, level, rest
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The features of one cluster: ``order`` has their indices, and the rest is in that order.
+
+    ``rank`` counts the features with a larger absolute g, plus 1; those that share a rank tie.
+    """
+
+    cluster: int
+    order: np.ndarray
+    rank: np.ndarray
+    tied: np.ndarray
+    g: np.ndarray
+    level: np.ndarray
+    rest: np.ndarray
+    share: np.ndarray
+
+    def top(self, most: int = 10) -> int:
+        """How many features to list: at most *most*, and no part of a tie."""
+        return len(self.rank) if len(self.rank) <= most else int(self.rank[most]) - 1
+
+
+def ranking(X: ArrayLike, labels: ArrayLike, gates: ArrayLike, cluster: int) -> Ranking:
+    """Features of a cluster by the size of their effect, which ties where it rounds to the same.
+
+    The share of the cluster's rows whose gate is open orders features within a rank only.
+    """
+    g, level, rest = effects(X, labels, cluster)
+    own = np.asarray(labels) == cluster
+    share = (np.asarray(gates)[own] > 0).mean(0) if own.any() else np.zeros(len(g))
+    size = np.round(np.abs(g), 2)
+    order = np.lexsort((-share, -size))
+    rank = 1 + np.searchsorted(-size[order], -size[order])
+    tied = np.bincount(rank)[rank] > 1
+    return Ranking(cluster, order, rank, tied, g[order], level[order], rest[order], share[order])
+
+
+def own_features(x: np.ndarray, gates: np.ndarray, most: int = 5) -> np.ndarray:
+    """The features of one row, by how much of the scaled value its gate lets through."""
+    through = np.round(np.abs(x * gates), 2)
+    order = np.argsort(-through, kind="stable")
+    return order[:most][through[order[:most]] > 0]
+
+
+def distances(X: ArrayLike, labels: ArrayLike) -> np.ndarray:
+    """How far each row is from the mean of its own cluster and of the nearest other, (n_rows, 2).
+
+    The second is NaN where there is one cluster.
+    """
+    X, (found, own) = np.asarray(X), np.unique(labels, return_inverse=True)
+    far = cdist(X, np.stack([X[own == c].mean(0) for c in range(len(found))]))
+    mine = far[np.arange(len(X)), own]
+    far[np.arange(len(X)), own] = np.inf
+    return np.stack([mine, far.min(1) if len(found) > 1 else np.full(len(X), np.nan)], axis=1)
+
+
+# --------------------------------------------------------------------------------- result tables
+
+HEADS = {"clusters": "row,cluster,", "features": "cluster,rank,feature,", "gates": "gates of row,"}
+"""How each table that the notebook writes begins."""
+
+
+def refuse_others(files: Mapping[str, Path], source: Path) -> None:
+    """Raise InputError if one of the files to write is the data, or no earlier table of that kind.
+
+    *files* has a path for each key of `HEADS`.
+    """
+    for kind, path in files.items():
+        if not path.exists():
+            continue
+        begins = "" if path.is_dir() else path.open(encoding="utf-8", errors="replace").readline()
+        if not begins.startswith(HEADS[kind]) or (source.exists() and path.samefile(source)):
+            raise InputError(f"{path.name} exists and was not written by this notebook; move it, "
+                             "or give another folder or another name for the notebook")

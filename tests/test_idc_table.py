@@ -1,0 +1,297 @@
+"""What the notebook on a person's own table computes and says: numbers, ranks, sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import pdist
+
+from clusterbook import datasets, metrics
+from clusterbook.errors import InputError
+from clusterbook.idc import table, verdict
+from clusterbook.idc.table import Judged
+
+
+def scaled(X):
+    return (X - X.mean(0)) / X.std(0)
+
+
+def noise(n, d, seed=0):
+    return scaled(np.random.default_rng(seed).standard_normal((n, d)))
+
+
+def planted(n=120, d=8, k=3, useful=4, apart=6.0, seed=0):
+    """Rows in *k* groups that differ in the first *useful* columns."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % k
+    X = rng.standard_normal((n, d))
+    X[:, :useful] += apart * np.eye(k, useful)[y]
+    return scaled(X), y
+
+
+def continuum(n=200, d=6, seed=0):
+    """One factor behind all columns: no groups."""
+    rng = np.random.default_rng(seed)
+    return scaled(rng.standard_normal((n, 1)) + 0.4 * rng.standard_normal((n, d)))
+
+
+def said(X, idc, k, points=()):
+    judged, _ = table.compare(X, k, n_pairs=4)
+    return verdict.findings(idc, judged, points, n_rows=len(X), n_features=X.shape[1], n_clusters=k)
+
+
+def as_idc(X, *labelings):
+    return Judged(labelings[0], table.silhouette(table.reduced(X), labelings[0]),
+                  seeds=table.agreement(labelings))
+
+
+# --- is there anything? -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [
+    lambda seed: noise(60, 2000, seed), lambda seed: noise(150, 8, seed),
+    lambda seed: scaled(np.random.default_rng(seed).lognormal(size=(100, 6))),
+    lambda seed: scaled((np.random.default_rng(seed).random((120, 9)) < 0.3).astype(float)),
+], ids=["wide", "normal", "skewed", "binary"])
+@pytest.mark.parametrize("seed", range(4))
+def test_noise_has_no_structure(make, seed):
+    X = make(seed)
+    lines = said(X, as_idc(X, np.arange(len(X)) % 3, np.arange(len(X)) % 2), 3)
+    assert lines[0] == "No structure found that shuffled data do not show."
+    assert not any("use it" in line or "the same clusters" in line for line in lines)
+
+
+def test_noise_has_no_preferred_number_of_clusters():
+    points = table.scan(noise(100, 8), [2, 3, 4])
+    assert table.preferred(points) is None
+    assert "No number of clusters from 2 to 4" in verdict._how_many(points, 3)
+
+
+def test_planted_clusters_are_found_and_counted():
+    X, y = planted()
+    points = table.scan(X, [2, 3, 4, 5])
+    lines = "\n".join(said(X, as_idc(X, y, y, y), 3, points))
+    assert lines.startswith("There is structure that shuffled data do not show.")
+    assert "Correlated features alone do not explain it" in lines
+    assert "agree between seeds: mean ARI 1.00 (1.00 to 1.00, 3 pairs)" in lines
+    assert "k-means, Ward and Gaussian mixture find the same clusters" in lines
+    assert table.preferred(points) == 3 and "separates 3 best (as asked for)" in lines
+    assert "(2 were asked for)" in verdict._how_many(points, 2)
+    assert "the largest tried" in verdict._how_many(points[:2], 3)
+
+
+def test_a_continuum_is_no_set_of_groups():
+    X = continuum()
+    labels = table.kmeans(X, 2, 0)
+    lines = "\n".join(said(X, as_idc(X, labels, labels), 2))
+    assert lines.startswith("There is structure") and "it may be a continuum" in lines
+
+
+def test_few_rows_can_not_tell_groups_from_a_cloud():
+    X = continuum(n=60, d=200)
+    labels = table.kmeans(table.reduced(X), 2, 0)
+    assert "can't be told from so few rows" in "\n".join(said(X, as_idc(X, labels, labels), 2))
+
+
+def test_k_means_is_recommended_where_it_does_better():
+    X, y = planted()
+    bad = [np.where(np.random.default_rng(s).random(len(y)) < 0.4, (y + 1) % 3, y) for s in (0, 1)]
+    lines = "\n".join(said(X, as_idc(X, *bad), 3))
+    assert "IDC change with the seed" in lines and "Do not rely on a single run" in lines
+    assert "more stable" in lines and "better separated" in lines and "use it" in lines
+
+
+def test_a_better_idc_is_not_talked_down():
+    judged = {name: Judged(np.array([0, 0, 1, 1]), 0.3, np.full(10, 0.1) + np.eye(10)[0] / 99,
+                           np.full(10, 0.1) + np.eye(10)[0] / 99, subsamples=np.full(5, 0.5))
+              for name in table.METHODS}
+    idc = Judged(np.array([0, 1, 0, 1]), 0.4, seeds=np.full(3, 0.9))
+    lines = verdict.findings(idc, judged, [], n_rows=9, n_features=3, n_clusters=2)
+    assert any("none of them is both" in line for line in lines)
+    assert not any("use it" in line for line in lines)
+
+
+@pytest.mark.parametrize(("seeds", "words"), [
+    ([], "Not checked"), ([0.9, 0.8], "agree between seeds: mean ARI 0.85 (0.80 to 0.90, 2 pairs)"),
+    ([0.6], "only in part between seeds: mean ARI 0.60 (0.60 to 0.60, 1 pair)"),
+    ([0.9, 0.0, 0.1], "change with the seed"),
+])
+def test_agreement_between_seeds_is_a_mean_over_all_pairs(seeds, words):
+    idc = Judged(np.array([0, 1]), 0.1, seeds=np.array(seeds))
+    assert words in verdict._between_seeds(idc)
+
+
+def test_one_cluster_agrees_with_nothing():
+    one, two = np.zeros(6, dtype=int), np.arange(6) % 2
+    assert table.agreement([one, one, two]).tolist() == [0, 0, 0]
+    assert "all rows into one cluster" in verdict._between_seeds(Judged(one, 0.0))
+    assert table.silhouette(np.eye(6), one) == 0
+
+
+def test_agreement_has_every_pair():
+    runs = [np.random.default_rng(s).integers(0, 3, 50) for s in range(4)]
+    literal = [metrics.ari(runs[i], runs[j]) for i in range(4) for j in range(i + 1, 4)]
+    assert table.agreement(runs) == pytest.approx(literal)
+
+
+# --- tables without groups ----------------------------------------------------------------------
+
+
+def test_reduced_keeps_all_distances():
+    X = noise(20, 300)
+    assert table.reduced(X).shape == (20, 20)
+    assert pdist(table.reduced(X)) == pytest.approx(pdist(X))
+
+
+def test_shuffled_keeps_columns_and_nothing_else():
+    X = continuum()
+    Z = table.shuffled(X, 0)
+    assert np.array_equal(np.sort(Z, axis=0), np.sort(X, axis=0))
+    assert np.abs(np.corrcoef(Z.T) - np.eye(6)).max() < 0.3 < np.corrcoef(X.T).min()
+
+
+def test_a_cloud_has_the_covariances_of_the_table():
+    X = continuum(n=2000)
+    assert np.cov(table.cloud(X, 0).T) == pytest.approx(np.cov(X.T), abs=0.12)
+
+
+def test_subsamples_are_clustered_apart_and_compared_on_shared_rows():
+    X, _ = planted(n=50)
+    sizes = []
+
+    def method(rows, k, seed):
+        sizes.append(len(rows))
+        return (rows[:, 0] > 0).astype(int)
+
+    assert table.subsample_agreement(method, X, 2, 3, 0).tolist() == [1, 1, 1]
+    assert sizes == [40] * 6
+
+
+# --- features -----------------------------------------------------------------------------------
+
+
+def test_hedges_g_against_its_formula():
+    X, y = planted(n=30)
+    a, b = X[y == 1], X[y != 1]
+    pooled = np.sqrt((9 * a.var(0, ddof=1) + 19 * b.var(0, ddof=1)) / 28)
+    g, level, rest = table.effects(X, y, 1)
+    assert g == pytest.approx((a.mean(0) - b.mean(0)) / pooled * (1 - 3 / (4 * 28 - 1)))
+    assert level == pytest.approx(a.mean(0)) and rest == pytest.approx(b.mean(0))
+
+
+def test_features_that_make_the_cluster_come_first():
+    X, y = planted(useful=2, k=3)
+    for cluster in (0, 1):
+        ranking = table.ranking(X, y, np.ones_like(X), cluster)
+        assert ranking.order[0] == cluster and ranking.rank[:2].tolist() == [1, 2]
+        assert ranking.g[0] > 4 and ranking.level[0] > ranking.rest[0]
+
+
+def test_ties_are_ties_and_never_listed_in_part():
+    X, y = planted(n=60, d=1, useful=1, k=2)
+    X = np.hstack([noise(60, 3), np.repeat(X, 412, axis=1)])        # 412 equal columns
+    ranking = table.ranking(X, y, np.ones_like(X), 0)
+    assert ranking.rank.tolist() == [1] * 412 + [413, 414, 415]
+    assert ranking.tied.tolist() == [True] * 412 + [False] * 3
+    assert ranking.top() == 0
+    lines = verdict.about(ranking, 30, chance=1.0)
+    assert "412 features tie at rank 1 and are not listed." in lines
+    assert "412 of 415 features have a larger effect" in "\n".join(lines)
+    assert "The gates of 415 features are open in every row: they tie." in lines
+
+
+def test_gates_order_features_within_a_rank_only():
+    y = np.arange(40) % 2
+    X = np.stack([3 * y, y, y], axis=1) + noise(40, 1)
+    gates = np.array([[0, 0, 1.0]]).repeat(40, axis=0)
+    ranking = table.ranking(X, y, gates, 1)
+    assert ranking.order.tolist() == [0, 2, 1] and ranking.rank.tolist() == [1, 2, 2]
+    assert ranking.share.tolist() == [0, 1, 0]
+
+
+def test_effects_without_spread_and_of_tiny_clusters():
+    y = np.array([0] * 5 + [1] * 5)
+    g, *_ = table.effects(np.stack([y * 0.1 + 0.3, np.full(10, 0.1)], axis=1), y, 1)
+    assert g.tolist() == [np.inf, 0]
+    assert not table.effects(noise(10, 2), [0] * 8 + [1] * 2, 1)[0].any()
+    ranking = table.ranking(noise(10, 2), np.zeros(10, dtype=int), np.ones((10, 2)), 0)
+    assert "No effect sizes" in "\n".join(verdict.about(ranking, 10, 1.0))
+    assert "as large as any" in "\n".join(verdict.about(
+        table.ranking(noise(10, 2), y, np.ones((10, 2)), 1), 5, np.inf))
+
+
+def test_the_features_of_a_row_are_those_that_its_gates_let_through():
+    x, gates = np.array([5.0, -2.0, 0.5, 1.0]), np.array([0, 1, 1, 0.1])
+    assert table.own_features(x, gates).tolist() == [1, 2, 3]
+    assert table.own_features(x, gates, most=1).tolist() == [1]
+
+
+def test_distances_to_the_own_and_the_next_cluster():
+    X = np.array([[0.0], [2.0], [10.0], [30.0]])
+    assert table.distances(X, [3, 3, 5, 7]).tolist() == [[1, 10], [1, 8], [0, 9], [0, 20]]
+    assert np.isnan(table.distances(X, [1, 1, 1, 1])[:, 1]).all()
+
+
+# --- settings, warnings, files ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "d"), [(4, 2), (60, 2000), (100, 20_000), (178, 13), (50_000, 30)])
+def test_settings_fit_the_table(n, d):
+    found = table.settings(n, d)
+    assert 2 <= found["batch_size"] <= n and 50 <= found["epochs"] <= 300
+    assert 0 < found["ae_pretrain_epochs"] < found["epochs"]
+    assert found["epochs"] * (n // found["batch_size"]) <= 7000
+    asked = {"batch_size": 2, "epochs": 7, "ae_pretrain_epochs": 3, "hidden": 5,
+             "local_gates_lambda": 0.5}
+    assert table.settings(n, d, **asked) == asked
+    assert table.settings(n, d, **dict.fromkeys(asked, 0)) == found
+
+
+def test_wide_tables_get_more_sparsity():
+    weights = [table.settings(100, d)["local_gates_lambda"] for d in (10, 100, 2500, 10_000)]
+    assert weights == [3, 3, 15, 30]
+
+
+def test_warnings_name_what_is_wrong_and_what_to_try():
+    n, d = 100, 20
+    labels = np.r_[np.zeros(97, dtype=int), 2, 2, 2]
+    lines = verdict.warnings(labels, np.ones((n, d)), n_clusters=3, weight=3.0)
+    assert lines == ["IDC uses 2 of 3 clusters.",
+                     "Cluster 2 has 3 rows: outliers rather than a group.",
+                     "Gates stay open: 20 of 20 features a row, so they select little. "
+                     "Try -p local_gates_lambda 9."]
+    closed = verdict.warnings(np.arange(n) % 2, np.zeros((n, d)), n_clusters=2, weight=3.0)
+    assert closed == ["No gate is open for 100 of 100 rows. Try -p local_gates_lambda 1."]
+    wide = verdict.warnings(np.arange(40) % 2, np.eye(40, 400), n_clusters=2, weight=3.0)
+    assert wide[0].startswith("Features far outnumber rows (400 and 40)")
+    some = np.eye(d)[np.arange(n) % d]
+    assert verdict.warnings(np.arange(n) % 2, some, n_clusters=2, weight=3.0) == []
+
+
+def test_a_verdict_shows_as_lines_and_as_markdown():
+    shown = verdict.Verdict(["One.", "a_b is *2*"])
+    assert repr(shown) == "One.\na_b is *2*"
+    assert shown._repr_markdown_() == "**One.**\n\n- a\\_b is \\*2\\*"
+
+
+def test_result_tables_replace_their_own_kind_only(tmp_path):
+    files = {kind: tmp_path / f"my-{kind}.csv" for kind in table.HEADS}
+    data = tmp_path / "my.csv"
+    table.refuse_others(files, data)                                # nothing there
+    for kind, path in files.items():
+        path.write_text(table.HEADS[kind] + "x\n")
+    table.refuse_others(files, data)                                # an earlier run's
+    with pytest.raises(InputError, match="my-clusters.csv"):
+        table.refuse_others(files, files["clusters"])               # the data themselves
+    files["gates"].write_text("patient,age\n")
+    with pytest.raises(InputError, match="my-gates.csv exists and was not written"):
+        table.refuse_others(files, data)
+    files["gates"].unlink()
+    files["gates"].mkdir()
+    with pytest.raises(InputError, match="my-gates.csv"):
+        table.refuse_others(files, data)
+
+
+def test_the_wines_of_three_cultivars():
+    X = scaled(datasets.load("wine").X.astype(float))
+    assert table.preferred(table.scan(X, [2, 3, 4, 5])) == 3
