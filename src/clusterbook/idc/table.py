@@ -50,7 +50,7 @@ def settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
     by_rows = next(size for most, size in ((150, 25), (2000, 50), (10_000, 100), (np.inf, 400))
                    if n_rows <= most)
     batch = min(asked.get("batch_size") or by_rows, n_rows)
-    steps = 2000 if n_features <= 1000 else 1000
+    steps = 2000 if n_features <= 1000 else 1000 if n_features <= 10_000 else 750
     epochs = asked.get("epochs") or int(np.clip(steps // (n_rows // batch), 50, 300))
     weight = 3 * max(1.0, (n_features / 100) ** 0.5)
     return {"batch_size": batch, "epochs": epochs,
@@ -226,7 +226,7 @@ class Point:
         return beyond(self.silhouette, self.null) and self.stability.mean() >= STABLE
 
 
-def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 5,
+def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10,
          tick: Callable[[], Any] = lambda: None) -> list[Point]:
     """k-means for several numbers of clusters; *tick* is called after each."""
     R, Zs, points = reduced(X), [reduced(shuffled(X, seed + i)) for i in range(n_null)], []
@@ -234,7 +234,7 @@ def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 5,
         points.append(Point(
             k, silhouette(R, kmeans(R, k, seed)),
             np.array([silhouette(Z, kmeans(Z, k, seed)) for Z in Zs]),
-            subsample_agreement(kmeans, R, k, n_null, seed),
+            subsample_agreement(kmeans, R, k, 5, seed),
             np.concatenate([subsample_agreement(kmeans, Z, k, 1, seed) for Z in Zs])))
         tick()
     return points

@@ -31,8 +31,12 @@ class Verdict(tuple):
 def findings(idc: Judged, judged: Mapping[str, Judged], points: Sequence[Point], *,
              n_rows: int, n_features: int, n_clusters: int) -> list[str]:
     """What a careful reader would say of these clusters, the most important first."""
-    return [*_structure(judged, n_rows, n_features), _between_seeds(idc),
-            *_beside(idc, judged), _how_many(points, n_clusters)]
+    first, *more = _structure(judged, n_rows, n_features)
+    best = preferred(points)
+    if not has_structure(judged) and best is not None:
+        first = (f"No structure found with {n_clusters} clusters that shuffled data do not show; "
+                 f"try {best}.")
+    return [first, *more, _between_seeds(idc), *_beside(idc, judged), _how_many(points, n_clusters)]
 
 
 def _structure(judged: Mapping[str, Judged], n: int, d: int) -> list[str]:
@@ -65,6 +69,8 @@ def _between_seeds(idc: Judged) -> str:
            f"{_count(len(idc.seeds), 'pair')})")
     if idc.by_chance.size:
         how += f"; on shuffled data {idc.by_chance.mean():.2f}"
+        if mean < idc.by_chance.mean() + 0.1:
+            return f"The clusters of IDC agree no more than on shuffled data: {how}."
     if mean >= STABLE:
         return f"The clusters of IDC agree between seeds: {how}."
     if mean >= 0.5:
@@ -77,21 +83,23 @@ def _beside(idc: Judged, judged: Mapping[str, Judged]) -> list[str]:
         return []
     ari = {name: agreement([idc.labels, one.labels])[0] for name, one in judged.items()}
     same = [name for name in judged if ari[name] >= SAME]
-    better = [name for name, one in judged.items() if name not in same
-              and one.silhouette > idc.silhouette + 0.01
-              and (np.isnan(idc.stability) or one.stability > idc.stability + 0.02)]
+    better = {name: one for name, one in judged.items() if name not in same
+              and one.silhouette > idc.silhouette + 2 * one.null.std(ddof=1)
+              and (np.isnan(idc.stability) or one.stability > idc.stability + 0.05)}
     said = []
     if same:
         find = "finds" if len(same) == 1 else "find"
         said.append(f"{_joined(same)} {find} the same clusters "
                     f"(ARI {', '.join(f'{ari[name]:.2f}' for name in same)}).")
     if better:
-        best = max(better, key=lambda name: judged[name].silhouette)
-        than = judged[best]
+        name, best = max(better.items(), key=lambda item: item[1].silhouette)
         stable = ("" if np.isnan(idc.stability) else
-                  f"more stable (ARI {than.stability:.2f} against {idc.stability:.2f}) and ")
-        said.append(f"{best} is {stable}better separated (silhouette {than.silhouette:.2g} against "
-                    f"{idc.silhouette:.2g}): use it. Its ARI with IDC is {ari[best]:.2f}.")
+                  f"more stable (ARI {best.stability:.2f} against {idc.stability:.2f}) and ")
+        where = " (its clusters are in the result table)" if name == "k-means" else ""
+        advice = "but it is not stable either" if best.stability < 0.5 else f"use it{where}"
+        said.append(f"{name}, which agrees with IDC at ARI {ari[name]:.2f}, is {stable}better "
+                    f"separated (silhouette {best.silhouette:.2g} against {idc.silhouette:.2g}): "
+                    f"{advice}.")
     if not said:
         listed = ", ".join(f"{name} {ari[name]:.2f}" for name in judged)
         said.append(f"Other methods find other clusters (ARI with IDC: {listed}), and none of them "
@@ -152,7 +160,7 @@ def about(ranking: Ranking, n_rows: int, chance: float) -> list[str]:
                 if np.isfinite(chance) else
                 "Clusters of shuffled tables have features with effects as large as any.")
     if (always := int((ranking.share == 1).sum())) > 1:
-        said.append(f"The gates of {always:,} features are open in every row: they tie.")
+        said.append(f"By their gates {always:,} features tie: they are open in every row.")
     return said
 
 
@@ -162,6 +170,17 @@ def spread(values: np.ndarray) -> str:
         return "–"
     deviation = f" ± {values.std(ddof=1):.1g}" if values.size > 1 else ""
     return f"{values.mean():.2g}{deviation}".replace("-", "−")
+
+
+def number(value: float) -> str:
+    """A value in its own unit, to three digits or to the unit.
+
+    Examples
+    --------
+    >>> number(0.12345), number(123456.7)
+    ('0.123', '123,457')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _count(number: int, what: str) -> str:
