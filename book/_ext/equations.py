@@ -1,0 +1,78 @@
+"""The directive ``equations``: which function of the library has which equation of a paper.
+
+The rows come from the docstrings: a function or class whose docstring names ``Eq. 13`` or
+``Eqs. 7 and 8`` in its first sentence is where that equation is computed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import clusterbook
+
+METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster"}
+_NAMED = re.compile(r"Eqs?\.\s(\d+)(?:\s(and|to)\s(\d+))?")
+
+
+def numbers(sentence: str) -> list[int]:
+    """The numbers of the equations that a sentence names.
+
+    Examples
+    --------
+    >>> numbers("The soft assignment (Eqs. 7 and 8); Eqs. 4 to 6 come before it.")
+    [4, 5, 6, 7, 8]
+    """
+    found: set[int] = set()
+    for first, word, last in _NAMED.findall(sentence):
+        found |= set(range(int(first), int(last) + 1)) if word == "to" else {int(first)}
+        found |= {int(last)} if word == "and" else set()
+    return sorted(found)
+
+
+def rows(method: str) -> Iterator[tuple[int, str, str, int]]:
+    """Equation, file, function and line, in the order of the equations."""
+    package = Path(clusterbook.__file__).parent
+    found = []
+    for path in sorted((package / method).rglob("*.py")):
+        for node, name in _defined(ast.parse(path.read_text(encoding="utf-8"))):
+            sentence = (ast.get_docstring(node) or "").split("\n\n")[0]
+            found += [(number, path.relative_to(package.parent).as_posix(), name, node.lineno)
+                      for number in numbers(sentence)]
+    yield from sorted(found)
+
+
+def _defined(tree: ast.AST, within: str = "") -> Iterator[tuple[Any, str]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            name = f"{within}{node.name}"
+            yield node, name
+            yield from _defined(node, f"{name}.")
+
+
+class Equations(SphinxDirective):
+    """A table for each method."""
+
+    def run(self) -> list[nodes.Node]:
+        """The nodes that take the directive's place."""
+        lines = []
+        for method, called in METHODS.items():
+            lines += [f".. list-table:: {called}: equation, function, file and line",
+                      "   :header-rows: 1", "", "   * - Equation", "     - Function", "     - File"]
+            for number, file, name, line in rows(method):
+                lines += [f"   * - {number}", f"     - ``{name}``", f"     - ``{file}``, {line}"]
+            lines.append("")
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive."""
+    app.add_directive("equations", Equations)
+    return {"version": "1.0", "parallel_read_safe": True, "parallel_write_safe": True}
