@@ -29,9 +29,12 @@ from clusterbook.deepcluster import (
     ConvNet,
     DeepCluster,
     assign,
+    churn,
+    epoch_indices,
+    estimator,
     fit_reduction,
-    fitting,
     geometric_nmi,
+    kmeans,
     reduce,
 )
 from clusterbook.deepcluster.images import ArrayImages, ImageFiles, StreamedImages
@@ -119,7 +122,7 @@ def without_seconds(history):
 def test_an_epoch_is_the_released_algorithm(monkeypatch):
     """Against the steps written out: which images, which classes, both optimizers, new heads."""
     labels, orders, seen = [], [], []
-    found, drawn = fitting.cluster, fitting.epoch_indices
+    found = DeepCluster._cluster
 
     def clustered(*args):
         result = found(*args)
@@ -127,7 +130,7 @@ def test_an_epoch_is_the_released_algorithm(monkeypatch):
         return result
 
     def indices(*args):
-        orders.append(drawn(*args))
+        orders.append(epoch_indices(*args))
         return orders[-1]
 
     def trained(images, rows, batch_size, generator):
@@ -135,12 +138,12 @@ def test_an_epoch_is_the_released_algorithm(monkeypatch):
             seen.append(part)
             yield images.images[part]
 
-    monkeypatch.setattr(fitting, "cluster", clustered)
-    monkeypatch.setattr(fitting, "epoch_indices", indices)
+    monkeypatch.setattr(DeepCluster, "_cluster", clustered)
+    monkeypatch.setattr(estimator, "epoch_indices", indices)
     monkeypatch.setattr(ArrayImages, "for_training", trained)
     heads = []
-    renew = fitting.renew
-    monkeypatch.setattr(fitting, "renew", lambda head: (renew(head), heads.append(
+    renew = estimator.renew
+    monkeypatch.setattr(estimator, "renew", lambda head: (renew(head), heads.append(
         [p.detach().clone() for p in head.parameters()])))
     ours = deep(epochs=3, weight_decay=1e-2).fit(X)
 
@@ -179,14 +182,14 @@ def test_an_epoch_is_the_released_algorithm(monkeypatch):
 def test_a_renewed_classifier_begins_at_the_released_codes_weights():
     head = nn.Linear(500, 400)
     with training.seeded(0):
-        fitting.renew(head)
+        estimator.renew(head)
     assert head.weight.std().item() == pytest.approx(0.01, rel=0.01) and not head.bias.any()
 
 
 def test_the_classifier_is_renewed_each_epoch_unless_asked(monkeypatch):
     calls = []
-    renew = fitting.renew
-    monkeypatch.setattr(fitting, "renew", lambda head: (renew(head), calls.append(1)))
+    renew = estimator.renew
+    monkeypatch.setattr(estimator, "renew", lambda head: (renew(head), calls.append(1)))
     deep(epochs=4).fit(X)
     assert len(calls) == 4
     deep(epochs=4, renew_classifier=False).fit(X)
@@ -194,8 +197,8 @@ def test_the_classifier_is_renewed_each_epoch_unless_asked(monkeypatch):
 
 
 def test_each_epochs_k_means_begins_elsewhere(monkeypatch):
-    seeds, kmeans = [], fitting.kmeans
-    monkeypatch.setattr(fitting, "kmeans", lambda *args, **options: (
+    seeds = []
+    monkeypatch.setattr(estimator, "kmeans", lambda *args, **options: (
         seeds.append(options["seed"]), kmeans(*args, **options))[1])
     for seed in (0, 0, 1):
         deep(epochs=2, random_state=seed).fit(X)
@@ -219,7 +222,7 @@ def test_safeguards_hold_against_what_they_are_for():
     for sampling in ("uniform", "natural"):
         model = deep(sampling=sampling, epochs=1).fit(X)
         labels = torch.from_numpy(model.assignments_[0]).long()
-        drawn = fitting.epoch_indices(labels, 150, torch.Generator().manual_seed(0), sampling)
+        drawn = epoch_indices(labels, 150, torch.Generator().manual_seed(0), sampling)
         seen[sampling] = np.bincount(labels[drawn], minlength=8)
     assert seen["uniform"].max() - seen["uniform"].min() <= 1
     assert np.array_equal(seen["natural"], np.bincount(labels, minlength=8))
@@ -252,7 +255,7 @@ def test_the_history_tells_of_the_clusters_that_each_epoch_learned():
         if t:
             before = model.assignments_[t - 1]
             assert row["nmi_previous"] == pytest.approx(geometric_nmi(before, labels))
-            assert row["churn"] == pytest.approx(fitting.churn(before, labels)) and row["churn"] > 0
+            assert row["churn"] == pytest.approx(churn(before, labels)) and row["churn"] > 0
         else:
             assert not {"nmi_previous", "churn"} & set(row)
     epochs, sizes = model.history_.column("sizes")
@@ -402,7 +405,7 @@ def test_gray_and_color_mixed_are_refused_or_converted(folder):
 
 @pytest.mark.parametrize(("item", "says"), [
     (torch.full((1, 8, 8), torch.nan), "NaN or infinite"), (torch.full((1, 8, 8), 3.0), "leave"),
-    (torch.zeros(8, 8), "shape is"), ("text", "no picture and no tensor")])
+    (torch.zeros(8, 8), "shape is"), ("text", "neither a PIL image nor a tensor")])
 def test_items_that_are_no_images_are_refused(item, says):
     class Items(Dataset):
         def __len__(self):
@@ -444,11 +447,11 @@ def test_the_papers_network_takes_a_tiny_folder(folder):
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ({"n_clusters": 151}, "151 clusters can't be made of n_samples=150"),
-    ({"n_components": 151}, "151 dimensions can't be found in n_samples=150"),
-    ({"n_components": 0}, "n_components must be None or"),
+    ({"n_clusters": 151}, "n_clusters=151 exceeds n_samples=150; ask for fewer"),
+    ({"n_components": 151}, "n_components=151 exceeds n_samples=150; ask for fewer"),
+    ({"n_components": 0}, "n_components must be a whole number of at least 1, not 0"),
     ({"n_clusters": 2.5}, "n_clusters must be a whole number of at least 1, not 2.5"),
-    ({"batch_size": 1}, "batch_size must be .* batch normalization needs two"),
+    ({"batch_size": 1}, "batch_size must be a whole number of at least 2, not 1"),
     ({"epochs": -1}, "epochs must be"), ({"learning_rate": 0}, "learning_rate must be .* above 0"),
     ({"momentum": "x"}, "momentum must be a number"), ({"whiten": 1}, "whiten must be True or"),
     ({"sampling": "unifrom"}, "no sampling 'unifrom'; did you mean 'uniform'"),
@@ -456,15 +459,16 @@ def test_the_papers_network_takes_a_tiny_folder(folder):
     ({"image_shape": (1, 8, 9)}, "image_shape .* has 72 values, but X has 64 features"),
     ({"image_shape": None}, "needs image_shape"), ({"image_shape": 8}, "must be three positive"),
     ({"image_shape": (4, 4, 4)}, "at least 8 x 8 pixels, but these have 4 x 4"),
-    ({"network": "alexnet"}, "AlexNet takes images of at least 63 x 63"),
+    ({"network": "alexnet"}, "AlexNet needs images of at least 63 x 63"),
     ({"crop_scale": (0.5, 2.0)}, "crop_scale must be None or"),
     ({"pixel_statistics": "imagnet"}, "did you mean 'imagenet'"),
     ({"pixel_statistics": ((0.5, 0.5), (1, 1))}, "means and deviations of 1 channels"),
-    ({"random_state": "x"}, "random_state must be"), ({"resize": 0}, "resize must be None or"),
+    ({"random_state": "x"}, "random_state must be"),
+    ({"resize": 0}, "resize must be a whole number of at least 1, not 0"),
     ({"unreadable": "maybe"}, "no unreadable 'maybe'"),
     ({"checkpoint": "x.pt", "random_state": None}, "a checkpoint needs random_state")])
 def test_a_setting_out_of_range_is_refused_before_training(options, says, monkeypatch):
-    monkeypatch.setattr(fitting, "train", None)
+    monkeypatch.setattr(DeepCluster, "_train", None)
     with pytest.raises(InputError, match=says):
         deep(**options).fit(X)
 
@@ -473,13 +477,13 @@ def test_a_setting_out_of_range_is_refused_before_training(options, says, monkey
     (np.where(np.eye(150, 64) > 0, np.nan, X), "NaN"), (2 * X, r"pixels must lie in \[0, 1\]"),
     (np.full((150, 64), "red"), "could not convert string to float"), (X[:1], "minimum of 2")])
 def test_data_that_are_no_images_are_refused(rows, says, monkeypatch):
-    monkeypatch.setattr(fitting, "train", None)
+    monkeypatch.setattr(DeepCluster, "_train", None)
     with pytest.raises(ValueError, match=says):
         deep().fit(rows)
 
 
 def test_classes_must_be_one_an_image(monkeypatch):
-    monkeypatch.setattr(fitting, "train", None)
+    monkeypatch.setattr(DeepCluster, "_train", None)
     with pytest.raises(InputError, match="one class for each of the 150 images"):
         deep().fit(X, Y[:-1])
 

@@ -25,18 +25,18 @@ from clusterbook.deepcluster import (
     AlexNet,
     ConvNet,
     Sobel,
+    assign,
     churn,
+    clustering,
     epoch_indices,
     fit_reduction,
     geometric_nmi,
+    kmeans,
     networks,
-    probe,
     reduce,
-    reduction,
-    transforms,
+    split_empty,
 )
-from clusterbook.deepcluster import kmeans as module
-from clusterbook.deepcluster.kmeans import assign, kmeans, split_empty
+from clusterbook.deepcluster import images as transforms
 from clusterbook.errors import InputError
 from clusterbook.metrics import accuracy
 
@@ -199,14 +199,14 @@ def test_the_small_network_takes_images_of_8_to_64_pixels(shape, sobel):
 
 
 @pytest.mark.parametrize(("network", "shape", "says"), [
-    ("convnet", (1, 7, 30), "ConvNet takes images of at least 8 x 8 pixels, but these have 7 x 30"),
-    ("alexnet", (3, 62, 224), "AlexNet takes images of at least 63 x 63"),
-    ("vgg16", (3, 31, 31), "VGG16 takes images of at least 32 x 32"),
-    ("convnet", (4, 8, 8), "Sobel filters take images of 1 or 3 channels"),
+    ("convnet", (1, 7, 30), "ConvNet needs images of at least 8 x 8 pixels, but these have 7 x 30"),
+    ("alexnet", (3, 62, 224), "AlexNet needs images of at least 63 x 63"),
+    ("vgg16", (3, 31, 31), "VGG16 needs images of at least 32 x 32"),
+    ("convnet", (4, 8, 8), "Sobel filters need images of 1 or 3 channels"),
     ("convnet", (8, 8), "image_shape must be three positive whole numbers"),
     ("convnets", (1, 8, 8), "there is no network 'convnets'; did you mean 'convnet'"),
-    (3, (1, 8, 8), "network must be a name or a function"),
-    (lambda _shape: nn.Linear(2, 2), (1, 8, 8), "must be a module with features"),
+    (3, (1, 8, 8), "network must be a name, or a function"),
+    (lambda _shape: nn.Linear(2, 2), (1, 8, 8), "must return a module with features"),
 ])
 def test_what_a_network_can_not_take_is_refused(network, shape, says):
     with pytest.raises(InputError, match=says):
@@ -292,10 +292,10 @@ def test_each_switch_of_the_reduction_does_what_it_says():
 
 
 @pytest.mark.parametrize(("shape", "kept", "says"), [
-    ((5, 10), 6, "6 dimensions can't be found in n_samples=5"),
-    ((20, 10), 11, "11 dimensions can't be kept of the network's 10 features"),
-    ((20, 10), 0, "n_components must be None or a whole number"),
-    ((20, 10), 2.0, "n_components must be None or a whole number")])
+    ((5, 10), 6, "n_components=6 exceeds n_samples=5; ask for fewer"),
+    ((20, 10), 11, "n_components=11 exceeds the network's n_features=10; ask for fewer"),
+    ((20, 10), 0, "n_components must be a whole number of at least 1"),
+    ((20, 10), 2.0, "n_components must be a whole number of at least 1")])
 def test_a_reduction_that_can_not_be_is_refused(shape, kept, says):
     with pytest.raises(InputError, match=says):
         fit_reduction(torch.rand(shape), kept)
@@ -310,9 +310,9 @@ def test_features_that_are_not_finite_are_not_reduced():
 # --- k-means ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("held", [64, module.HELD_DISTANCES])
+@pytest.mark.parametrize("held", [64, clustering.HELD_DISTANCES])
 def test_assignment_is_to_the_nearest_center(held, monkeypatch):
-    monkeypatch.setattr(module, "HELD_DISTANCES", held)
+    monkeypatch.setattr(clustering, "HELD_DISTANCES", held)
     X, centers = blobs(1000, 7, 5), blobs(30, 7, 5, 1)
     labels, distances = assign(X, centers)
     literal = torch.cdist(X.double(), centers.double()).square()
@@ -364,18 +364,18 @@ def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone():
 def test_first_centers_come_from_a_part_of_many_samples(monkeypatch):
     X = blobs(2000, 5, 10)
     full = kmeans(X, 10, max_iter=100)
-    monkeypatch.setattr(module, "SEEDED_ON", 200)
+    monkeypatch.setattr(clustering, "SEEDED_ON", 200)
     assert kmeans(X, 10, max_iter=100, n_init=3).inertia <= 1.05 * full.inertia
 
 
 def test_greedy_starts_are_better_than_random_ones():
     X = blobs(2000, 8, 40, spread=0.3)
-    starts = [assign(X, module._seeded(X, 40, seeded(s)))[1].sum() for s in range(5)]
+    starts = [assign(X, clustering._seeded(X, 40, seeded(s)))[1].sum() for s in range(5)]
     drawn = [assign(X, X[torch.randperm(2000, generator=seeded(s))[:40]])[1].sum()
              for s in range(5)]
     assert np.mean(starts) < 0.5 * np.mean(drawn)
     # A first center may be any sample, and later ones are never a sample that is one already.
-    chosen = module._seeded(X[:40], 40, seeded(0))
+    chosen = clustering._seeded(X[:40], 40, seeded(0))
     assert len(chosen.unique(dim=0)) == 40
 
 
@@ -404,9 +404,9 @@ def test_a_cluster_is_split_across_a_plane_through_its_center():
 def test_clusters_do_not_stay_empty_unless_asked(monkeypatch):
     X = blobs(200, 3, 4, spread=0.1)
     bad = torch.cat([X[:4], 1000 + torch.arange(6.0)[:, None].expand(6, 3)])
-    monkeypatch.setattr(module, "_seeded", lambda *_: bad.clone())
-    counted, means = [], module._means
-    monkeypatch.setattr(module, "_means", lambda *args: (counted.append(args[2].min()),
+    monkeypatch.setattr(clustering, "_seeded", lambda *_: bad.clone())
+    counted, means = [], clustering._means
+    monkeypatch.setattr(clustering, "_means", lambda *args: (counted.append(args[2].min()),
                                                          means(*args))[1])
     assert (torch.bincount(kmeans(X, 10).labels, minlength=10) > 0).all()
     assert min(counted) > 0                                 # in no round, not only at the end
@@ -427,12 +427,12 @@ def test_as_many_clusters_as_samples_are_the_samples():
 
 
 @pytest.mark.parametrize(("X", "k", "options", "says"), [
-    (torch.rand(3, 2), 4, {}, "4 clusters can't be made of n_samples=3"),
+    (torch.rand(3, 2), 4, {}, "n_clusters=4 exceeds n_samples=3; ask for fewer"),
     (torch.rand(3, 2), 0, {}, "n_clusters must be a whole number of at least 1, not 0"),
     (torch.rand(3, 2), 2, {"n_init": 0}, "n_init must be"),
     (torch.rand(3, 2), 2, {"max_iter": 1.5}, "max_iter must be"),
-    (torch.rand(3, 2), 2, {"tol": -1}, "tol must be a number of at least 0"),
-    (torch.rand(3), 2, {}, "takes rows of features"),
+    (torch.rand(3, 2), 2, {"tol": -1}, "tol must be a number at least 0"),
+    (torch.rand(3), 2, {}, "k-means needs rows of features"),
     (torch.rand(3, 2), 2, {"backend": "fais"}, "no k-means backend 'fais'; did you mean 'faiss'"),
     (torch.tensor([[0.0], [torch.nan]]), 1, {}, "NaN or infinite")])
 def test_k_means_refuses_what_it_can_not_do(X, k, options, says):
@@ -530,7 +530,7 @@ def test_nmi_is_by_the_geometric_mean():
     ((96, 55, 55), 9600), ((256, 27, 27), 9216), ((384, 13, 13), 9600), ((256, 13, 13), 9216),
     ((32, 4, 4), 512)])
 def test_layers_are_pooled_to_the_papers_numbers(shape, numbers):
-    assert probe.pooled(torch.rand(2, *shape)).shape == (2, numbers)
+    assert networks.pooled(torch.rand(2, *shape)).shape == (2, numbers)
 
 
 def test_the_probe_is_logistic_regression():
@@ -539,19 +539,19 @@ def test_the_probe_is_logistic_regression():
     y = np.array(["a", "b", "c"])[(X @ rng.standard_normal((6, 3))
                                    + 3 * rng.standard_normal((400, 3))).argmax(1)]
     X = X.astype(np.float32)
-    ours = probe.linear_accuracy(torch.from_numpy(X[:300]), y[:300], torch.from_numpy(X[300:]),
+    ours = networks.linear_accuracy(torch.from_numpy(X[:300]), y[:300], torch.from_numpy(X[300:]),
                                  y[300:], penalty=0.01)
     scale = lambda part: (part - X[:300].mean(0)) / X[:300].std(0)          # noqa: E731
     theirs = LogisticRegression(C=1 / (0.01 * 300), max_iter=2000).fit(scale(X[:300]), y[:300])
     assert ours == pytest.approx(theirs.score(scale(X[300:]), y[300:]), abs=0.011)
     assert ours > 0.5
-    ours = probe.linear_accuracy(torch.from_numpy(X[:300]), y[:300], torch.from_numpy(X[300:]),
+    ours = networks.linear_accuracy(torch.from_numpy(X[:300]), y[:300], torch.from_numpy(X[300:]),
                                  np.full(100, "z"))
     assert ours == 0
 
 
 def test_reduction_holds_few_rows_in_double_precision(monkeypatch):
-    monkeypatch.setattr(reduction, "HELD_ROWS", 7)
+    monkeypatch.setattr(clustering, "HELD_ROWS", 7)
     X = features_of_a_kind(100, 10)
     small = reduce(X, fit_reduction(X, 5))
     monkeypatch.undo()

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 from clusterbook import IDC, TELL, DeepCluster, evidence, training
 from clusterbook.classifier import train_classifier
-from clusterbook.deepcluster import estimator as deepcluster
+from clusterbook.deepcluster.networks import build
 from clusterbook.errors import InputError
 from clusterbook.evidence import provenance
 from clusterbook.idc import fitting as idc
@@ -161,15 +161,15 @@ def test_digits_and_tables_are_small_and_mnist_is_not(step, small):
 
 def images(shape, batch_size):
     model = DeepCluster(30, image_shape=shape, n_components=32, batch_size=batch_size)
-    return model._check_images(torch.empty(1000, *shape), shape)
+    return model._step_size(1000, shape)
 
 
 def test_a_network_of_ones_own_is_counted_too():
     def network(shape):
-        return deepcluster.build("convnet", shape, True)
+        return build("convnet", shape, True)
 
     own = DeepCluster(30, network=network, image_shape=SHAPE, n_components=32, batch_size=128)
-    assert own._check_images(torch.empty(1000, *SHAPE), SHAPE) == images(SHAPE, 128)
+    assert own._step_size(1000, SHAPE) == images(SHAPE, 128)
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TELL, "tell-mnist-30"), (IDC, "idc-synthetic"),

@@ -34,8 +34,7 @@ from torchvision.transforms import ToTensor
 
 import notebooks  # beside this file
 from clusterbook import IDC, TELL, DeepCluster, datasets, training
-from clusterbook.deepcluster import fit_reduction, reduce
-from clusterbook.deepcluster.kmeans import kmeans
+from clusterbook.deepcluster import fit_reduction, kmeans, reduce
 from clusterbook.idc import fitting as idc_fitting
 from clusterbook.idc import losses as idc_losses
 from clusterbook.idc import model as idc_model

@@ -290,7 +290,8 @@ def deepcluster_probe() -> Any:
 def deepcluster_parts() -> Any:
     """K-means, PCA, sampling and comparisons, on generated features."""
     X = torch.from_numpy(np.random.default_rng(1).standard_normal((400, 20), dtype=np.float32))
-    kmeans = import_module("clusterbook.deepcluster.kmeans").kmeans
+    found = public("deepcluster.kmeans")
+    kmeans = getattr(found, "kmeans", found)        # once in a module of that name
     fit, project = public("deepcluster.fit_reduction"), public("deepcluster.reduce")
     reductions = {f"{n}, {whiten}, {unit}": fit(X, n, whiten=whiten, normalize=unit)
                   for n in (5, None) for whiten in (True, False) for unit in (True, False)}

@@ -1,12 +1,11 @@
-r"""DeepCluster: visual features learned by clustering them, and by learning the clusters.
+r"""DeepCluster: visual features, learned by alternating k-means with training on its labels.
 
 Caron, Bojanowski, Joulin, Douze, *Deep Clustering for Unsupervised Learning of Visual Features*,
-ECCV 2018. All images are clustered by what a convolutional network makes of them; the network then
-learns, by augmented images, to tell which cluster an image is in; and again. `transforms` has what
-happens to an image before, `networks` the networks, `reduction` PCA and whitening, `kmeans` the
-clustering, `sampling` the images of an epoch, `fitting` one training in its five steps, `images`
-what can be clustered, `probe` linear classifiers on frozen layers, `config` the settings' checks,
-`estimator` what a user calls.
+ECCV 2018. All images are clustered by the features that a convolutional network computes; the
+network is trained to predict the cluster of augmented images; and again. `images` has what can be
+clustered and its augmentation, `networks` the networks and linear probes, `clustering` PCA, k-means
+and sampling (sections 3.2 to 3.4 of the paper), `estimator` one training in its five steps and what
+a user calls.
 
 Differences from the authors' code
 ----------------------------------
@@ -51,13 +50,21 @@ clustered are not augmented; the number of epochs is 200 by default, where the p
 
 from __future__ import annotations
 
+from .clustering import (
+    Clusters,
+    Reduction,
+    assign,
+    churn,
+    epoch_indices,
+    fit_reduction,
+    geometric_nmi,
+    kmeans,
+    reduce,
+    split_empty,
+)
 from .estimator import DeepCluster
-from .fitting import churn, geometric_nmi
-from .kmeans import Clusters, assign, split_empty
+from .images import augment, clustering_transform, training_transform
 from .networks import VGG16, AlexNet, ConvNet, Sobel
-from .reduction import Reduction, fit_reduction, reduce
-from .sampling import epoch_indices
-from .transforms import augment, clustering_transform, training_transform
 
 __all__ = [
     "AlexNet",
@@ -74,6 +81,7 @@ __all__ = [
     "epoch_indices",
     "fit_reduction",
     "geometric_nmi",
+    "kmeans",
     "reduce",
     "split_empty",
     "training_transform",

@@ -1,16 +1,17 @@
-"""The networks: fixed Sobel filters, AlexNet and VGG-16 with batch normalization, a small one.
+"""Networks: Sobel filters, AlexNet, VGG-16 and a small one; linear probes on frozen layers.
 
-Each has `features`, the representation before its last ReLU, which is what is clustered; and
-`layers`, what each convolutional layer answers, for probes. A classifier stands on the ReLU of the
+A network has `features`, the representation before its last ReLU, which is clustered, and `layers`,
+the activations of its convolutional layers, for probes. A classifier is put on the ReLU of the
 features. Layers and first weights of AlexNet and VGG-16 are those of the released code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod, sqrt
+from collections.abc import Callable, Iterable, Sequence
+from math import isqrt, prod, sqrt
 from numbers import Integral
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -18,13 +19,15 @@ from torch.nn import functional
 from ..batchnorm import BatchNorm2d
 from ..errors import InputError, unknown
 
+#: Activations kept of a layer for a probe, at most: AlexNet's five layers then give 9,600, 9,216,
+#: 9,600, 9,600 and 9,216, as in the released ``eval_linear.py``.
+MOST_NUMBERS = 9600
+
 
 class Sobel(nn.Module):
-    """Gray, then two fixed edge filters: (n, 1 or 3, h, w) to (n, 2, h, w).
+    """The mean over channels, then two fixed edge filters: (n, channels, h, w) to (n, 2, h, w).
 
-    An image's gray is the mean of its channels; a gray one goes to the filters directly. As in the
-    released code a pixel beyond the border is 0, which after normalization is the mean. Nothing
-    here is trained.
+    As in the released code a pixel beyond the border is 0, which after normalization is the mean.
     """
 
     def __init__(self) -> None:
@@ -33,49 +36,62 @@ class Sobel(nn.Module):
         self.register_buffer("filters", torch.stack([across, across.T])[:, None])
 
     def forward(self, images: Tensor) -> Tensor:
-        """The two edge images of each, without a gradient to the filters."""
+        """The two edge images of each."""
         return functional.conv2d(images.mean(1, keepdim=True), self.filters, padding=1)
 
 
 class Network(nn.Module):
-    """What the networks share.
+    """Base of the networks.
+
+    Parameters
+    ----------
+    image_shape : tuple of int
+        (channels, height, width); each network has its smallest size.
+    sobel : bool
+        Whether it sees the edges, as in the paper, or the pixels.
 
     Attributes
     ----------
     n_features : int
         Size of the representation.
     n_layers : int
-        Convolutional layers.
+        Number of convolutional layers.
+
+    Raises
+    ------
+    InputError
+        If images are too small, or Sobel filters are to see neither 1 nor 3 channels.
     """
 
     n_features: int
+    smallest: int                               # height and width
+    convolutions: nn.Sequential
+    dense: nn.Sequential
 
-    def __init__(self, image_shape: Sequence[int], sobel: bool, smallest: int) -> None:
+    def __init__(self, image_shape: Sequence[int], sobel: bool) -> None:
         super().__init__()
         channels, height, width = checked_shape(image_shape)
-        if min(height, width) < smallest:
-            raise InputError(f"{type(self).__name__} takes images of at least {smallest} x "
-                             f"{smallest} pixels, but these have {height} x {width}; make them "
-                             "larger, or take another network")
+        if min(height, width) < self.smallest:
+            raise InputError(f"{type(self).__name__} needs images of at least {self.smallest} x "
+                             f"{self.smallest} pixels, but these have {height} x {width}; enlarge "
+                             "them, or use another network")
         if sobel and channels not in (1, 3):
-            raise InputError("Sobel filters take images of 1 or 3 channels, but these have "
+            raise InputError("Sobel filters need images of 1 or 3 channels, but these have "
                              f"{channels}; set sobel=False")
         self.edges = Sobel() if sobel else nn.Identity()
         self.n_inputs = 2 if sobel else channels
-        self.convolutions = nn.Sequential()
-        self.dense = nn.Sequential()
 
     def features(self, images: Tensor) -> Tensor:
         """The representation before its last ReLU, (n_samples, n_features)."""
-        return self.dense(self.convolutions(self._seen(images)).flatten(1))
+        return self.dense(self.convolutions(self._inputs(images)).flatten(1))
 
     def forward(self, images: Tensor) -> Tensor:
-        """What a classifier is put on: the ReLU of the features."""
+        """The ReLU of the features, which a classifier is put on."""
         return functional.relu(self.features(images))
 
     def layers(self, images: Tensor) -> list[Tensor]:
-        """What each convolutional layer answers after its ReLU, (n_samples, channels, h, w)."""
-        found, images = [], self._seen(images)
+        """Activations of each convolutional layer after its ReLU, (n_samples, channels, h, w)."""
+        found, images = [], self._inputs(images)
         for part in self.convolutions:
             images = part(images)
             if isinstance(part, nn.ReLU):
@@ -87,11 +103,11 @@ class Network(nn.Module):
         """The number of convolutional layers."""
         return sum(isinstance(part, nn.ReLU) for part in self.convolutions)
 
-    def _seen(self, images: Tensor) -> Tensor:
-        # With its channels beside each other an image is convolved faster on a CPU.
+    def _inputs(self, images: Tensor) -> Tensor:
+        # Convolutions are faster on a CPU with a pixel's channels adjacent in memory.
         return self.edges(images).contiguous(memory_format=torch.channels_last)
 
-    def _begin(self) -> None:
+    def _initialize(self) -> None:
         """The first weights of the released code."""
         for part in self.modules():
             if isinstance(part, nn.Conv2d):
@@ -105,20 +121,18 @@ class Network(nn.Module):
 
 
 class ConvNet(Network):
-    """A small network for images of 8 x 8 to 64 x 64 pixels; not of the paper.
+    """A small network for images of 8 x 8 to 64 x 64 pixels; not from the paper.
 
-    Blocks of a 3 x 3 convolution, pooling to half the size in all but the last, batch normalization
-    and ReLU; the last answers are averaged to 2 x 2, from where one linear layer leads to the
-    features. Pooling first leaves a quarter of the numbers to normalize.
+    Each block is a 3 x 3 convolution, pooling to half the size (but in the last), batch
+    normalization and ReLU. The last activations are averaged to 2 x 2; one linear layer leads from
+    there to the features.
 
     Parameters
     ----------
-    image_shape : tuple of int
-        (channels, height, width), at least 8 x 8.
-    sobel : bool
-        Whether it sees the edges or the pixels.
+    image_shape, sobel
+        See `Network`.
     widths : sequence of int
-        Channels of the blocks; images below 16 pixels leave the last one out.
+        Channels of the blocks; below 16 pixels the last one is left out.
     n_features : int
 
     Examples
@@ -129,15 +143,17 @@ class ConvNet(Network):
     (torch.Size([5, 256]), [(32, 4, 4), (64, 2, 2), (128, 2, 2)])
     """
 
+    smallest = 8
+
     def __init__(self, image_shape: Sequence[int], sobel: bool = True,
                  widths: Sequence[int] = (32, 64, 128, 256), n_features: int = 256) -> None:
-        super().__init__(image_shape, sobel, smallest=8)
+        super().__init__(image_shape, sobel)
         widths = tuple(widths)[: 3 if min(image_shape[1:]) < 16 else None]
         parts: list[nn.Module] = []
         inputs = self.n_inputs
-        for width in widths:
+        for i, width in enumerate(widths):
             convolution, *rest = _block(inputs, width, 3, padding=1)
-            last = len(parts) == 4 * (len(widths) - 1)
+            last = i == len(widths) - 1
             parts += [convolution, *([] if last else [nn.MaxPool2d(2)]), *rest]
             inputs = width
         if min(image_shape[1:]) >> (len(widths) - 1) > 2 or image_shape[1] != image_shape[2]:
@@ -145,26 +161,21 @@ class ConvNet(Network):
         self.convolutions = nn.Sequential(*parts)
         self.dense = nn.Sequential(nn.Linear(4 * inputs, n_features))
         self.n_features = n_features
-        self._begin()
-        # At the released code's 0.01 so small a network would take epochs to begin to learn.
+        self._initialize()
+        # With the released code's 0.01 so small a network would take epochs to start learning.
         nn.init.kaiming_normal_(self.dense[0].weight)
 
 
 class AlexNet(Network):
     """AlexNet of 96-256-384-384-256 filters with batch normalization and dropout.
 
-    Parameters
-    ----------
-    image_shape : tuple of int
-        (channels, height, width), at least 63 x 63; 224 x 224 in the paper.
-    sobel : bool
-        Whether it sees the edges, as in the paper, or the pixels.
+    From 63 x 63 pixels on; 224 x 224 in the paper. See `Network` for the parameters.
     """
 
-    n_features = 4096
+    n_features, smallest = 4096, 63
 
     def __init__(self, image_shape: Sequence[int] = (3, 224, 224), sobel: bool = True) -> None:
-        super().__init__(image_shape, sobel, smallest=63)
+        super().__init__(image_shape, sobel)
         self.convolutions = nn.Sequential(
             *_block(self.n_inputs, 96, 11, stride=4, padding=2), nn.MaxPool2d(3, 2),
             *_block(96, 256, 5, padding=2), nn.MaxPool2d(3, 2),
@@ -172,28 +183,26 @@ class AlexNet(Network):
             *_block(384, 384, 3, padding=1),
             *_block(384, 256, 3, padding=1), nn.MaxPool2d(3, 2),
         )
+        sides = [(side - 3) // 4 for side in image_shape[1:]]       # after the first convolution
+        for _ in range(3):
+            sides = [(side - 1) // 2 for side in sides]             # after a pooling
         self.dense = nn.Sequential(
-            nn.Dropout(0.5), nn.Linear(256 * _area(self, image_shape), 4096), nn.ReLU(inplace=True),
+            nn.Dropout(0.5), nn.Linear(256 * prod(sides), 4096), nn.ReLU(inplace=True),
             nn.Dropout(0.5), nn.Linear(4096, 4096),
         )
-        self._begin()
+        self._initialize()
 
 
 class VGG16(Network):
     """VGG-16 with batch normalization.
 
-    Parameters
-    ----------
-    image_shape : tuple of int
-        (channels, height, width), at least 32 x 32; 224 x 224 in the paper.
-    sobel : bool
-        Whether it sees the edges, as in the paper, or the pixels.
+    From 32 x 32 pixels on; 224 x 224 in the paper. See `Network` for the parameters.
     """
 
-    n_features = 4096
+    n_features, smallest = 4096, 32
 
     def __init__(self, image_shape: Sequence[int] = (3, 224, 224), sobel: bool = True) -> None:
-        super().__init__(image_shape, sobel, smallest=32)
+        super().__init__(image_shape, sobel)
         parts: list[nn.Module] = []
         inputs = self.n_inputs
         for width, repeats in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
@@ -202,11 +211,12 @@ class VGG16(Network):
                 inputs = width
             parts.append(nn.MaxPool2d(2))
         self.convolutions = nn.Sequential(*parts)
+        area = prod(side // 32 for side in image_shape[1:])
         self.dense = nn.Sequential(
-            nn.Linear(512 * _area(self, image_shape), 4096), nn.ReLU(inplace=True),
+            nn.Linear(512 * area, 4096), nn.ReLU(inplace=True),
             nn.Dropout(0.5), nn.Linear(4096, 4096),
         )
-        self._begin()
+        self._initialize()
 
 
 NETWORKS: dict[str, type[Network]] = {"convnet": ConvNet, "alexnet": AlexNet, "vgg16": VGG16}
@@ -214,25 +224,25 @@ NETWORKS: dict[str, type[Network]] = {"convnet": ConvNet, "alexnet": AlexNet, "v
 
 def build(network: str | Callable[..., nn.Module], image_shape: Sequence[int], sobel: bool = True
           ) -> nn.Module:
-    """The network of that name, or what a function of the image shape makes.
+    """The network of that name, or the one that a function of the image shape returns.
 
     Raises
     ------
     InputError
-        If there is no such network, it takes no such images, or what the function makes has no
-        ``features`` and ``n_features``.
+        If there is no such network, it can't take such images, or the function's module lacks
+        ``features`` or ``n_features``.
     """
     if isinstance(network, str):
         if network not in NETWORKS:
             raise unknown("network", network, NETWORKS)
         return NETWORKS[network](image_shape, sobel=sobel)
     if not callable(network):
-        raise InputError(f"network must be a name or a function of the image shape that makes a "
-                         f"module, not {network!r}")
+        raise InputError("network must be a name, or a function from the image shape to a module, "
+                         f"not {network!r}")
     made = network(tuple(image_shape))
     if (not isinstance(made, nn.Module) or not callable(getattr(made, "features", None))
             or not isinstance(getattr(made, "n_features", None), Integral)):
-        raise InputError("what network makes must be a module with features(images), the "
+        raise InputError("the function network must return a module with features(images), the "
                          "representation before its last ReLU, and its size n_features")
     return made
 
@@ -256,14 +266,81 @@ def _block(inputs: int, outputs: int, size: int, **options: int) -> list[nn.Modu
             nn.ReLU(inplace=True)]
 
 
+# ------------------------------------------------------------------------------- linear probes
+
+
+def pooled(activations: Tensor, most: int = MOST_NUMBERS) -> Tensor:
+    """Activations averaged over a square grid, (n_samples, channels * s * s).
+
+    Parameters
+    ----------
+    activations : Tensor of shape (n_samples, channels, height, width)
+    most : int
+        The grid is the finest that leaves at most this many numbers, and no finer than the pixels.
+
+    Examples
+    --------
+    >>> pooled(torch.rand(2, 96, 55, 55)).shape
+    torch.Size([2, 9600])
+    """
+    channels, height, width = activations.shape[1:]
+    side = max(1, isqrt(most // channels))
+    grid = (min(side, height), min(side, width))
+    return functional.adaptive_avg_pool2d(activations, grid).flatten(1)
+
+
 @torch.no_grad()
-def _area(network: Network, image_shape: Sequence[int]) -> int:
-    """Pixels of what the convolutions leave of an image, found without computing it."""
-    height, width = image_shape[1:]
-    for part in network.convolutions:
-        if isinstance(part, nn.Conv2d | nn.MaxPool2d):
-            size, stride, padding = (value if isinstance(value, tuple) else (value, value)
-                                     for value in (part.kernel_size, part.stride, part.padding))
-            height = (height + 2 * padding[0] - size[0]) // stride[0] + 1
-            width = (width + 2 * padding[1] - size[1]) // stride[1] + 1
-    return height * width
+def activations(network: nn.Module, batches: Iterable[Tensor], layer: int | str,
+                most: int = MOST_NUMBERS) -> Tensor:
+    """Pooled activations of a layer, (n_samples, n_numbers), on the CPU.
+
+    *layer* is the number of a convolutional layer, from 1, or ``"features"``: the representation
+    after its ReLU, on which the network's own classifier is put.
+    """
+    network.eval()
+    if layer == "features":
+        return torch.cat([functional.relu(network.features(batch)).cpu() for batch in batches])
+    return torch.cat([pooled(network.layers(batch)[layer - 1], most).cpu() for batch in batches])
+
+
+def linear_accuracy(train: Tensor, y: np.ndarray, test: Tensor, y_test: np.ndarray, *,
+                    penalty: float = 1e-3, max_iter: int = 200) -> float:
+    r"""Accuracy on *test*, from 0 to 1, of a linear classifier trained on *train*.
+
+    Multinomial logistic regression on standardized numbers,
+
+    .. math:: \min_{W,b} \frac1N \sum_n -\log \mathrm{softmax}(W x_n + b)_{y_n}
+              + \frac{\text{penalty}}{2} \lVert W \rVert^2
+
+    by L-BFGS from zeros: nothing about it is random.
+
+    Parameters
+    ----------
+    train, test : Tensor of shape (n_samples, n_numbers)
+    y, y_test : ndarray of shape (n_samples,)
+        Classes, of any kind. A class that only *y_test* has counts as wrong.
+    penalty : float
+    max_iter : int
+    """
+    classes, targets = np.unique(y, return_inverse=True)
+    mean, std = train.mean(0), train.std(0, correction=0)
+    scale = torch.where(std > 1e-6 * std.max().clamp(min=1e-30), std, torch.inf).reciprocal()
+    x, target = (train - mean) * scale, torch.as_tensor(targets, device=train.device)
+    weight = torch.zeros(len(classes), x.shape[1], device=x.device, requires_grad=True)
+    bias = torch.zeros(len(classes), device=x.device, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=max_iter, history_size=10,
+                                  tolerance_grad=1e-5, tolerance_change=1e-9,
+                                  line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = (functional.cross_entropy(functional.linear(x, weight, bias), target)
+                + penalty / 2 * weight.square().sum())
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        optimizer.step(closure)
+    with torch.no_grad():
+        predicted = functional.linear((test - mean) * scale, weight, bias).argmax(1).cpu().numpy()
+    return float((classes[predicted] == np.asarray(y_test)).mean())
