@@ -435,6 +435,7 @@ def changed(row=0, column=0, value=np.nan):
     (changed(value=1.01), {**IMAGE, "network": "cnn"}, "to 1.01"),
     (IMAGES, {"image_shape": (1, 28, 28)}, r"\(1, 28, 28\) has 784 values, but X has 64 features"),
     (IMAGES, {"image_shape": (8, 8)}, "image_shape must be three positive whole numbers"),
+    (IMAGES, {"image_shape": (True, 8, 8)}, "image_shape must be three positive whole numbers"),
     (IMAGES, {"image_shape": (1, 8.5, 8)}, "image_shape must be three positive whole numbers"),
     (changed(), {}, "NaN"),
     (changed(3, 4, np.inf), IMAGE, "infinity"),

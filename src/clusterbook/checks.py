@@ -27,6 +27,29 @@ def number(name: str, value: Any, *, zero: bool = False) -> None:
         raise InputError(f"{name} must be a number {floor} 0, not {value!r}")
 
 
+def image_shape(value: Any) -> tuple[int, int, int]:
+    """(channels, height, width); raises InputError unless *value* is that."""
+    try:
+        channels, height, width = value
+        for size in value:
+            whole("each of them", size, 1)
+    except (TypeError, ValueError):
+        raise InputError("image_shape must be three positive whole numbers, (channels, height, "
+                         f"width), not {value!r}") from None
+    return int(channels), int(height), int(width)
+
+
+def pixels(X: Any, shape: tuple[int, ...]) -> None:
+    """Raise InputError unless the rows of *X* are images of that shape with pixels in [0, 1]."""
+    if math.prod(shape) != X.shape[1]:
+        raise InputError(f"image_shape {shape} has {math.prod(shape)} values, but X has "
+                         f"{X.shape[1]} features")
+    low, high = float(X.min()), float(X.max())
+    if low < 0 or high > 1:
+        raise InputError("pixels must lie in [0, 1] where image_shape is set, but X runs from "
+                         f"{low:g} to {high:g}; divide bytes by 255")
+
+
 def one_of(name: str, value: Any, known: Iterable[str]) -> None:
     """Raise InputError, with the nearest name, unless *value* is one of the known ones."""
     if value not in known:

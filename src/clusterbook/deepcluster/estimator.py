@@ -60,7 +60,7 @@ from .clustering import (
     reduce,
 )
 from .images import IMAGENET, ArrayImages, ImageFiles, Statistics, StreamedImages
-from .networks import MOST_NUMBERS, activations, build, checked_shape, linear_accuracy
+from .networks import MOST_NUMBERS, activations, build, linear_accuracy
 
 Images = ArrayLike | Dataset | str | os.PathLike
 Source = ArrayImages | StreamedImages
@@ -576,10 +576,8 @@ class DeepCluster(DeepClusterer):
         X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting,
                           ensure_min_samples=2 if fitting else 1)
         shape = self._input_shape(X.shape[1]) if fitting else self.shape_
-        low, high = float(X.min()), float(X.max())
-        if len(shape) == 3 and (low < 0 or high > 1):
-            raise InputError(f"pixels must lie in [0, 1] where image_shape is set, but X runs from "
-                             f"{low:g} to {high:g}; divide bytes by 255")
+        if len(shape) == 3:
+            checks.pixels(X, shape)
         return ArrayImages(as_tensor(X, device).view(-1, *shape),
                            stored or self._statistics(shape[0]), scale=self.crop_scale,
                            flip=self.flip), shape
@@ -595,24 +593,15 @@ class DeepCluster(DeepClusterer):
         return y
 
     def _input_shape(self, n_features: int | None = None) -> tuple[int, ...]:
-        """(channels, height, width) of the network's input, or (n_features,) for vectors.
-
-        Raises InputError if the shape is missing, or is not that of the rows.
-        """
+        """(channels, height, width) of the network's input, or (n_features,) for vectors."""
         named = isinstance(self.network, str)
-        shape = self.image_shape
-        if shape is None and named:
-            shape = _USUAL.get(self.network)
-        if shape is None:
-            if named or n_features is None:
-                raise InputError("DeepCluster needs image_shape, the (channels, height, width) of "
-                                 "the network's input")
-            return (n_features,)
-        shape = checked_shape(shape)
-        if n_features is not None and math.prod(shape) != n_features:
-            raise InputError(f"image_shape {shape} has {math.prod(shape)} values, but X has "
-                             f"{n_features} features")
-        return shape
+        shape = _USUAL.get(self.network) if self.image_shape is None and named else self.image_shape
+        if shape is not None:
+            return checks.image_shape(shape)
+        if named or n_features is None:
+            raise InputError("DeepCluster needs image_shape, the (channels, height, width) of the "
+                             "network's input")
+        return (n_features,)
 
     def _statistics(self, channels: int) -> Statistics | None:
         """The given mean and deviation of each channel; None if they are those of the data."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .. import checks
 from ..batchnorm import BatchNorm2d
 from ..errors import InputError, unknown
 
@@ -70,7 +71,7 @@ class Network(nn.Module):
 
     def __init__(self, image_shape: Sequence[int], sobel: bool) -> None:
         super().__init__()
-        channels, height, width = checked_shape(image_shape)
+        channels, height, width = checks.image_shape(image_shape)
         if min(height, width) < self.smallest:
             raise InputError(f"{type(self).__name__} needs images of at least {self.smallest} x "
                              f"{self.smallest} pixels, but these have {height} x {width}; enlarge "
@@ -245,20 +246,6 @@ def build(network: str | Callable[..., nn.Module], image_shape: Sequence[int], s
         raise InputError("the function network must return a module with features(images), the "
                          "representation before its last ReLU, and its size n_features")
     return made
-
-
-def checked_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
-    """(channels, height, width); raises InputError for anything else."""
-    try:
-        channels, height, width = image_shape
-        whole = all(isinstance(size, Integral) and not isinstance(size, bool) and size > 0
-                    for size in image_shape)
-    except (TypeError, ValueError):
-        whole = False
-    if not whole:
-        raise InputError("image_shape must be three positive whole numbers, (channels, height, "
-                         f"width), not {image_shape!r}")
-    return int(channels), int(height), int(width)
 
 
 def _block(inputs: int, outputs: int, size: int, **options: int) -> list[nn.Module]:

@@ -13,7 +13,6 @@ it moves the encoder only. The reconstruction loss moves the autoencoder in all 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -41,7 +40,6 @@ from .networks import (
     FixedFeatures,
     Model,
     Snapshots,
-    checked_shape,
 )
 
 #: Each optimizer and its learning rate in the paper's experiments: torch's default.
@@ -568,13 +566,5 @@ class TELL(DeepClusterer):
                              f"{self.epochs} epochs of training, but has {wrong}")
 
     def _check_images(self, X: np.ndarray) -> None:
-        if self.image_shape is None:
-            return
-        shape = checked_shape(self.image_shape)
-        if math.prod(shape) != X.shape[1]:
-            raise InputError(f"image_shape {shape} has {math.prod(shape)} values, but X has "
-                             f"{X.shape[1]} features")
-        low, high = float(X.min()), float(X.max())
-        if low < 0 or high > 1:
-            raise InputError(f"pixels must lie in [0, 1] where image_shape is set, but X runs from "
-                             f"{low:g} to {high:g}; divide bytes by 255, or leave image_shape out")
+        if self.image_shape is not None:
+            checks.pixels(X, checks.image_shape(self.image_shape))

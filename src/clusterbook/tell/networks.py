@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .. import checks
 from ..batchnorm import BatchNorm2d
 from ..errors import InputError
 from .layer import ClusterLayer, squared_distance
@@ -75,7 +76,7 @@ class ConvAutoencoder(Autoencoder):
 
     def __init__(self, image_shape: Sequence[int], embedding_size: int = 10):
         super().__init__()
-        channels, height, width = checked_shape(image_shape)
+        channels, height, width = checks.image_shape(image_shape)
         if height % 4 or width % 4:
             raise InputError("the convolutional network halves an image twice, so height and width "
                              f"must be divisible by 4, but are {height} and {width}; pad or crop "
@@ -197,19 +198,6 @@ class Snapshots:
     def load_state_dict(self, stored: dict[int, dict[str, Tensor]]) -> None:
         """Put back what a checkpoint kept."""
         self.weights = dict(stored)
-
-
-def checked_shape(image_shape: Sequence[int]) -> tuple[int, int, int]:
-    """(channels, height, width); raises InputError for anything else."""
-    try:
-        channels, height, width = image_shape
-        whole = all(isinstance(size, Integral) and size > 0 for size in image_shape)
-    except (TypeError, ValueError):
-        whole = False
-    if not whole:
-        raise InputError("image_shape must be three positive whole numbers, (channels, height, "
-                         f"width), not {image_shape!r}")
-    return channels, height, width
 
 
 def _block(convolution: nn.Module) -> tuple[nn.Module, ...]:
