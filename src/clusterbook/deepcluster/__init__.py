@@ -11,41 +11,40 @@ Differences from the authors' code
 ----------------------------------
 The code is written for Python 2 and PyTorch 0.1.8, and does not run on a current version.
 
-- Sampling is uniform over the clusters. In the released code it is meant to be, but the sampler
-  counts images in the order of the data set and the data set that it is used on is ordered by
-  cluster: where the order of the images has nothing to do with their clusters, these are drawn by
-  nearly their natural shares, so that ``sampling="natural"`` is closer to what that code does. Of a
-  cluster that is smaller than its share each image comes as often
-  as any other, to within one; there it is drawn with replacement.
-- K-means begins by k-means++ on a random part of the images; there with random images. faiss, with
-  the released settings, is ``kmeans_backend="faiss"``.
+- Sampling is uniform over the clusters. The released sampler is meant to do the same, but its
+  indices count images in the order of the data set, and it is used on a data set ordered by
+  cluster: unless the images' order has to do with their clusters, these are drawn by nearly their
+  natural shares, so ``sampling="natural"`` is closer to that code. Of a cluster smaller than its
+  share each image appears equally often, to within one; there it is drawn with replacement.
+- K-means starts from k-means++ on a random part of the images; there from random images. faiss,
+  with the released settings, is ``kmeans_backend="faiss"``.
 - An empty cluster takes part of a random other one: that one's center is moved to either side, and
   its images are divided between the two (``reassign_empty``). In the paper the other center stays,
-  and the empty cluster takes a perturbed copy of it. The released code leaves that to
-  faiss, which splits large clusters; its authors have said that nothing prevents empty clusters,
-  and later that faiss does. An earlier version ended there in an error.
+  and the empty cluster takes a perturbed copy of it. The released code leaves that to faiss, which
+  splits large clusters; its authors have said that nothing prevents empty clusters, and later that
+  faiss does. An earlier version ended there in an error.
 - PCA whitens to variance 1; faiss by the scatter matrix, to variance 1/n, which the normalization
   to length 1 undoes. A component of rounding noise, and an image of length 0, become 0; there the
-  latter become NaN. Of more than ``pca_samples`` images the PCA is fitted to a random part, so that
-  no features of all images are held: 21 GB for ImageNet's, as there.
+  latter becomes NaN. Of more than ``pca_samples`` images the PCA is fitted to a random part, so
+  that the features of all images need not be held, 21 GB for ImageNet's, as there.
 - NMI is normalized by the geometric mean of the entropies, as the paper says. The released script
   calls scikit-learn's default, which was that until 0.22 and is the arithmetic mean since.
-- After the last epoch images are clustered once more, by the final network; the released code ends
-  with the clusters that its last epoch learned.
-- An epoch's random numbers come from one seed, and a killed run goes on from its last epoch; the
-  released code can't resume on Python 3, where it changes a dictionary that it loops over.
-- A last batch of one image is left out: batch normalization has nothing to compare it with.
-- Pixels are normalized by the data's own means; by ImageNet's with ``pixel_statistics="imagenet"``.
-- Sobel filters are constants of the network, not layers whose gradient is switched off.
-- Linear probes are fitted by L-BFGS with a penalty to standardized numbers of one view; in the
-  released code by gradient descent, 90 epochs on random crops.
-- The small network (`ConvNet`) is not of the paper; its dense layer begins with Kaiming's normal
-  weights, where those of AlexNet and VGG-16 have a deviation of 0.01, as in the released code.
+- After the last epoch the images are clustered once more, by the final network; the released code
+  ends with the clusters that its last epoch learned.
+- A killed run resumes after its last epoch; the released code can't resume on Python 3, where it
+  changes a dictionary while looping over it.
+- A last batch of one image is left out: batch normalization needs two.
+- Pixels are normalized by the data's own means; with ``pixel_statistics="imagenet"`` by ImageNet's.
+- Sobel filters are constants of the network, not layers without a gradient.
+- Linear probes are fitted by L-BFGS with a penalty, on standardized activations of one view; there
+  by gradient descent, for 90 epochs on random crops.
+- The small network (`ConvNet`) is not from the paper; its dense layer starts from Kaiming's normal
+  weights, those of AlexNet and VGG-16 from a deviation of 0.01, as in the released code.
 
-As in the released code features are those before the last ReLU and are computed in evaluation mode,
-with batch normalization's running averages and without dropout; the classifier begins anew each
-epoch and has its own optimizer without momentum, while the network's goes on; images that are
-clustered are not augmented; the number of epochs is 200 by default, where the paper's runs had 500.
+As in the released code, features are those before the last ReLU, computed in evaluation mode (with
+batch normalization's running averages and without dropout); each epoch has a new classifier with
+its own optimizer without momentum, while the network's optimizer goes on; images that are clustered
+are not augmented; 200 epochs are the default, where the paper's runs had 500.
 """
 
 from __future__ import annotations

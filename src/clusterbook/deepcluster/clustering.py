@@ -537,7 +537,8 @@ def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:
     `clusterbook.metrics.nmi` divides by the arithmetic mean of the entropies, scikit-learn's
     default since 0.22, which the released script therefore prints now.
     """
-    return float(normalized_mutual_info_score(first, second, average_method="geometric"))
+    return float(normalized_mutual_info_score(np.asarray(first), np.asarray(second),
+                                              average_method="geometric"))
 
 
 def churn(previous: ArrayLike, labels: ArrayLike) -> float:

@@ -258,13 +258,8 @@ class StreamedImages:
         Of each channel; by default those of the images as they are for clustering.
     scale, flip, resize
         See `training_transform`.
-    num_workers : int
-        Processes that read, 0 for this one; their number changes nothing but the time.
-    device : torch.device
-    unreadable : {"refuse", "skip"}
-        What to do if an image can't be read.
-    color : {"refuse", "convert"}
-        What to do if an image has other channels than *image_shape*.
+    num_workers, device, unreadable, color
+        See `DeepCluster`.
 
     Attributes
     ----------
@@ -368,23 +363,14 @@ class StreamedImages:
 class ImageFiles(Dataset):
     """The images in a folder, or in one subfolder per class, as `datasets.load` finds them.
 
-    Parameters
-    ----------
-    folder : str or Path
-
     Attributes
     ----------
     paths : tuple of Path
         Sorted by class, then by name.
+    targets : ndarray of int64, or None
+        The class of each image; None if the folder is flat.
     classes : tuple of str
         The subfolders' names; () if the folder is flat.
-    targets : ndarray of int64, or None
-        The class of each image.
-
-    Raises
-    ------
-    InputError
-        See `datasets.folders.find_images`.
     """
 
     def __init__(self, folder: str | os.PathLike) -> None:
