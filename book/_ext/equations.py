@@ -51,10 +51,11 @@ def rows(method: str) -> Iterator[tuple[int, str, str, int]]:
 
 def _defined(tree: ast.AST, within: str = "") -> Iterator[tuple[Any, str]]:
     for node in ast.iter_child_nodes(tree):
+        inside = within
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            name = f"{within}{node.name}"
-            yield node, name
-            yield from _defined(node, f"{name}.")
+            yield node, within + node.name
+            inside = f"{within}{node.name}."
+        yield from _defined(node, inside)
 
 
 class Equations(SphinxDirective):

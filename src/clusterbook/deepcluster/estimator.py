@@ -354,6 +354,7 @@ class DeepCluster(DeepClusterer):
                 started = _seconds(device)
 
             def step(_epoch: int, rows: Tensor) -> dict[str, Tensor]:
+                """A step of network and classifier on the pseudo-labels (Eq. 1)."""
                 features = functional.relu(network.features(next(batches)))
                 loss = functional.cross_entropy(head(features), targets[rows])      # Eq. 1
                 optimizer.zero_grad()

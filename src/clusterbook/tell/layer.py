@@ -177,7 +177,7 @@ class ClusterLayer(nn.Module):
         return self.weight / (2 * self.alpha)
 
     def logits(self, z: Tensor) -> Tensor:
-        r""":math:`W z` for unit vectors *z*, (n_samples, n_clusters): the layer's linear part."""
+        r""":math:`W z` for unit *z*, (n_samples, n_clusters): the linear part of Eqs. 4 to 6."""
         return functional.linear(z, self.weight)
 
     def forward(self, z: Tensor) -> Tensor:
