@@ -22,7 +22,7 @@ from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 from clusterbook import datasets, evidence
-from clusterbook.datasets.table import SOURCES
+from clusterbook.datasets.loaders import SOURCES
 from clusterbook.errors import InputError
 from clusterbook.evidence.verdicts import is_stale, present_data
 

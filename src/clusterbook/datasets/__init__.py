@@ -8,24 +8,24 @@ per row; tables stay in their own units.
 A person's own table is read by `read`, and a folder of their own images by `load("folder:PATH")`;
 both look at what is there before it becomes a data set.
 
-What a data set is stands in ``dataset.py``, how each is read in ``loaders.py``, and which there
-are in ``table.py``: a new data set is a row in the table and, unless it is read like another one, a
-loader. The row keeps the SHA-256 of what the loader returns (`content`). So no record depends on
-this code: a record is stale when its data have another content than the table's, and a test loads
-every data set and compares. A person's table is read in ``tables.py``, from the kinds of files in
-``readers.py``.
+The data sets of the book stand in ``catalog.yaml``, and how each is read in ``loaders.py``: a new
+one is an entry there and, unless it is read like another one, a loader. The entry keeps the SHA-256
+of what the loader returns (`content`). So no record depends on this code: a record is stale when
+its data have another content than the catalog's, and a test loads every data set and compares. A
+person's table is read in ``tables.py``, from the kinds of files in ``readers.py``.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from .. import downloads, paths
+from .. import paths
 from ..errors import InputError, unknown
+from . import downloads
 from .dataset import Dataset, Source, Status, content
 from .folders import PREFIX, find_images, read_folder
+from .loaders import SOURCES
 from .synthetic import make_synthetic
-from .table import SOURCES
 from .tables import read
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def catalog() -> tuple[Source, ...]:
-    """Every data set that `load` knows, in the order of the table."""
+    """Every data set that `load` knows, in the order of ``catalog.yaml``."""
     return tuple(SOURCES.values())
 
 
@@ -120,14 +120,14 @@ def load(
     for file, found in wrong.items():
         if found is not None:
             raise downloads.remove_damaged(source, home, file, found)
-    if wrong and not download and source.download is not None:
+    if wrong and not download and source.urls:
         raise InputError(
             f"data set {name!r} is not here: {home / next(iter(wrong))} was expected, and download "
             f"is off; fetch it with `clusterbook data {name}`, or set CLUSTERBOOK_DATA to a folder "
             "that has it"
         )
     if wrong:
-        downloads.download_files(source, home, wrong, progress=False)
+        downloads.download(source, home, wrong, progress=None)
     return _as_asked(source.loader(source, home), image_size, resize=resize, most=most, color=color)
 
 
@@ -148,15 +148,15 @@ def status(name: str) -> Status:
     return Status("missing" if wrong else "here", home, tuple(wrong))
 
 
-def fetch(name: str, *, progress: bool = False) -> Status:
+def fetch(name: str, *, progress: bool | None = None) -> Status:
     """Verify the data set, download what is missing or damaged, and say how things stand then.
 
     Parameters
     ----------
     name : str
         A name from `catalog`.
-    progress : bool
-        Whether to show the download's progress bars on the standard error stream.
+    progress : bool, optional
+        Whether to show progress bars on stderr; by default where a person watches, as for training.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def fetch(name: str, *, progress: bool = False) -> Status:
     """
     source, home = _source(name), _home()
     if wrong := downloads.wrong_files(source, home):
-        downloads.download_files(source, home, wrong, progress=progress)
+        downloads.download(source, home, wrong, progress)
     return status(name)
 
 

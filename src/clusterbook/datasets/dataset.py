@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -20,25 +20,26 @@ class Source:
 
     Attributes
     ----------
-    name, title : str
-        The name to ask for, and what it is.
+    name, title, label : str
+        The name to ask for, what it is, and what tables and figures call it (the name if empty).
     n_samples, n_features, n_classes : int
         The shape of ``X`` and the number of classes in ``y`` (0 if there are no labels).
     license, citation, address : str
         The terms as far as the source states them, what to cite, and the page that it is from.
+    loader : callable
+        ``loader(source, home)`` reads the verified files under ``home`` into a `Dataset`.
     embedded_in : str or None
         The installed package that contains or generates it; None if it is read from files.
     files : mapping of str to str
         SHA-256 by path, relative to the data folder; empty for an embedded data set.
     size : int
         Bytes of these files on disk.
-    loader, download : callable
-        ``loader(source, home)`` reads the verified files under ``home`` into a `Dataset`;
-        ``download(folder)`` puts them under ``folder``, from the network (None if embedded, or if
-        the files can't be downloaded in this form).
+    urls : sequence of str
+        Where each file is, ``{}`` for its name, in the order to try; ``{}.gz`` is unpacked. Empty
+        if embedded, or if the files can't be downloaded in this form.
     by_hand : str
         What to put where, relative to the data folder, if there is no download.
-    folders : tuple of str
+    folders : sequence of str
         Folders that may stand in the place of the files; their loader verifies them by `content`.
     content : str or None
         What `content` gives for the loaded data; None where nobody has loaded them yet.
@@ -53,12 +54,13 @@ class Source:
     citation: str
     address: str
     loader: Callable[[Source, Path], Dataset] = field(repr=False)
+    label: str = ""
     embedded_in: str | None = None
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     size: int = 0
-    download: Callable[[Path], None] | None = field(default=None, repr=False)
+    urls: Sequence[str] = field(default=(), repr=False)
     by_hand: str = ""
-    folders: tuple[str, ...] = ()
+    folders: Sequence[str] = ()
     content: str | None = field(default=None, repr=False)
 
 

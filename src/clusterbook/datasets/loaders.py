@@ -1,4 +1,4 @@
-"""How each data set is read: from verified files or from a package's copy, in memory alone."""
+"""How each data set of ``catalog.yaml`` is read: from verified files or from a package's copy."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
 from ..errors import InputError
 from .dataset import Dataset, Source, as_classes, content
@@ -243,3 +244,21 @@ def _without_pillow(source: Source) -> InputError:
         f"data set {source.name!r} needs pillow to read its images: install it with "
         "`pip install pillow`"
     )
+
+
+# --- the catalog -------------------------------------------------------------------------------
+
+_LOADERS = {loader.__name__: loader for loader in (
+    cifar10, cifar10_jpeg, digits, fashion_mnist, mnist, mnist10k, photographs, scikit_feature,
+    synthetic, table,
+)}  # fmt: skip
+
+
+def _catalog() -> dict[str, Source]:
+    rows = yaml.safe_load(Path(__file__).with_name("catalog.yaml").read_text(encoding="utf-8"))
+    return {name: Source(name=name, **{**row, "loader": _LOADERS[row["loader"]]})
+            for name, row in rows.items()}  # fmt: skip
+
+
+SOURCES = _catalog()
+"""The data sets of the book by name, in the order of the catalog."""

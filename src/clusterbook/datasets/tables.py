@@ -23,8 +23,8 @@ import numpy as np
 from .. import paths
 from ..errors import InputError, unknown
 from .dataset import Dataset, Source, as_classes
+from .loaders import SOURCES
 from .readers import MISSING, SHOWN, is_text, listed, printable, reader_of
-from .table import SOURCES
 
 if TYPE_CHECKING:
     import pandas as pd
