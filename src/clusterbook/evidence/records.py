@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import paths
+from .. import datasets, paths
 from ..errors import InputError, unknown
 
 
@@ -179,8 +179,9 @@ class Runs:
             return "no recorded run"
         first = self.records[0]
         data = first.data["name"] if first.data else first.profile
+        labels = {source.name: source.label for source in datasets.catalog()}
         epochs = first.parameters.get("epochs")
-        return ", ".join([_DATA.get(data, data), *([f"{epochs} epochs"] if epochs else []),
+        return ", ".join([labels.get(data, data), *([f"{epochs} epochs"] if epochs else []),
                           f"{len(self)} recorded seed{'s' if len(self) > 1 else ''}"])
 
     @property
@@ -237,10 +238,6 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
 
 _METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
             "weights": "weight co-clustering", "comparison": "all methods"}
-_DATA = {"digits": "scikit-learn's digits", "mnist": "MNIST", "mnist10k": "MNIST10K",
-         "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-10", "cifar10-jpeg": "CIFAR-10 (JPEG)",
-         "synthetic": "the generated table", "tox171": "TOX-171", "allaml": "ALLAML",
-         "prostate_ge": "PROSTATE"}
 
 
 def arrays(record: Record) -> dict[str, np.ndarray]:
