@@ -222,7 +222,7 @@ def test_the_generator_depends_on_its_seed_alone_and_refuses_what_cannot_be():
     assert first.shape == (36, 5) and not np.array_equal(first, other)
     wrong = ({"n_samples": 0}, {"n_samples": 1.5}, {"n_nuisance": -1}, {"nuisance_std": np.inf})
     for setting in wrong:
-        with pytest.raises(InputError, match=f"{next(iter(setting))} must be a .*number of at "):
+        with pytest.raises(InputError, match=f"{[*setting][0]} must be a .*number .*at least"):
             datasets.make_synthetic(**setting)
 
 

@@ -382,7 +382,7 @@ def test_a_relative_path_begins_where_the_run_was_started(put, photos, tmp_path,
 def test_a_size_that_cannot_be_is_refused(put, photos, size):
     put("1.png")
     put("2.png")
-    refused(photos, "image_size must be a whole number", "64", repr(size), image_size=size)
+    refused(photos, "image_size must be a whole number of at least 1", repr(size), image_size=size)
     assert load(photos, image_size=np.int64(4)).image_shape == (3, 4, 4)
 
 
@@ -406,7 +406,7 @@ def test_a_sample_knows_its_places_and_all_classes(put, photos):
         left = datasets.load(f"folder:{photos}", most=9, unreadable="skip")
     np.testing.assert_array_equal(left.X, every.X[left.rows])
     for most in (0, 1, 2.0, True, "5"):
-        refused(photos, "most must be a whole number of images", repr(most), most=most)
+        refused(photos, "most must be a whole number of at least 2", repr(most), most=most)
 
 
 def test_resized_and_cropped_as_torchvision_does(put, photos):

@@ -3,16 +3,13 @@
 Small data sets are embedded in scikit-learn and need neither network nor disk. Larger ones live in
 the folder that ``CLUSTERBOOK_DATA`` names (`clusterbook.paths.data_home`): they are downloaded
 once, and their SHA-256 is checked before they are used. Images lie in [0, 1], one flattened image
-per row; tables stay in their own units.
-
-A person's own table is read by `read`, and a folder of their own images by `load("folder:PATH")`;
-both look at what is there before it becomes a data set.
+per row; tables stay in their own units. `read` reads a person's own table, and
+``load("folder:PATH")`` a folder of their own images.
 
 The data sets of the book stand in ``catalog.yaml``, and how each is read in ``loaders.py``: a new
 one is an entry there and, unless it is read like another one, a loader. The entry keeps the SHA-256
 of what the loader returns (`content`). So no record depends on this code: a record is stale when
-its data have another content than the catalog's, and a test loads every data set and compares. A
-person's table is read in ``tables.py``, from the kinds of files in ``readers.py``.
+its data have another content than the catalog's, and a test loads every data set and compares.
 """
 
 from __future__ import annotations
@@ -51,57 +48,26 @@ def load(
 ) -> Dataset:
     """The data set of that name, and never another one in its place.
 
-    ``folder:PATH`` is a folder of images of one's own: .bmp, .jpeg, .jpg, .pgm, .png, .ppm, .tif,
-    .tiff or .webp files with 8 bits a channel, either all in that folder, without labels, or all
-    in one subfolder per class. A relative path begins where the person stands who typed
-    ``clusterbook run``, otherwise in the current folder. Each image becomes the square in its
-    middle, resized; turned as its camera noted, its transparency ignored. All of them are held in
-    memory, 4 bytes a value: this is for modest folders, some ten thousand images at the default
-    size. Of larger ones ``most`` takes a sample, and the estimator DeepCluster takes the folder
-    itself, and reads a batch at a time.
+    *name* is one from `catalog`, whose missing files are downloaded unless *download* is False. Or
+    it is ``folder:PATH``, a folder of images of one's own: .bmp, .jpeg, .jpg, .pgm, .png, .ppm,
+    .tif, .tiff or .webp files with 8 bits a channel, either all in that folder, without labels, or
+    all in one subfolder per class. A relative path begins where ``clusterbook run`` was typed,
+    otherwise in the current folder. Images are sorted by class and name and held in memory, 4 bytes
+    a value; the estimator DeepCluster takes a larger folder itself, and reads a batch at a time.
 
-    Parameters
-    ----------
-    name : str
-        A name from `catalog`, or ``folder:PATH``.
-    download : bool
-        Whether missing files may be downloaded; nothing is written if none is missing.
-    image_size : int, optional
-        Width and height of the images of a folder, in pixels; 64 by default. Smaller images are
-        enlarged. The catalog's images have a size of their own, and no other can be asked for.
-    resize : int, optional
-        For a folder: pixels of an image's short side, from which the middle ``image_size`` are
-        cropped, 256 for 224 in many papers; by default as many, so that nothing more is lost.
-    color : {"refuse", "convert"}
-        For a folder: keep images that are all gray (one channel) or all in color (RGB) as they
-        are, and refuse a mixture; or give every image three channels. A palette counts as color.
-    unreadable : {"refuse", "skip"}
-        For a folder: what to do with images that can't be read; leaving them out comes with a
-        warning that names them.
-    most : int, optional
-        For a folder: at most so many of its images, drawn at random, the same each time; their
-        places among all are the data set's ``rows``.
+    The other settings are for a folder. Each image, turned as its camera noted, becomes the square
+    in its middle, *image_size* pixels wide and high (64 by default), cropped after the short side
+    was resized to *resize* pixels (to *image_size* by default). *color* says what to do with a
+    mixture of gray and color: "refuse" it, or "convert" every image to three channels (a palette
+    counts as color). *unreadable* says whether to "refuse" the folder or to "skip" images that
+    can't be read. *most* takes a random sample of so many images, the same each time; their places
+    among all are the data set's ``rows``.
 
-    Returns
-    -------
-    Dataset
-        That of a folder is sorted by class and name. Its source's name is ``folder:`` and the
-        folder's name without the path, and its content is not known beforehand.
-
-    Raises
-    ------
-    InputError
-        There is no such data set, its files are missing and can't be downloaded, or one of them
-        is damaged (it is removed then, if it can be downloaded again). Of a folder: it is missing,
-        it has fewer than two images, or they lie at several depths or deeper than one subfolder
-        per class; an image can't be read, or gray and color are mixed, and nobody asked for what
-        to do then; they don't fit into the memory. Or a setting does not fit the data set.
-
-    Warns
-    -----
-    UserWarning
-        Something of a folder was left out: images as asked, files that are none, or subfolders
-        without any.
+    Raises InputError for an unknown name, files that are missing and can't be downloaded, or a
+    damaged file (removed if it can be downloaded again); for a folder that is missing, has fewer
+    than two images or images at several depths; for images that can't be read, are gray beside
+    color, or exceed the memory; and for settings that don't fit the data set. Warns of whatever
+    was left out of a folder.
 
     Examples
     --------
@@ -110,11 +76,8 @@ def load(
     ((1797, 64), (1, 8, 8))
     """
     if _is_folder(name):
-        path = name.removeprefix(PREFIX)
-        return read_folder(
-            path, image_size=image_size, resize=resize, color=color, unreadable=unreadable,
-            most=most,
-        )  # fmt: skip
+        return read_folder(name.removeprefix(PREFIX), image_size=image_size, resize=resize,
+                           color=color, unreadable=unreadable, most=most)  # fmt: skip
     source, home = _source(name), _home()
     wrong = downloads.wrong_files(source, home)
     for file, found in wrong.items():
@@ -132,13 +95,7 @@ def load(
 
 
 def status(name: str) -> Status:
-    """Whether the data set is embedded, here, missing or damaged; changes nothing.
-
-    Raises
-    ------
-    InputError
-        There is no such data set.
-    """
+    """Whether a data set of the catalog is embedded, here, missing or damaged; changes nothing."""
     source, home = _source(name), _home()
     if source.embedded_in:
         return Status("embedded")
@@ -149,20 +106,11 @@ def status(name: str) -> Status:
 
 
 def fetch(name: str, *, progress: bool | None = None) -> Status:
-    """Verify the data set, download what is missing or damaged, and say how things stand then.
+    """Verify a data set of the catalog, download what is missing or damaged, and say its status.
 
-    Parameters
-    ----------
-    name : str
-        A name from `catalog`.
-    progress : bool, optional
-        Whether to show progress bars on stderr; by default where a person watches, as for training.
-
-    Raises
-    ------
-    InputError
-        There is no such data set, it has no download, the network can't be reached, what arrived
-        is damaged (nothing of it is kept), or the data folder can't be written.
+    *progress* shows bars on stderr; by default where a person watches. Raises InputError for an
+    unknown name, a data set without a download, a download that fails or arrives damaged (the
+    damaged file is not kept), and a data folder that can't be written.
     """
     source, home = _source(name), _home()
     if wrong := downloads.wrong_files(source, home):

@@ -16,118 +16,74 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set is from, and how to know that it is the right one.
+    """Where a data set is from, and how to know that it is the right one."""
 
-    Attributes
-    ----------
-    name, title, label : str
-        The name to ask for, what it is, and what tables and figures call it (the name if empty).
-    n_samples, n_features, n_classes : int
-        The shape of ``X`` and the number of classes in ``y`` (0 if there are no labels).
-    license, citation, address : str
-        The terms as far as the source states them, what to cite, and the page that it is from.
-    loader : callable
-        ``loader(source, home)`` reads the verified files under ``home`` into a `Dataset`.
-    embedded_in : str or None
-        The installed package that contains or generates it; None if it is read from files.
-    files : mapping of str to str
-        SHA-256 by path, relative to the data folder; empty for an embedded data set.
-    size : int
-        Bytes of these files on disk.
-    urls : sequence of str
-        Where each file is, ``{}`` for its name, in the order to try; ``{}.gz`` is unpacked. Empty
-        if embedded, or if the files can't be downloaded in this form.
-    by_hand : str
-        What to put where, relative to the data folder, if there is no download.
-    folders : sequence of str
-        Folders that may stand in the place of the files; their loader verifies them by `content`.
-    content : str or None
-        What `content` gives for the loaded data; None where nobody has loaded them yet.
-    """
-
+    #: What to ask for.
     name: str
     title: str
     n_samples: int
     n_features: int
+    #: Classes in ``y``, 0 without labels.
     n_classes: int
+    #: The terms, as far as the source states them.
     license: str
+    #: What to cite.
     citation: str
+    #: The page that it is from.
     address: str
+    #: ``loader(source, home)`` reads the verified files under ``home`` into a `Dataset`.
     loader: Callable[[Source, Path], Dataset] = field(repr=False)
+    #: The short name, for tables and figures.
     label: str = ""
+    #: The package that contains or generates it; None if it is read from files.
     embedded_in: str | None = None
+    #: SHA-256 by path, relative to the data folder.
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: Bytes of these files on disk.
     size: int = 0
+    #: Mirrors, ``{}`` for a file's name; from ``{}.gz`` it is unpacked. Empty without a download.
     urls: Sequence[str] = field(default=(), repr=False)
+    #: What to put where in the data folder, if it is neither embedded nor downloaded.
     by_hand: str = ""
+    #: Folders that may stand in the place of the files; their loader verifies them by `content`.
     folders: Sequence[str] = ()
+    #: What `content` gives for the loaded data; None where nobody has loaded them yet.
     content: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Samples and their labels, with what is known about them.
+    """Samples and their labels, with what is known about them."""
 
-    Attributes
-    ----------
-    X : ndarray of float32, shape (n_samples, n_features)
-        C-contiguous. Images are flattened and lie in [0, 1]; tables are in their own units.
-    y : ndarray of int64, shape (n_samples,), or None
-        Class of each sample, an index into ``classes``; None for a person's own table without
-        labels (`clusterbook.datasets.read`), never for a data set of the table.
-    classes : tuple of str
-        The name of each class; empty without labels.
-    source : Source
-        Where the data are from.
-    image_shape : tuple of int or None
-        (channels, height, width) of a row of ``X``; None for a table.
-    feature_names : tuple of str or None
-        One name per column of a table; None for images.
-    train_size : int or None
-        The first ``train_size`` rows are the source's own training part; None if it has no split.
-    rows : ndarray of int64 or None
-        Of a sample of a folder, the place of each image among all of the folder; else None.
-    ids : tuple of str or None
-        The identifier of each row of a person's own table, if a column was named for them.
-    notes : tuple of str
-        What was done to a person's own table when it was read, one sentence each.
-    """
-
+    #: float32, shape (n_samples, n_features), C-contiguous. Images are flattened and lie in [0, 1];
+    #: tables are in their own units.
     X: np.ndarray = field(repr=False)
+    #: int64, shape (n_samples,): an index into ``classes``; None for one's own data without labels.
     y: np.ndarray | None = field(repr=False)
+    #: The name of each class; empty without labels.
     classes: tuple[str, ...]
     source: Source
+    #: (channels, height, width) of a row of ``X``; None for a table.
     image_shape: tuple[int, int, int] | None = None
+    #: One name per column of a table; None for images.
     feature_names: tuple[str, ...] | None = None
+    #: The first so many rows are the source's own training part; None if it has no split.
     train_size: int | None = None
+    #: Of a sample of a folder, the place of each image among all of the folder; else None.
     rows: np.ndarray | None = field(default=None, repr=False)
+    #: The identifier of each row of one's own table, if a column was named for them.
     ids: tuple[str, ...] | None = field(default=None, repr=False)
+    #: What was done to one's own table when it was read, one sentence each.
     notes: tuple[str, ...] = ()
 
     def split(
         self, random_state: int = 0, test_share: float = 0.2
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """A training and a test part, in scikit-learn's order.
+        """X_train, X_test, y_train, y_test; the last two are None without labels.
 
-        The source's own split if it has one, whatever the arguments; else a random one that keeps
-        the proportions of the classes, if there are labels.
-
-        Parameters
-        ----------
-        random_state : int
-            Seed of the random split.
-        test_share : float
-            Share of the samples in the test part of a random split, between 0 and 1.
-
-        Returns
-        -------
-        X_train, X_test, y_train, y_test : ndarray
-            The last two are None without labels.
-
-        Raises
-        ------
-        InputError
-            The share is not between 0 and 1, or leaves no room for a sample of each class.
+        The source's own split if it has one, whatever the arguments; else a random one with
+        *test_share* (between 0 and 1) of the samples in the test part, which keeps the proportions
+        of the classes. Raises InputError if the share leaves no room for a sample of each class.
 
         Examples
         --------
@@ -161,29 +117,21 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Status:
-    """Whether a data set can be used right now.
+    """Whether a data set can be used right now."""
 
-    Attributes
-    ----------
-    state : {"embedded", "here", "missing", "damaged"}
-        Part of a package; on disk and verified (folders only when loaded); not (all) on disk; on
-        disk with other content.
-    folder : Path or None
-        The data folder that was looked into; None for an embedded data set.
-    files : tuple of str
-        The missing or damaged files, relative to that folder.
-    """
-
+    #: Part of a package; on disk and verified (folders only when loaded); not (all) on disk; on
+    #: disk with other content.
     state: Literal["embedded", "here", "missing", "damaged"]
+    #: The data folder that was looked into; None for an embedded data set.
     folder: Path | None = None
+    #: The missing or damaged files, relative to that folder.
     files: tuple[str, ...] = ()
 
 
 def content(dataset: Dataset) -> str:
     """The SHA-256 (hexadecimal) of ``X`` and ``y``: of types, shapes and every value.
 
-    Without labels, of ``X`` alone. A record keeps it, and the table holds what each data set must
-    have.
+    Without labels, of ``X`` alone. A record keeps it, and the catalog what each data set must have.
 
     Examples
     --------
@@ -204,17 +152,9 @@ def content(dataset: Dataset) -> str:
 
 
 def as_classes(labels: ArrayLike) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels as they come, to the class of each row and the classes' names, in sorted order.
+    """The class of each row, int64, and the classes' names, in sorted order.
 
-    Parameters
-    ----------
-    labels : array-like with n_samples values
-        All numbers or all text; whole floats are named as integers.
-
-    Returns
-    -------
-    y : ndarray of int64, shape (n_samples,)
-    classes : tuple of str
+    *labels* are all numbers or all text; whole floats are named as integers.
 
     Examples
     --------

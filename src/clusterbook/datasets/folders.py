@@ -1,9 +1,7 @@
-"""A folder of a person's own images, in the form that every data set has.
+"""A folder of a person's own images, in the form that every data set has, or refused.
 
-A folder is read as it is, or refused with everything that its owner needs to put it right: which
-images can't be read, how many are gray beside others in color, what lies where it can't have been
-meant. `find_images` tells which images there are and what their classes are without opening any,
-for whoever reads them one by one.
+`find_images` tells which images there are and what their classes are without opening any, for
+whoever reads them one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError, unknown
+from ..checks import one_of, whole
+from ..errors import InputError
 from .dataset import Dataset, Source
 from .readers import SHOWN, listed
 from .tables import absolute, similar
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 PREFIX = "folder:"
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """What the names of images end in, in capitals or not; torchvision reads the same ones."""
-IMAGE_SIZE = 64  # pixels on each side, unless another size is asked for
+_ENDINGS = ", ".join(ENDINGS)
+_SIZE = 64  # pixels on each side, unless another size is asked for
 
 GRAY = ("1", "L", "LA", "La")
 _DEEP = ("I", "F")  # and I;16, I;16B …: what is white in them, the file does not say
@@ -37,20 +37,13 @@ _DEEP = ("I", "F")  # and I;16, I;16B …: what is white in them, the file does 
 
 @dataclass(frozen=True)
 class Images:
-    """The images of a folder, none of them opened yet.
+    """The images of a folder, none of them opened yet."""
 
-    Attributes
-    ----------
-    folder : Path
-        Absolute.
-    names : tuple of str
-        ``cat/1.jpg`` below the folder, sorted by class, then by name, letter by letter.
-    left_out : tuple of str
-        Other files, and subfolders without an image; hidden ones are not counted.
-    """
-
+    #: Absolute.
     folder: Path
+    #: ``cat/1.jpg`` below the folder, sorted by class, then by name, letter by letter.
     names: tuple[str, ...]
+    #: Other files, and subfolders without an image; hidden ones are not counted.
     left_out: tuple[str, ...] = ()
 
     @property
@@ -72,24 +65,10 @@ def read_folder(
     unreadable: str = "refuse",
     most: int | None = None,
 ) -> Dataset:
-    """The images of a folder, each as a square; see `clusterbook.datasets.load` for the settings.
+    """The images of a folder, each as a square; `clusterbook.datasets.load` has the settings.
 
     What is asked for is held in memory, 4 bytes a value (49 kB for an image in color of 64 × 64
     pixels, so 2 GB hold some 40,000) and nothing beside it but one image at a time.
-
-    Raises
-    ------
-    InputError
-        There is no such folder, it has fewer than two images that can be read, they lie in
-        several depths or deeper than one subfolder per class; an image can't be read, or gray
-        ones stand beside others in color, and nobody asked for what to do with them; a setting is
-        wrong; or the images don't fit into the memory.
-
-    Warns
-    -----
-    UserWarning
-        Files that are no images, subfolders without any or, if asked, images that can't be read
-        were left out.
 
     Examples
     --------
@@ -104,42 +83,41 @@ def read_folder(
     >>> found.X.shape, found.image_shape, found.y.tolist(), found.classes
     ((3, 192), (3, 8, 8), [0, 1, 1], ('grass', 'sky'))
     """
-    size = _checked_size(image_size, "image_size") or IMAGE_SIZE
-    short = _checked_size(resize, "resize") or size
+    for name, value in (("image_size", image_size), ("resize", resize)):
+        if value is not None:
+            whole(name, value, 1)
+    size = image_size or _SIZE
+    short = resize or size
     if short < size:
         raise InputError(
             f"resize={resize} is smaller than image_size, {size}: the middle is cropped from what "
             "is resized"
         )
-    for name, value, known in (
-        ("color", color, ("refuse", "convert")),
-        ("unreadable", unreadable, ("refuse", "skip")),
-    ):
-        if value not in known:
-            raise unknown(f"setting of {name}", value, known)
+    one_of("setting of color", color, ("refuse", "convert"))
+    one_of("setting of unreadable", unreadable, ("refuse", "skip"))
     try:
         import PIL.Image  # noqa: F401  # said here once, instead of for each image
     except ImportError as error:
         raise InputError(
             "a folder of images needs pillow: install it with `pip install pillow`"
         ) from error
-    images = find_images(path)
-    rows = _some(len(images.names), most)
-    chosen = images if rows is None else replace(
-        images, names=tuple(images.names[row] for row in rows)
-    )  # fmt: skip
-    broken: dict[str, str] = {}
+    images = chosen = find_images(path)
+    rows, broken = None, {}
+    if most is not None:
+        whole("most", most, 2)
+        rows = np.sort(np.random.default_rng(0).permutation(len(images.names))[:most])
+        chosen = replace(images, names=tuple(images.names[row] for row in rows))
     mode = _common_mode(chosen, color, broken)
     X, names = _pixels(chosen, mode, size, short, broken)
     if rows is not None:
         there = set(names)
         rows = rows[[name in there for name in chosen.names]]
     if broken:
-        _say_unreadable(images.folder, broken, unreadable)
+        _report_unreadable(images.folder, broken, unreadable)
     if images.left_out:
         warnings.warn(
             f"{images.folder} has more than images; left out: {listed(images.left_out)}; files "
-            f"that end in {_endings()} are read",
+            f"that end in {_ENDINGS} are read",
             stacklevel=3,
         )
     _check_number(images.folder, len(names))
@@ -154,16 +132,13 @@ def read_folder(
         license="your own",
         citation="your own",
         address=str(images.folder),
-        loader=partial(
-            _read_again, image_size=size, resize=resize, color=color, unreadable=unreadable,
-            most=most,
-        ),
+        loader=partial(_read_again, image_size=size, resize=resize, color=color,
+                       unreadable=unreadable, most=most),
     )  # fmt: skip
     return Dataset(X, y, classes, source, image_shape=(channels, size, size), rows=rows)
 
 
 def _read_again(source: Source, home: Path, **settings: Any) -> Dataset:
-    """The loader of a person's images, in the form of the loaders of the book's data sets."""
     return read_folder(source.address, **settings)
 
 
@@ -173,17 +148,9 @@ def _read_again(source: Source, home: Path, **settings: Any) -> Dataset:
 def find_images(path: str | os.PathLike[str]) -> Images:
     """The images of a folder, in it or in one subfolder per class; opens none of them.
 
-    Parameters
-    ----------
-    path : str or path
-        The folder. A relative path begins where the person stands who typed ``clusterbook run``,
-        otherwise in the current folder. What begins with a dot is not looked at.
-
-    Raises
-    ------
-    InputError
-        There is no such folder, it can't be listed, it has fewer than two images, or they lie
-        elsewhere than in it or in its subfolders.
+    A relative path begins where ``clusterbook run`` was typed, otherwise in the current folder.
+    What begins with a dot is not looked at. Raises InputError for a folder that is missing, can't
+    be listed or has fewer than two images, and for images that lie deeper or at both depths.
     """
     folder = _located(path)
     own, others, subfolders = _listing(folder)
@@ -210,7 +177,7 @@ def find_images(path: str | os.PathLike[str]) -> Images:
     if not names:
         other = f", but has {listed(left_out)}" if left_out else ""
         raise InputError(
-            f"{folder} has no images{other}; expected files that end in {_endings()}, in the "
+            f"{folder} has no images{other}; expected files that end in {_ENDINGS}, in the "
             "folder or in one subfolder per class"
         )
     _check_number(folder, len(names))
@@ -269,15 +236,6 @@ def _labels(
     return np.array([place[name] for name in of_each], dtype=np.int64), tuple(classes)
 
 
-def _some(number: int, most: int | None) -> np.ndarray | None:
-    """Places of at most so many images, in order, the same each time; None for all of them."""
-    if most is None:
-        return None
-    if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 2:
-        raise InputError(f"most must be a whole number of images of at least 2, not {most!r}")
-    return np.sort(np.random.default_rng(0).permutation(number)[:most])
-
-
 # --- what is in them ---------------------------------------------------------------------------
 
 
@@ -326,18 +284,18 @@ def _pixels(
     images: Images, mode: str, size: int, short: int, broken: dict[str, str]
 ) -> tuple[np.ndarray, list[str]]:
     """The samples of all that can be read, and their names; the others are added as broken."""
-    whole = [name for name in images.names if name not in broken]
-    shape = (len(whole), len(mode) * size**2)
+    readable = [name for name in images.names if name not in broken]
+    shape = (len(readable), len(mode) * size**2)
     try:
         X = np.empty(shape, dtype=np.float32)
     except MemoryError as error:
         raise InputError(
-            f"the {len(whole):,} images of {images.folder} at {size} × {size} pixels take "
+            f"the {len(readable):,} images of {images.folder} at {size} × {size} pixels take "
             f"{4 * np.prod(shape, dtype=float) / 1e9:,.0f} GB, which is more than there is: take "
             "a smaller image_size, or fewer images by most=…"
         ) from error
     names = []
-    for name in whole:
+    for name in readable:
         try:
             square = _square(images.folder / name, mode, size, short)
         except Exception as error:  # a damaged file can break its reader anywhere
@@ -351,9 +309,7 @@ def _pixels(
 def _square(file: Path, mode: str, size: int, short: int) -> np.ndarray:
     """The middle of an image as bytes, shape (channels, size, size), turned as it is shown.
 
-    It is what ``size`` pixels take of an image whose short side has ``short``.
-
-    Where a color is transparent, it is taken all the same.
+    It is what *size* pixels take of an image whose short side has *short*. Transparency is ignored.
     """
     from PIL import Image, ImageOps
 
@@ -373,17 +329,6 @@ def _square(file: Path, mode: str, size: int, short: int) -> np.ndarray:
 # --- what can't be clustered -------------------------------------------------------------------
 
 
-def _checked_size(size: int | None, name: str) -> int | None:
-    if size is None:
-        return None
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-        raise InputError(
-            f"{name} must be a whole number of pixels of at least 1, such as {IMAGE_SIZE}, "
-            f"not {size!r}"
-        )
-    return int(size)
-
-
 def _check_number(folder: Path, number: int) -> None:
     if number < 2:
         raise InputError(
@@ -391,20 +336,17 @@ def _check_number(folder: Path, number: int) -> None:
         )
 
 
-def _say_unreadable(folder: Path, broken: dict[str, str], unreadable: str) -> None:
+def _report_unreadable(folder: Path, broken: dict[str, str], unreadable: str) -> None:
     """Refuse images that can't be read, or warn that they were left out, by name."""
-    shown = [f"{name!r} ({broken[name]})" for name in sorted(broken)[:SHOWN]]
-    more = f" and {len(broken) - SHOWN:,} more" if len(broken) > SHOWN else ""
+    shown = ", ".join(f"{name!r} ({broken[name]})" for name in sorted(broken)[:SHOWN])
+    shown += f" and {len(broken) - SHOWN:,} more" if len(broken) > SHOWN else ""
     images = f"{len(broken):,} image{'s' if len(broken) > 1 else ''}"
     if unreadable == "refuse":
         raise InputError(
-            f"{folder} has {images} that can't be read: {', '.join(shown)}{more}; repair or "
-            "remove what is named, or leave it out with unreadable='skip'"
+            f"{folder} has {images} that can't be read: {shown}; repair or remove what is named, "
+            "or leave it out with unreadable='skip'"
         )
-    warnings.warn(
-        f"{images} of {folder} that can't be read left out: {', '.join(shown)}{more}",
-        stacklevel=4,
-    )
+    warnings.warn(f"{images} of {folder} that can't be read left out: {shown}", stacklevel=4)
 
 
 def _reason(error: Exception) -> str:
@@ -415,7 +357,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _endings() -> str:
-    return ", ".join(ENDINGS)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import InputError
+from .. import checks
 
 #: Centers of three Gaussian blobs of standard deviation 0.5 in the first two features.
 _CENTERS = np.array([[2.05, 4.30], [2.05, 0.90], [-1.53, 2.92]])
@@ -36,31 +36,11 @@ def make_synthetic(
     from 3. So each cluster is told from all others by two features, and the third is noise in it,
     as wide as where it matters.
 
-    Parameters
-    ----------
-    n_samples : int
-        Samples of each cluster.
-    n_nuisance : int
-        Features that tell nothing.
-    nuisance_std : float
-        Standard deviation of the nuisance features; that of the informative ones is 1. The
-        released code has 0.01.
-    random_state : int, optional
-        Decides everything random.
-
-    Returns
-    -------
-    X : ndarray of float32, shape (4 * n_samples, 3 + n_nuisance)
-        Samples in random order; informative features first, brought to mean 0 and standard
-        deviation 1; nuisance features as drawn.
-    y : ndarray of int64, shape (4 * n_samples,)
-    informative : ndarray of bool, shape (4, 3 + n_nuisance)
-        The features that tell each cluster from the others.
-
-    Raises
-    ------
-    InputError
-        A number is not whole, too small or not finite.
+    Returns X, float32, shape (4 * n_samples, 3 + n_nuisance): rows in random order, informative
+    features first, brought to mean 0 and standard deviation 1, nuisance features with standard
+    deviation *nuisance_std* (0.01 in the released code). Then y, int64, and *informative*, bool,
+    shape (4, 3 + n_nuisance): the features that tell each cluster from the others. *n_samples* is
+    that of each cluster. Raises InputError for a number that is not whole, too small or infinite.
 
     Examples
     --------
@@ -73,11 +53,9 @@ def make_synthetic(
            [1, 0, 1, 0],
            [1, 0, 1, 0]])
     """
-    for name, value, least in (("n_samples", n_samples, 1), ("n_nuisance", n_nuisance, 0)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
-    if not 0 <= nuisance_std < np.inf:
-        raise InputError(f"nuisance_std must be a number of at least 0, not {nuisance_std!r}")
+    checks.whole("n_samples", n_samples, 1)
+    checks.whole("n_nuisance", n_nuisance)
+    checks.number("nuisance_std", nuisance_std, zero=True)
     rng = np.random.default_rng(random_state)
     y = np.repeat(np.arange(4), n_samples)
     plane = _CENTERS[np.minimum(y, 2)] + _STD * rng.standard_normal((len(y), 2))

@@ -56,37 +56,20 @@ def read(
     the first sheet is read. An .npz or MATLAB file has the samples as ``X`` or as its only
     two-dimensional array, may have ``feature_names``, and has labels in an array of their own.
 
-    Parameters
-    ----------
-    path : str or path
-        A relative path starts in the folder where ``clusterbook run`` was typed, otherwise in the
-        current folder.
-    labels : str, optional
-        The column with the class of each row, text or numbers; by default the one called
-        ``label``, ``class``, ``target`` or ``y``, in capitals or not, if there is one.
-    features : sequence of str, optional
-        The columns to use, in this order, whatever their names suggest; by default all others.
-    constant : {"drop", "keep"}
-        What to do with columns that hold one value only.
-    id_column : str, optional
-        The column that names the rows; kept as ``ids``, never a feature.
-    text : {"refuse", "one-hot"}
-        Refuse columns of text, or replace each by 0/1 features ``column=value`` (at most 50),
-        placed after the other features.
-    impute : {None, "median"}
-        Refuse missing values, or fill them with the column's median; in a column of text with the
-        value ``missing``.
+    A relative *path* begins where ``clusterbook run`` was typed, otherwise in the current folder.
+    *labels* is the column with the class of each row, text or numbers; by default the one called
+    ``label``, ``class``, ``target`` or ``y``, in capitals or not, if there is one. *features* are
+    the columns to use, in this order, whatever their names suggest; by default all others.
+    *id_column* names the rows; it is kept as ``ids`` and is never a feature.
 
-    Returns
-    -------
-    Dataset
-        X of shape (n_samples, n_features); ``y`` is None without labels; ``notes`` say what was
-        assumed or changed, and each is also a UserWarning.
+    *constant* says whether to "drop" or "keep" columns that hold one value only; *text*, whether to
+    "refuse" columns of text or to replace each by 0/1 features ``column=value`` (at most 50), after
+    the other features ("one-hot"); *impute*, whether to refuse missing values (None) or to fill
+    them with the column's "median", in a column of text with the value ``missing``.
 
-    Raises
-    ------
-    InputError
-        The file cannot be read, or holds what cannot be clustered; the message says what to do.
+    X has shape (n_samples, n_features), y is None without labels, and ``notes`` say what was
+    assumed or changed; each is also a UserWarning. Raises InputError if the file can't be read, or
+    holds what can't be clustered.
 
     Examples
     --------
@@ -126,7 +109,6 @@ def read(
         _check_known(shown, "features", features, frame)
         chosen = list(dict.fromkeys(features))
     names, X = _features(shown, frame, chosen, notes, named=features is not None, **asked)
-    settings = {"labels": labels, "features": features, "id_column": id_column, **asked}
     source = Source(
         name=printable(file.name),
         title=f"a table of one's own, {printable(file.name)}",
@@ -136,15 +118,15 @@ def read(
         license="your own",
         citation="your own",
         address=shown,
-        loader=partial(_read_again, file=file, settings=settings),
-    )
+        loader=partial(_read_again, file=file, labels=labels, features=features,
+                       id_column=id_column, **asked),
+    )  # fmt: skip
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return Dataset(X, y, classes, source, feature_names=names, ids=ids, notes=tuple(notes))
 
 
-def _read_again(source: Source, home: Path, *, file: Path, settings: Mapping[str, Any]) -> Dataset:
-    """The loader of a person's table, in the form of the loaders of the book's data sets."""
+def _read_again(source: Source, home: Path, *, file: Path, **settings: Any) -> Dataset:
     return read(file, **settings)
 
 
