@@ -845,15 +845,6 @@ def test_a_file_that_somebody_put_there_is_not_removed(tiny_jpegs):
     assert tiny_jpegs.exists()
 
 
-def test_without_pillow_the_error_names_it(tiny_jpegs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    for put in (lambda: put_jpeg_folders(tiny_jpegs.parent),
-                lambda: tiny_jpegs.write_bytes(jpeg_archive())):  # fmt: skip
-        put()
-        with pytest.raises(InputError, match="^data set 'cifar10-jpeg' needs pillow .*pip "):
-            datasets.load("cifar10-jpeg")
-
-
 # --- MATLAB files of the scikit-feature repository ---------------------------------------------
 
 

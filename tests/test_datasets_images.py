@@ -527,14 +527,6 @@ def test_a_record_has_the_name_of_the_folder_and_not_its_path(put, photos, tmp_p
     assert data.source.name not in present_data()
 
 
-def test_without_pillow_the_error_names_it(put, photos, monkeypatch):
-    put("1.png")
-    put("2.png")
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    monkeypatch.delitem(sys.modules, "PIL.Image")
-    refused(photos, "a folder of images needs pillow", "pip install pillow")
-
-
 def test_images_are_read_without_torch(put, photos):
     put("1.png")
     put("2.png")

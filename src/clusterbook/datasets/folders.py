@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..checks import one_of, whole
 from ..errors import InputError
-from .dataset import Dataset, Source
+from .dataset import Dataset, own_source
 from .readers import SHOWN, listed
 from .tables import absolute, similar
 
@@ -95,12 +95,6 @@ def read_folder(
         )
     one_of("setting of color", color, ("refuse", "convert"))
     one_of("setting of unreadable", unreadable, ("refuse", "skip"))
-    try:
-        import PIL.Image  # noqa: F401  # said here once, instead of for each image
-    except ImportError as error:
-        raise InputError(
-            "a folder of images needs pillow: install it with `pip install pillow`"
-        ) from error
     images = chosen = find_images(path)
     rows, broken = None, {}
     if most is not None:
@@ -122,24 +116,11 @@ def read_folder(
         )
     _check_number(images.folder, len(names))
     y, classes = _labels(names, None if rows is None else images.names)
-    channels = len(mode)  # L, or RGB
-    source = Source(
-        name=PREFIX + images.folder.name,
-        title=f"images of one's own, {images.folder.name}",
-        n_samples=len(X),
-        n_features=X.shape[1],
-        n_classes=len(classes),
-        license="your own",
-        citation="your own",
-        address=str(images.folder),
-        loader=partial(_read_again, image_size=size, resize=resize, color=color,
-                       unreadable=unreadable, most=most),
-    )  # fmt: skip
-    return Dataset(X, y, classes, source, image_shape=(channels, size, size), rows=rows)
-
-
-def _read_again(source: Source, home: Path, **settings: Any) -> Dataset:
-    return read_folder(source.address, **settings)
+    again = partial(read_folder, images.folder, image_size=size, resize=resize, color=color,
+                    unreadable=unreadable, most=most)  # fmt: skip
+    name, address = PREFIX + images.folder.name, str(images.folder)
+    source = own_source("images", name, address, X, classes, again)
+    return Dataset(X, y, classes, source, image_shape=(len(mode), size, size), rows=rows)
 
 
 # --- which images there are --------------------------------------------------------------------

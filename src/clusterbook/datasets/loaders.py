@@ -54,10 +54,7 @@ def photographs(source: Source, home: Path) -> Dataset:
     """scikit-learn's two photographs."""
     from sklearn.datasets import load_sample_images
 
-    try:
-        bunch = load_sample_images()
-    except ImportError as error:
-        raise _without_pillow(source) from error
+    bunch = load_sample_images()
     images = np.stack(bunch.images).transpose(0, 3, 1, 2)  # (2, channels, height, width)
     names = tuple(Path(name).stem for name in bunch.filenames)
     return _images(source, images, np.arange(len(images)), names)
@@ -134,38 +131,29 @@ def cifar10(source: Source, home: Path) -> Dataset:
 def cifar10_jpeg(source: Source, home: Path) -> Dataset:
     """The images as JPEG files, from their archive or, if that is not there, from their folders.
 
-    Raises
-    ------
-    InputError
-        Pillow is missing, or the folders hold something else.
+    Raises InputError if the folders hold something else.
     """
     archive = _file(source, home)
     if archive.is_file():
         return _from_jpegs(source, _packed(archive))
     try:
         found = _from_jpegs(source, _unpacked(home, source.folders))
-        known = content(found)
-        right = known == source.content
+        if (known := content(found)) == source.content:
+            return found
         wrong = f"the SHA-256 of their pixels and labels is {known}, expected {source.content}"
-    except InputError:  # pillow is missing, which says nothing of the images
-        raise
     except (OSError, ValueError) as error:  # a file that is no image, or of another size or class
-        right, wrong = False, " ".join(str(error).split())
-    if not right:
-        folders = " and ".join(str(home / folder) for folder in source.folders)
-        raise InputError(
-            f"the images in {folders} are not the {source.n_samples:,} of {source.address} "
-            f"({wrong}): put {source.by_hand} in {home} again, all of them and nothing else"
-        )
-    return found
+        wrong = " ".join(str(error).split())
+    folders = " and ".join(str(home / folder) for folder in source.folders)
+    raise InputError(
+        f"the images in {folders} are not the {source.n_samples:,} of {source.address} "
+        f"({wrong}): put {source.by_hand} in {home} again, all of them and nothing else"
+    )
 
 
 def _from_jpegs(source: Source, files: Iterable[tuple[str, bytes]]) -> Dataset:
     """Images named ``train/ship/0001.jpg``: the training part first, then by class and number."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise _without_pillow(source) from error
+    from PIL import Image
+
     # Decoded in order, so that no image is held twice as bytes beside the samples.
     jpegs = dict(files)
     names = sorted(jpegs, key=lambda name: (not name.startswith("train/"), name))
@@ -204,8 +192,8 @@ def matlab_arrays(file: Path) -> dict[str, Any]:
 def scikit_feature(source: Source, home: Path) -> Dataset:
     """A MATLAB file with samples ``X`` and numbered classes ``Y``, in its own units.
 
-    The file names neither its columns nor its classes: the columns are counted from 1, and a
-    class is called what its number is.
+    The file names neither its columns, which are counted from 1, nor its classes, which are called
+    what their numbers are.
     """
     matlab = matlab_arrays(_file(source, home))
     y, classes = as_classes(matlab["Y"])
@@ -237,13 +225,6 @@ def _images(source: Source, images: np.ndarray, y: np.ndarray, classes: tuple[st
 def _file(source: Source, home: Path) -> Path:
     (file,) = source.files
     return home / file
-
-
-def _without_pillow(source: Source) -> InputError:
-    return InputError(
-        f"data set {source.name!r} needs pillow to read its images: install it with "
-        "`pip install pillow`"
-    )
 
 
 # --- the catalog -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import paths
 from ..errors import InputError, unknown
-from .dataset import Dataset, Source, as_classes
+from .dataset import Dataset, as_classes, own_source
 from .loaders import SOURCES
 from .readers import MISSING, SHOWN, is_text, listed, printable, reader_of
 
@@ -109,25 +109,11 @@ def read(
         _check_known(shown, "features", features, frame)
         chosen = list(dict.fromkeys(features))
     names, X = _features(shown, frame, chosen, notes, named=features is not None, **asked)
-    source = Source(
-        name=printable(file.name),
-        title=f"a table of one's own, {printable(file.name)}",
-        n_samples=len(X),
-        n_features=len(names),
-        n_classes=len(classes),
-        license="your own",
-        citation="your own",
-        address=shown,
-        loader=partial(_read_again, file=file, labels=labels, features=features,
-                       id_column=id_column, **asked),
-    )  # fmt: skip
+    again = partial(read, file, labels=labels, features=features, id_column=id_column, **asked)
+    source = own_source("a table", printable(file.name), shown, X, classes, again)
     for note in notes:
         warnings.warn(note, stacklevel=2)
     return Dataset(X, y, classes, source, feature_names=names, ids=ids, notes=tuple(notes))
-
-
-def _read_again(source: Source, home: Path, *, file: Path, **settings: Any) -> Dataset:
-    return read(file, **settings)
 
 
 # --- which file --------------------------------------------------------------------------------
