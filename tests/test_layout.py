@@ -13,7 +13,7 @@ PACKAGE = Path(paths.__file__).resolve().parent
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
     ("errors",), ("checks", "paths", "io"), ("metrics", "figures", "progress", "fingerprint"),
-    ("downloads", "batchnorm", "footprint", "checkpoints"), ("datasets", "training"), ("base",),
+    ("batchnorm", "footprint", "checkpoints"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
