@@ -15,7 +15,6 @@ from clusterbook.classifier import train_classifier
 from clusterbook.deepcluster.networks import build
 from clusterbook.errors import InputError
 from clusterbook.evidence import provenance
-from clusterbook.idc import fitting as idc
 
 X = np.random.default_rng(0).random((60, 64), dtype=np.float32)
 Y = np.arange(60) % 3
@@ -145,10 +144,10 @@ TABLE = dict(encdec=[64, 64, 10, 64, 64], gates_hidden_dim=64, clustering_head=[
     (lambda: TELL(image_shape=SHAPE, network="fcn")._step_size(1797, 64), True),
     (lambda: TELL(network="none")._step_size(70_000, 784), True),
     (lambda: TELL(image_shape=(1, 28, 28))._step_size(70_000, 784), False),
-    (lambda: idc.step_size(IDC(**CHAPTER), 1797, 64), True),
-    (lambda: idc.step_size(IDC(batch_size=250, **TABLE), 5000, 100), True),
-    (lambda: idc.step_size(IDC(batch_size=50, **TABLE), 72, 7070), True),
-    (lambda: idc.step_size(IDC(), 10_000, 784), False),
+    (lambda: IDC(**CHAPTER)._step_size(1797, 64), True),
+    (lambda: IDC(batch_size=250, **TABLE)._step_size(5000, 100), True),
+    (lambda: IDC(batch_size=50, **TABLE)._step_size(72, 7070), True),
+    (lambda: IDC()._step_size(10_000, 784), False),
     (lambda: images(SHAPE, 128), True),
     (lambda: images((1, 28, 28), 64), False),
     (lambda: images((3, 32, 32), 64), False),

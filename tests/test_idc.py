@@ -30,8 +30,7 @@ import clusterbook
 from clusterbook import IDC, metrics, training
 from clusterbook.datasets import make_synthetic
 from clusterbook.errors import InputError
-from clusterbook.idc import fitting, greedy_accuracy, open_features
-from clusterbook.idc.model import Model
+from clusterbook.idc import greedy_accuracy, open_features
 from clusterbook.training import Checkpoint
 
 # Checks of scikit-learn that the estimator fails, each with its reason.
@@ -168,7 +167,7 @@ def test_the_stages_have_exactly_the_epochs_asked_for():
     model = idc().fit(X)
     assert rows_of(model) == [("reconstruction", 1), ("gated", 1), ("gated", 2), ("clustering", 1),
                               ("global", 1), ("global", 2)]
-    published = fitting.lengths(IDC())
+    published = IDC()._stage_epochs()
     assert published == {"reconstruction": 10, "gated": 290, "clustering": 100, "global": 300}
 
 
@@ -242,14 +241,20 @@ def test_learning_rates_fall_along_a_cosine_over_the_stages_that_share_an_optimi
 
 def test_sparsity_is_asked_for_ever_more():
     asked = []
-    whole = fitting.sparse_loss
+    sparse, plain = IDC._sparse_loss, IDC._reconstruction
 
-    def noting(settings, model, batch, weight):
+    def noting(model, networks, batch, weight):
         asked.append(weight)
-        return whole(settings, model, batch, weight)
+        return sparse(model, networks, batch, weight)
+
+    def noting_plain(model, networks, batch, gates=None):
+        if gates is None:
+            asked.append(None)
+        return plain(model, networks, batch, gates)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "sparse_loss", noting)
+        patch.setattr(IDC, "_sparse_loss", noting)
+        patch.setattr(IDC, "_reconstruction", noting_plain)
         idc(local_gates_lambda=8.0, ae_pretrain_epochs=5, epochs=5).fit(X)
     assert asked[:3] == [None] * 3                          # without gates
     expected = [8 * 0.5 * (1 - math.cos(math.pi * t / 4)) for t in (1, 2, 3, 4)]
@@ -291,7 +296,7 @@ def test_as_released_the_weights_are_frozen_but_the_averages_drift():
 
 
 def test_calibration_makes_the_encoder_see_gated_samples_as_one_batch():
-    model = Model(idc(), 13)
+    model = idc()._new_model(13)
     with torch.no_grad(), training.seeded(0):
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape))
@@ -309,14 +314,14 @@ def test_calibration_makes_the_encoder_see_gated_samples_as_one_batch():
 
 def test_the_clusters_that_the_classifier_learns_are_the_heads(monkeypatch):
     taught = []
-    whole = fitting.global_loss
+    whole = IDC._global_loss
 
     def noting(settings, model, gated, labels):
         taught.append((gated, labels))
         assert not gated.requires_grad and not labels.is_floating_point()
         return whole(settings, model, gated, labels)
 
-    monkeypatch.setattr(fitting, "global_loss", noting)
+    monkeypatch.setattr(IDC, "_global_loss", noting)
     model = idc(lr_clustering=1e-9, sched_clustering_min_lr=0.0).fit(X)
     samples = torch.cat([gated for gated, _ in taught[:3]])
     expected = torch.as_tensor(X * model.local_gates(X))
@@ -491,7 +496,7 @@ def doomed(folder, options, done, at):
 
 def begins(options, at):
     """The steps that were on disk when a run died before the step *at*: its finished epochs'."""
-    lengths, finished = fitting.lengths(idc(**options)), 0
+    lengths, finished = idc(**options)._stage_epochs(), 0
     for _ in range(options.get("seeds", 1)):
         for stage, epochs in lengths.items():
             for _ in range(epochs):
@@ -549,7 +554,7 @@ def test_another_runs_checkpoint_is_refused_before_training(tmp_path, changed, s
 def test_a_checkpoint_of_other_code_is_refused(tmp_path, monkeypatch):
     kept = {"epochs": 3, "checkpoint": tmp_path / "run.pt"}
     idc(**kept).fit(X)
-    monkeypatch.setattr("clusterbook.idc.estimator.hash_modules", lambda names: "other")
+    monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: "other")
     with pytest.raises(InputError, match="the code differs"):
         idc(**kept).fit(X)
 
@@ -782,21 +787,21 @@ def test_a_file_without_surprises_warns_of_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ({"n_clusters": 61}, "61 clusters can't be made of n_samples=60; ask for fewer"),
+    ({"n_clusters": 61}, "n_clusters=61 exceeds n_samples=60; ask for fewer"),
     ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, not 0"),
-    ({"batch_size": 1}, "batch_size .* at least 2, not 1: batch normalization needs two samples"),
+    ({"batch_size": 1}, "batch_size must be a whole number of at least 2, not 1"),
     ({"batch_size": 2.5}, "batch_size must be a whole number"),
     ({"epochs": -1}, "epochs must be a whole number of at least 0"),
-    ({"epochs": 2}, "the three are 1, 3 and 2"),
-    ({"ae_non_gated_epochs": 4}, "the three are 4, 3 and 6; they must not fall"),
-    ({"mask_percentage": 90}, "share of the inputs .* from 0 to below 1, not 90"),
+    ({"epochs": 2}, "=1, ae_pretrain_epochs=3 and epochs=2 must not decrease"),
+    ({"ae_non_gated_epochs": 4}, "gated_epochs=4, ae_pretrain_epochs=3 and epochs=6 must not"),
+    ({"mask_percentage": 90}, "mask_percentage is a fraction from 0 to below 1, not 90"),
     ({"mask_percentage": 1.0}, "to below 1, not 1.0"),
     ({"latent_noise_std": -0.1}, "latent_noise_std must be a number at least 0"),
     ({"tau": 0.0}, "tau must be a number above 0, not 0.0"),
     ({"eps": float("nan")}, "eps must be a number above 0, not nan"),
     ({"lr_pretrain": "1e-3"}, "lr_pretrain must be a number above 0, not '1e-3'"),
     ({"gtcr_eps": 0}, "gtcr_eps must be a number above 0"),
-    ({"gtcr_projection_dim": 0}, "gtcr_projection_dim must be None or a whole number"),
+    ({"gtcr_projection_dim": 0}, "gtcr_projection_dim must be a whole number of at least 1"),
     ({"local_gates_lambda": float("inf")}, "local_gates_lambda must be a number at least 0"),
     ({"gtcr_loss": "yes"}, "gtcr_loss must be True or False, not 'yes'"),
     ({"use_gating": 1}, "use_gating must be True or False"),
@@ -912,7 +917,7 @@ def test_constant_columns_can_be_kept():
 
 def test_few_samples_and_bad_classes_are_refused_before_training():
     with before_steps(lambda *_: None) as counted:
-        for bad, says in ((X[:1], "1 sample"), (X[:3], "4 clusters can't be made of n_samples=3")):
+        for bad, says in ((X[:1], "1 sample"), (X[:3], "n_clusters=4 exceeds n_samples=3")):
             with pytest.raises(ValueError, match=says):
                 idc().fit(bad)
         with pytest.raises(InputError, match="60|one label per sample|length"):

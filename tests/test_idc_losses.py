@@ -12,16 +12,15 @@ from torch import nn
 from torch.nn import functional
 
 from clusterbook import IDC
-from clusterbook.idc import fitting, losses
-from clusterbook.idc.gates import (
+from clusterbook.idc import losses
+from clusterbook.idc.losses import gumbel_softmax, hard_gates, open_probability, stochastic_gates
+from clusterbook.idc.networks import (
+    Autoencoder,
     GatingNetwork,
     GlobalGates,
-    hard_gates,
-    open_probability,
-    stochastic_gates,
+    apply_apart,
+    classifier,
 )
-from clusterbook.idc.model import Model
-from clusterbook.idc.networks import Autoencoder, apply_apart, classifier, gumbel_softmax
 
 TINY = {"n_clusters": 3, "encdec": [8, 6, 2, 7], "clustering_head": 5, "aux_classifier": 5,
         "gates_hidden_dim": 4}
@@ -388,7 +387,7 @@ def test_a_mask_hides_its_share_of_the_inputs():
 
 
 def model_of(settings, n_features=5):
-    model = Model(settings, n_features).double().train()
+    model = settings._new_model(n_features).double().train()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model
@@ -403,7 +402,7 @@ def test_the_first_loss_is_the_literal_one_with_the_same_random_numbers(options)
                       **options})
     model, X, weight = model_of(settings), random(9, 5), 0.3
     torch.manual_seed(5)
-    found, parts = fitting.sparse_loss(settings, model, X, weight)
+    found, parts = settings._sparse_loss(model, X, weight)
 
     torch.manual_seed(5)
     mu = model.gating(X)
@@ -438,7 +437,7 @@ def test_the_first_loss_is_the_literal_one_with_the_same_random_numbers(options)
 def test_gates_are_noisy_in_training_and_not_afterwards():
     settings = IDC(**TINY, mask_percentage=0.0, latent_noise_std=0.0)
     model, X = model_of(settings), random(9, 5)
-    drawn = {fitting.sparse_loss(settings, model, X, 1.0)[1]["gated"].item() for _ in range(4)}
+    drawn = {settings._sparse_loss(model, X, 1.0)[1]["gated"].item() for _ in range(4)}
     assert len(drawn) == 4
     assert torch.equal(model.local_gates(X), hard_gates(model.gating(X)))
     assert torch.equal(model.local_gates(X), model.local_gates(X))
@@ -448,7 +447,7 @@ def test_the_heads_loss_moves_the_head_alone():
     settings = IDC(**TINY, tau=1.0)
     model, X = model_of(settings), random(9, 5).requires_grad_()
     embeddings = model.autoencoder.encoder(X)
-    fitting.compression_loss(settings, embeddings, model.head(embeddings.detach())).backward()
+    settings._head_loss(embeddings, model.head(embeddings.detach())).backward()
     assert X.grad is None
     moved = {name.split(".")[0] for name, part in model.named_parameters() if part.grad is not None}
     assert moved == {"head"}
@@ -459,7 +458,7 @@ def test_the_global_loss_moves_classifier_and_global_gates_alone():
     model, X = model_of(settings), random(9, 5)
     labels = torch.arange(9) % 3
     torch.manual_seed(5)
-    found, parts = fitting.global_loss(settings, model, X, labels)
+    found, parts = settings._global_loss(model, X, labels)
     torch.manual_seed(5)
     mu = torch.tanh(model.global_gates.weight)[labels]
     gates = torch.clamp(0.5 + mu + 0.25 * torch.randn_like(mu), 0, 1)
@@ -491,7 +490,7 @@ def test_an_autoencoder_has_any_widths(widths, embedding, linear):
 
 
 def test_the_published_networks_have_the_published_numbers_of_weights():
-    model = Model(IDC(10), 784)
+    model = IDC(10)._new_model(784)
     sizes = {name: sum(p.numel() for p in part.parameters()) for name, part in
              model.named_children()}
     assert sizes["head"] == pytest.approx(47.1e3, abs=50)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -74,3 +74,79 @@ def as_seed(random_state: object = None) -> int:
         return int(random_state)
     raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
                      f"RandomState or Generator, but is {random_state!r}")
+
+
+def column_names(X: Any) -> list[str] | None:
+    """The names of a table's columns; None for an array, which has none."""
+    return [str(name) for name in X.columns] if hasattr(X, "columns") else None
+
+
+def numeric(X: Any) -> None:
+    """Raise InputError if columns hold text; it names those of a table, and numbers an array's.
+
+    Examples
+    --------
+    >>> try:
+    ...     numeric(np.array([[1.5, "red"], [2.5, "blue"]], dtype=object))
+    ... except InputError as error:
+    ...     print(error)
+    the columns 1 hold text; turn them into numbers, or leave them out
+    """
+    names = column_names(X)
+    if names is not None:
+        columns = zip(names, (X[name] for name in X.columns), strict=True)
+    else:
+        columns = enumerate(_mixed(X).T)
+    text = [str(name) for name, column in columns if not _is_numeric(column)]
+    if text:
+        raise InputError(f"the columns {', '.join(text)} hold text; turn them into numbers, or "
+                         "leave them out")
+
+
+def finite(X: np.ndarray, names: Sequence[str] | None = None) -> None:
+    """Raise InputError for NaN and infinite values; it counts them by column.
+
+    Examples
+    --------
+    >>> try:
+    ...     finite(np.array([[1.0, np.nan], [2.0, np.nan]]), ["height", "width"])
+    ... except InputError as error:
+    ...     print(str(error).partition(";")[0])
+    X holds 2 missing values (NaN): 2 in column width
+    """
+    if np.isfinite(X).all():
+        return
+    bad, missing = (~np.isfinite(X)).sum(0), int(np.isnan(X).sum())
+    infinite = int(bad.sum()) - missing
+    kinds = [f"{number} {kind} value{'s' * (number > 1)} ({short})" for number, kind, short in
+             ((missing, "missing", "NaN"), (infinite, "infinite", "inf")) if number]
+    names = range(X.shape[1]) if names is None else names
+    listed = [f"{bad[j]} in column {names[j]}" for j in np.flatnonzero(bad)]
+    more = f" and more in {len(listed) - 5} other columns" if len(listed) > 5 else ""
+    raise InputError(f"X holds {' and '.join(kinds)}: {', '.join(listed[:5])}{more}; fill them, or "
+                     "leave out the rows")
+
+
+def _mixed(X: Any) -> np.ndarray:
+    """An array, or a list of rows, if it has anything but numbers; otherwise an empty one."""
+    nothing = np.empty((0, 0))
+    try:
+        if not isinstance(X, np.ndarray | list | tuple) or np.asarray(X).dtype.kind not in "OSUT":
+            return nothing
+    except ValueError:                                  # rows of unequal length
+        return nothing
+    X = np.asarray(X, dtype=object)
+    return X if X.ndim == 2 else nothing
+
+
+def _is_numeric(column: Any) -> bool:
+    try:
+        if hasattr(column, "to_numpy"):                 # of a table, whose missing values count
+            column.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            np.asarray(column, dtype=np.float64)
+    except ValueError:
+        return False
+    except TypeError:                                   # dates, objects
+        return not hasattr(column, "to_numpy")          # of an array: scikit-learn refuses them
+    return True

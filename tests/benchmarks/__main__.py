@@ -35,9 +35,8 @@ from torchvision.transforms import ToTensor
 import notebooks  # beside this file
 from clusterbook import IDC, TELL, DeepCluster, datasets, training
 from clusterbook.deepcluster import fit_reduction, kmeans, reduce
-from clusterbook.idc import fitting as idc_fitting
 from clusterbook.idc import losses as idc_losses
-from clusterbook.idc import model as idc_model
+from clusterbook.idc.estimator import adam
 from clusterbook.tell import ConvAutoencoder
 from clusterbook.weights import WeightCoclustering
 
@@ -241,17 +240,17 @@ def _idc_steps(X: Tensor, full: bool = False, **options: object) -> Callable[[],
     """Steps of one and the same model, in the middle of its gated stage."""
     settings = IDC(10, **options)
     with training.seeded(0):
-        model = idc_model.Model(settings, X.shape[1])
-    steps = idc_fitting.adam([*model.autoencoder.parameters(), *model.gating.parameters()], 1e-3)
+        model = settings._new_model(X.shape[1])
+    optimizer = adam([*model.autoencoder.parameters(), *model.gating.parameters()], 1e-3)
 
     def run() -> None:
         with patch.object(idc_losses, "gate_coding_loss",
                           _full_determinant if full else idc_losses.gate_coding_loss):
             for _ in range(10):
-                loss, _parts = idc_fitting.sparse_loss(settings, model, X, 0.5)
-                steps.zero_grad()
+                loss, _parts = settings._sparse_loss(model, X, 0.5)
+                optimizer.zero_grad()
                 loss.backward()
-                steps.step()
+                optimizer.step()
 
     return run
 

@@ -4,10 +4,10 @@ Svirsky & Lindenbaum, *Interpretable Deep Clustering for Tabular Data*, ICML 202
 learns to restore a sample from a few of its features, which a gating network chooses for that
 sample; a clustering head then divides the embeddings of the gated samples, so that each cluster
 takes up little room; and an auxiliary classifier finds the features that a whole cluster needs.
-`gates` has what a gate is, `losses` all losses as pure functions, `networks` and `model` the
-networks, `fitting` one training in its four stages, `estimator` what a user calls, `config` its
-settings and the original's files, and `interpretability` measures of what gates tell. The paper's
-generated data are `clusterbook.datasets.make_synthetic`.
+`losses` has gates and losses as pure functions under their equations, `networks` the networks,
+`estimator` the training in its four stages and what a user calls, `config` reads the original's
+files, and `interpretability` measures what gates tell. The paper's generated data are
+`clusterbook.datasets.make_synthetic`.
 
 Differences from the authors' code
 ----------------------------------
@@ -74,13 +74,6 @@ In what is reported:
 from __future__ import annotations
 
 from .estimator import IDC
-from .gates import (
-    GatingNetwork,
-    GlobalGates,
-    hard_gates,
-    open_probability,
-    stochastic_gates,
-)
 from .interpretability import (
     cluster_features,
     diversity,
@@ -96,14 +89,18 @@ from .losses import (
     compression_paper,
     compression_released,
     gate_coding_loss,
+    gumbel_softmax,
+    hard_gates,
+    open_probability,
     random_projection,
     reconstruction_terms,
     regularizer_paper,
     regularizer_released,
     sparsity_weight,
+    stochastic_gates,
     total_coding_rate,
 )
-from .networks import Autoencoder, gumbel_softmax
+from .networks import Autoencoder, GatingNetwork, GlobalGates
 
 __all__ = [
     "IDC",

@@ -1,49 +1,94 @@
-"""IDC as an estimator: settings, and what can be asked of a trained model."""
+r"""IDC as an estimator, and one training of it: two networks one after the other, in four stages.
+
+==================  ===========================================  ==================================
+stage               what moves                                   what is minimized
+==================  ===========================================  ==================================
+``reconstruction``  autoencoder                                  four reconstruction errors
+``gated``           autoencoder, gating network                  these, with gates; sparsity; rate
+``clustering``      clustering head                              compression of the embeddings
+``global``          the head; auxiliary classifier, global gates  this; cross-entropy, sparsity
+==================  ===========================================  ==================================
+
+One optimizer and one learning rate, falling along a cosine, serve the first two stages; another
+the head in the last two. From the third stage on the weights of autoencoder and gating network are
+frozen.
+"""
 
 from __future__ import annotations
 
+import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
+from itertools import chain
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-)
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.optim.lr_scheduler import CosineAnnealingLR
 
-from .. import training
-from ..checkpoints import Checkpoint
+from .. import checks, training
+from ..base import DeepClusterer, as_tensor
+from ..checkpoints import Checkpoint, as_json, load_model, save_model
 from ..errors import InputError
-from ..fingerprint import hash_modules
-from ..metrics import contingency
-from . import fitting, storage
-from .config import (
-    check_columns,
-    check_finite,
-    check_settings,
-    column_names,
-    hidden_size,
-    read_config,
-    varying_columns,
-)
-from .networks import embedding_place
+from ..metrics import contingency, davies_bouldin, scores, silhouette
+from . import losses
+from .config import read_config
+from .interpretability import greedy_accuracy, open_features
+from .networks import Best, Model, embedding_index
 
-# The code that a checkpoint belongs to, and the settings that change no result.
-_MODULES = ["idc.config", "idc.fitting", "idc.gates", "idc.interpretability", "idc.losses",
-            "idc.model", "idc.networks", "metrics", "training"]
-_SILENT = ("checkpoint", "device", "progress", "random_state", "save_seed_checkpoints")
+#: Silhouette and Davies–Bouldin index are computed on a random sample of this size.
+SCORED_SAMPLES = 2000
+_CHOICES = {
+    "regularizer": tuple(losses.REGULARIZERS),
+    "reconstruction": tuple(losses.ERRORS),
+    "compression": tuple(losses.COMPRESSIONS),
+    "batch_norm": ("drifting", "gated", "mixed"),
+    "select": ("loss", "silhouette", "last"),
+    "precision": ("float32", "bfloat16"),
+    "constant_columns": ("drop", "keep"),
+}
+_WHOLE = {"n_clusters": 1, "batch_size": 2, "epochs": 0, "seeds": 1, "ae_non_gated_epochs": 0,
+          "ae_pretrain_epochs": 0, "start_global_gates_training_on_epoch": 0,
+          "gates_hidden_dim": 1, "evaluate_every": 1}
+_POSITIVE = ("gtcr_eps", "eps", "tau", "lr_pretrain", "lr_clustering", "lr_aux_classifier")
+_NOT_NEGATIVE = ("mask_percentage", "latent_noise_std", "gate_noise", "local_gates_lambda",
+                 "global_gates_lambda", "gtcr_lambda", "sched_pretrain_min_lr",
+                 "sched_clustering_min_lr")
 
 
-class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
+@dataclass
+class Run:
+    """One training, from its first weights to its end."""
+
+    seed: int
+    model: Model
+    history: training.History
+    labels: np.ndarray
+    epoch: int                          # the kept one, over all stages
+    compression: float
+    silhouette: float | None
+
+
+@dataclass
+class Stage:
+    """A part of training: its step, what it is fed, what it changes, and what is evaluated."""
+
+    name: str
+    step: Callable[..., dict[str, Tensor]]
+    tensors: tuple[Tensor, ...]
+    state: dict[str, Any]
+    evaluate: Callable[[int, dict[str, Any]], dict[str, Any]] | None = None
+
+
+class IDC(DeepClusterer):
     r"""Interpretable deep clustering: clusters, and the features that each sample needs for them.
 
     Parameters that the original's configuration has carry its names, with ``lr.pretrain`` written
@@ -264,6 +309,10 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         self.checkpoint = checkpoint
         self.progress = progress
 
+    _silent = (*DeepClusterer._silent, "save_seed_checkpoints")
+    _modules = ("base", "checks", "idc.estimator", "idc.interpretability", "idc.losses",
+                "idc.networks", "metrics", "training")
+
     @classmethod
     def from_config(cls, path: str | Path, **settings: Any) -> IDC:
         """An estimator with the settings of a file of the original's form.
@@ -319,36 +368,269 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
             checkpoint belongs to another run.
         """
         X = self._checked(X, reset=True)
-        check_settings(self, len(X))
+        self._check_settings(len(X))
         if y is not None:
             contingency(y, np.zeros(len(X), dtype=int))     # refuses what could not be scored
         if self.batch_size > len(X):
             warnings.warn(f"batch_size {self.batch_size} is larger than the data; all {len(X)} "
                           "samples make one batch", UserWarning, stacklevel=2)
-        place, folder = training.resolve_device(self.device), self._folder()
+        device, folder = training.resolve_device(self.device), self._folder()
         first = training.as_seed(self.random_state)
-        step, runs = fitting.step_size(self, len(X), int(self.used_features_.sum())), []
-        with training.threads(step, self.threads, self.checkpoint) as number:
-            data, kept = _tensor(X[:, self.used_features_], place), self._kept(X, first, number)
+        size, runs = self._step_size(len(X), int(self.used_features_.sum())), []
+        with training.threads(size, self.threads, self.checkpoint) as number:
+            checkpoint = self._checkpoint(training.fingerprint(X), first, number)
+            data = as_tensor(X[:, self.used_features_], device)
             for i in range(self.seeds):
-                prefix = f"seed {i + 1}: " if self.seeds > 1 else ""
-                runs.append(fitting.train(self, data, y if self.validate else None,
-                                          (first + i) % 2**32, kept, prefix))
+                runs.append(self._train(data, y if self.validate else None, (first + i) % 2**32,
+                                        checkpoint, f"seed {i + 1}: " if self.seeds > 1 else ""))
                 if folder is not None:
                     copy(self)._adopt(runs[-1]).save(folder / f"idc-seed{runs[-1].seed}.pt")
         self.runs_ = [{"seed": run.seed, "kept_epoch": run.epoch, "compression": run.compression,
                        "silhouette": run.silhouette, "history": run.history} for run in runs]
         return self._adopt(min(runs, key=self._rank))
 
-    def _adopt(self, run: fitting.Run) -> IDC:
+    def _adopt(self, run: Run) -> IDC:
         self.model_, self.history_, self.labels_ = run.model, run.history, run.labels
         self.kept_epoch_, self.compression_ = run.epoch, run.compression
         return self
 
-    def _rank(self, run: fitting.Run) -> float:
+    def _rank(self, run: Run) -> float:
         if self.select == "silhouette":
             return float("inf") if run.silhouette is None else -run.silhouette
         return run.compression
+
+    def _new_model(self, n_features: int) -> Model:
+        """A model with random first weights; raises InputError for impossible widths."""
+        if not _are_widths(self.encdec):
+            raise InputError("encdec must be the widths of the autoencoder's layers, with the "
+                             "embedding in the middle, positive whole numbers such as "
+                             f"[512, 10, 512], not {self.encdec!r}")
+        embedding = self.encdec[embedding_index(self.encdec)]
+        return Model(n_features, self.n_clusters, self.encdec,
+                     gates=self.gates_hidden_dim if self.use_gating else None,
+                     head=_hidden_width("clustering_head", self.clustering_head, embedding),
+                     auxiliary=_hidden_width("aux_classifier", self.aux_classifier),
+                     projection=self.gtcr_projection_dim)
+
+    def _step_size(self, n_samples: int, n_features: int) -> int:
+        """Multiply-adds of a step of the first two stages, forward and backward."""
+        with torch.device("meta"), training.seeded(0):
+            model = self._new_model(n_features)
+
+        def forward(X: Tensor) -> None:
+            model.autoencoder(torch.cat([X] * 4))           # four reconstructions
+            if model.gating is not None:
+                model.gating(X)
+
+        return 3 * training.multiply_adds(forward, (min(self.batch_size, n_samples), n_features))
+
+    def _stage_epochs(self) -> dict[str, int]:
+        """The number of epochs of each stage; they add up to ``epochs``."""
+        plain = self.ae_non_gated_epochs if self.use_gating else self.ae_pretrain_epochs
+        begins = min(max(self.start_global_gates_training_on_epoch, self.ae_pretrain_epochs),
+                     self.epochs)
+        return {"reconstruction": plain, "gated": self.ae_pretrain_epochs - plain,
+                "clustering": begins - self.ae_pretrain_epochs, "global": self.epochs - begins}
+
+    def _train(self, X: Tensor, y: ArrayLike | None, seed: int, checkpoint: Checkpoint | None,
+               prefix: str) -> Run:
+        """Train from the first weights that *seed* gives; *prefix* names its stages."""
+        with training.seeded(seed, X.device) as generator:
+            model = self._new_model(X.shape[1]).to(X.device)
+            best, history, epochs = Best(model), training.History(), self._stage_epochs()
+            # Lazily: the second training begins with what the first has learnt.
+            for stage in chain(self._first_training(model, X),
+                               self._second_training(model, X, y, best)):
+                history = history + training.train(
+                    stage.step, stage.tensors, epochs=epochs[stage.name],
+                    batch_size=min(self.batch_size, len(X)), generator=generator, drop_last=True,
+                    state=stage.state, on_epoch=self._observer(stage, len(history)),
+                    checkpoint=checkpoint, stage=prefix + stage.name, progress=self.progress,
+                    description=prefix + stage.name)
+        best.restore()
+        labels = model.eval().cluster(model.embed(X * model.local_gates(X))).cpu().numpy()
+        evaluated = [row for row in history.rows if "occupied" in row
+                     and best.epoch in (0, row["overall"])]
+        final = evaluated[-1] if evaluated else {}
+        return Run(seed, model, history, labels, final.get("overall", self.epochs),
+                   final.get("compression", float("nan")), final.get("silhouette"))
+
+    def _observer(self, stage: Stage, done: int):
+        """What the history adds after an epoch, which comes after *done* of earlier stages."""
+        def observe(epoch: int, row: dict[str, Any]) -> dict[str, Any]:
+            overall = done + epoch
+            due = (overall % self.evaluate_every == 0
+                   or overall in (self.ae_pretrain_epochs, self.epochs))
+            return {"overall": overall, **stage.evaluate(overall, row)} if due else {}
+
+        return None if stage.evaluate is None else observe
+
+    # --------------------------------------------- first training: autoencoder, then with gates
+
+    def _first_training(self, model: Model, X: Tensor) -> Iterator[Stage]:
+        trained = nn.ModuleDict({"autoencoder": model.autoencoder})
+        if model.gating is not None:
+            trained["gating"] = model.gating
+        optimizer = adam(trained.parameters(), self.lr_pretrain)
+        schedule = self._cosine_schedule(optimizer, len(X), self.ae_pretrain_epochs,
+                                         self.sched_pretrain_min_lr)
+        state = {"networks": trained, "optimizer": optimizer, "schedule": schedule}
+        gated_epochs = self._stage_epochs()["gated"]
+
+        def descend(loss: Tensor) -> None:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+
+        def reconstruction_step(_epoch: int, batch: Tensor) -> dict[str, Tensor]:
+            terms = self._reconstruction(model, batch)
+            descend(sum(terms.values()))
+            return terms
+
+        def gated_step(epoch: int, batch: Tensor) -> dict[str, Tensor]:
+            weight = losses.sparsity_weight(epoch, gated_epochs, self.local_gates_lambda)
+            loss, terms = self._sparse_loss(model, batch, weight)
+            descend(loss)
+            return terms
+
+        def evaluate(_overall: int, _row: dict[str, Any]) -> dict[str, float]:
+            return self._count_open(model.local_gates(X))
+
+        yield Stage("reconstruction", reconstruction_step, (X,), state)
+        yield Stage("gated", gated_step, (X,), state, evaluate)
+
+    def _reconstruction(self, model: Model, X: Tensor, gates: Tensor | None = None
+                        ) -> dict[str, Tensor]:
+        """The reconstruction errors of a batch, with a fresh mask and noise."""
+        mask = latent = None
+        if self.mask_percentage:
+            mask = losses.random_mask(X, self.mask_percentage)
+        if self.latent_noise_std:
+            shape = (len(X), model.autoencoder.embedding_size)
+            latent = 1 + self.latent_noise_std * torch.randn(shape, dtype=X.dtype, device=X.device)
+        with self._autocast(X):
+            return losses.reconstruction_terms(model.autoencoder, X, gates=gates, mask=mask,
+                                               latent=latent,
+                                               error=losses.ERRORS[self.reconstruction])
+
+    def _sparse_loss(self, model: Model, X: Tensor, weight: float
+                     ) -> tuple[Tensor, dict[str, Tensor]]:
+        r""":math:`\mathcal L_\mathrm{sparse}` and its terms; *weight* is :math:`\lambda(t)`."""
+        with self._autocast(X):
+            mu = model.gating(X).to(X.dtype)
+        gates = losses.stochastic_gates(mu, self.gate_noise)                    # Eq. 1
+        terms = self._reconstruction(model, X, gates)
+        sparsity = losses.REGULARIZERS[self.regularizer](mu)                    # Eq. 3
+        loss = sum(terms.values()) + weight * sparsity
+        terms["regularizer"] = sparsity
+        if self.gtcr_loss:
+            terms["coding_rate"] = losses.gate_coding_loss(gates, self.gtcr_eps,
+                                                           model.projection)    # Eq. 4
+            loss = loss + self.gtcr_lambda * terms["coding_rate"]
+        return loss, terms
+
+    # ------------------------------------- second training: the head, then with the global gates
+
+    def _second_training(self, model: Model, X: Tensor, y: ArrayLike | None, best: Best
+                         ) -> Iterator[Stage]:
+        local = model.eval().local_gates(X)                 # frozen, so computed once
+        gated, open_gates = X * local, self._count_open(local)
+        if self.batch_norm == "gated":
+            model.calibrate(gated)
+        # As released, the frozen encoder normalizes each batch by itself, and its running averages
+        # drift, so each batch is embedded anew; else all are embedded once.
+        drifts = self.batch_norm == "drifting"
+        inputs = gated if drifts else model.embed(gated)
+        optimizer = adam(model.head.parameters(), self.lr_clustering)
+        schedule = self._cosine_schedule(optimizer, len(X), self.epochs - self.ae_pretrain_epochs,
+                                         self.sched_clustering_min_lr)
+        of_gates = torch.optim.SGD(
+            [*model.auxiliary.parameters(), *model.global_gates.parameters()],
+            lr=self.lr_aux_classifier)
+        state = {"head": model.head, **({"autoencoder": model.autoencoder} if drifts else {}),
+                 "optimizer": optimizer, "schedule": schedule, "best": best}
+        epochs = self._stage_epochs()
+        last_stage_after = self.epochs - (epochs["global"] or epochs["clustering"])
+
+        def head_step(_epoch: int, batch: Tensor) -> tuple[Tensor, Tensor]:
+            with torch.no_grad():
+                z = model.autoencoder.encoder(batch) if drifts else batch
+            logits = model.head(z)
+            loss = self._head_loss(z, logits)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            return loss, logits.argmax(1)
+
+        def clustering_step(epoch: int, batch: Tensor) -> dict[str, Tensor]:
+            compression, _labels = head_step(epoch, batch)
+            return {"compression": compression}
+
+        def global_step(epoch: int, batch: Tensor, samples: Tensor) -> dict[str, Tensor]:
+            compression, labels = head_step(epoch, batch)
+            loss, terms = self._global_loss(model, samples, labels)
+            of_gates.zero_grad()
+            loss.backward()
+            of_gates.step()
+            return {"compression": compression, **terms}
+
+        def evaluate(overall: int, row: dict[str, Any]) -> dict[str, Any]:
+            z = model.embed(gated) if drifts else inputs
+            labels = model.cluster(z).cpu().numpy()
+            of_clusters = model.global_gates.matrix()
+            found = {"occupied": len(np.unique(labels)), **open_gates,
+                     "global_gates": float(of_clusters.sum(1).mean()),
+                     "open_global_gates": float((of_clusters > 0).sum(1).float().mean()),
+                     **internal_scores(z, labels)}
+            if self.select != "last" and overall > last_stage_after:
+                best.offer(overall, -row["compression"] if self.select == "loss"
+                           else found.get("silhouette"))
+            if y is not None:
+                found |= {**scores(y, labels), "acc_greedy": greedy_accuracy(y, labels)}
+            return found
+
+        yield Stage("clustering", clustering_step, (inputs,), state, evaluate)
+        yield Stage("global", global_step, (inputs, gated), state | {
+            "auxiliary": model.auxiliary, "global_gates": model.global_gates,
+            "auxiliary optimizer": of_gates}, evaluate)
+
+    def _head_loss(self, z: Tensor, logits: Tensor) -> Tensor:
+        """The compression that the clustering head minimizes; embeddings *z* are constants."""
+        memberships = losses.gumbel_softmax(logits, self.tau)                           # Eq. 5
+        return losses.COMPRESSIONS[self.compression](z.detach(), memberships, self.eps)  # Eq. 6
+
+    def _global_loss(self, model: Model, gated: Tensor, labels: Tensor
+                     ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of auxiliary classifier and global gates, and its terms.
+
+        The classifier predicts the head's *labels*, which are constants, from gated samples times
+        the gates of these clusters.
+        """
+        mu = model.global_gates(labels)
+        logits = model.auxiliary(gated * losses.stochastic_gates(mu, self.gate_noise))
+        terms = {"cross_entropy": functional.cross_entropy(logits, labels),
+                 "global_regularizer": losses.REGULARIZERS[self.regularizer](mu)}
+        return (terms["cross_entropy"] + self.global_gates_lambda * terms["global_regularizer"],
+                terms)
+
+    # ------------------------------------------------------------------------- what both share
+
+    def _autocast(self, X: Tensor) -> torch.autocast:
+        return torch.autocast(X.device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
+
+    def _cosine_schedule(self, optimizer: torch.optim.Optimizer, n_samples: int, epochs: int,
+                         least: float) -> CosineAnnealingLR:
+        """Lower the learning rate with each batch, along half a cosine over all epochs."""
+        batches = n_samples // min(self.batch_size, n_samples)
+        return CosineAnnealingLR(optimizer, T_max=max(1, batches * epochs), eta_min=least)
+
+    def _count_open(self, gates: Tensor) -> dict[str, float]:
+        """The original's measure of local gates, and the number that are open."""
+        values = gates.cpu().numpy()
+        return {"local_gates": open_features(values, original=True, batch_size=self.batch_size),
+                "open_local_gates": open_features(values)}
 
     # ----------------------------------------------------------------------- what was learnt
 
@@ -423,7 +705,10 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         Raises InputError if the file can't be written; what was there stays.
         """
         check_is_fitted(self)
-        storage.write(self, path)
+        save_model(path, "IDC", {
+            "settings": as_json(self._settings()), "used": self.used_features_.tolist(),
+            "kept_epoch": self.kept_epoch_, "compression": self.compression_,
+            "weights": self.model_.state_dict()})
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> IDC:
@@ -434,15 +719,21 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
         InputError
             If the file is not there, is no such file, or its weights are those of another network.
         """
-        return storage.read(cls, path, training.resolve_device(device), device)
+        on = training.resolve_device(device)
+
+        def make(stored: dict[str, Any]) -> IDC:
+            model, used = cls(**json.loads(stored["settings"]), device=device), stored["used"]
+            with training.seeded(0):        # the first weights, soon replaced, draw random numbers
+                model.model_ = model._new_model(sum(used))
+            model.model_.load_state_dict(stored["weights"])
+            model.model_.to(on).eval()
+            model.used_features_, model.n_features_in_ = np.array(used), len(used)
+            model.kept_epoch_, model.compression_ = stored["kept_epoch"], stored["compression"]
+            return model
+
+        return load_model(path, "IDC", on, make)
 
     # ----------------------------------------------------------------------------- inside
-
-    def hidden_sizes(self) -> dict[str, int]:
-        """Hidden widths of the clustering head and the auxiliary classifier."""
-        embedding = self.encdec[embedding_place(self.encdec)]
-        return {"clustering_head": hidden_size("clustering_head", self.clustering_head, embedding),
-                "aux_classifier": hidden_size("aux_classifier", self.aux_classifier)}
 
     def _embedding(self, X: ArrayLike) -> Tensor:
         samples = self._samples(X)
@@ -451,7 +742,7 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
     def _samples(self, X: ArrayLike) -> Tensor:
         check_is_fitted(self)
         X = self._checked(X, reset=False)[:, self.used_features_]
-        return _tensor(X, self.model_.global_gates.weight.device)
+        return as_tensor(X, self.model_.global_gates.weight.device)
 
     def _widened(self, values: Tensor) -> np.ndarray:
         """Values of all columns from those of the used ones, 0 for the others."""
@@ -461,20 +752,46 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> np.ndarray:
         """Samples as float32; raises InputError for text, and for NaN and infinite values."""
-        check_columns(X)
-        names = column_names(X)
+        checks.numeric(X)
+        names = checks.column_names(X)
         if hasattr(X, "notna"):                         # of pandas; NumPy can't read its NA
             X = X.where(X.notna(), np.nan)
         X = validate_data(self, X, reset=reset, dtype=np.float32, order="C",
                           ensure_all_finite=False, ensure_min_samples=2 if reset else 1)
-        check_finite(X, names)
+        checks.finite(X, names)
         if reset:
-            self.used_features_ = (varying_columns(X, names) if self.constant_columns == "drop"
+            self.used_features_ = (_varying_columns(X, names) if self.constant_columns == "drop"
                                    else np.ones(X.shape[1], dtype=bool))
         return X
 
+    def _check_settings(self, n_samples: int) -> None:
+        for name, known in _CHOICES.items():
+            checks.one_of(name, getattr(self, name), known)
+        for name, least in _WHOLE.items():
+            checks.whole(name, getattr(self, name), least)
+        if self.gtcr_projection_dim is not None:
+            checks.whole("gtcr_projection_dim", self.gtcr_projection_dim, 1)
+        for name in (*_POSITIVE, *_NOT_NEGATIVE):
+            checks.number(name, getattr(self, name), zero=name in _NOT_NEGATIVE)
+        if self.mask_percentage >= 1:
+            raise InputError("mask_percentage is a fraction from 0 to below 1, not "
+                             f"{self.mask_percentage!r}; the published one is 0.9")
+        for name in ("gtcr_loss", "use_gating", "validate"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
+        if not isinstance(self.save_seed_checkpoints, bool | str | Path):
+            raise InputError("save_seed_checkpoints must be a folder, True for the present one, or "
+                             f"False, not {self.save_seed_checkpoints!r}")
+        if not self.ae_non_gated_epochs <= self.ae_pretrain_epochs <= self.epochs:
+            raise InputError(f"ae_non_gated_epochs={self.ae_non_gated_epochs}, ae_pretrain_epochs="
+                             f"{self.ae_pretrain_epochs} and epochs={self.epochs} must not "
+                             "decrease: each includes the one before")
+        if self.n_clusters > n_samples:
+            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}; ask for "
+                             "fewer")
+
     def _folder(self) -> Path | None:
-        """Where each training's model is to be written; made before training."""
+        """The folder for each training's model, created before training; None if none is wanted."""
         if self.save_seed_checkpoints is False:
             return None
         folder = Path("." if self.save_seed_checkpoints is True else self.save_seed_checkpoints)
@@ -485,26 +802,65 @@ class IDC(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseE
                              f"({error.strerror or error}); name another") from error
         return folder
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float32"]  # the networks', whatever comes
-        return tags
-
     @property
     def _n_features_out(self) -> int:
         return self.model_.autoencoder.embedding_size
 
-    def _kept(self, X: np.ndarray, seed: int, threads: int) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        if self.random_state is None:
-            raise InputError("a checkpoint needs random_state, such as 0: without one every run "
-                             "has another seed, and none could go on from another's file")
-        settings = {name: value for name, value in self.get_params().items() if name not in _SILENT}
-        return Checkpoint(self.checkpoint,
-                          parameters={**settings, "seed": seed, "threads": threads},
-                          data=training.fingerprint(X), code=hash_modules(_MODULES))
+
+def adam(parameters: Iterable[Tensor], learning_rate: float) -> torch.optim.Adam:
+    """Adam, all parameters in one pass where the device has such a kernel."""
+    parameters = list(parameters)
+    return torch.optim.Adam(parameters, lr=learning_rate,
+                            fused=parameters[0].device.type in ("cpu", "cuda"))
 
 
-def _tensor(X: np.ndarray, place: torch.device) -> Tensor:
-    return torch.as_tensor(X if X.flags.writeable else X.copy(), device=place)
+def internal_scores(embeddings: Tensor, labels: np.ndarray) -> dict[str, float]:
+    """Silhouette and Davies–Bouldin index, where there are at least two clusters."""
+    rows = np.arange(len(labels))
+    if len(rows) > SCORED_SAMPLES:                      # the same rows each time
+        rows = np.random.default_rng(0).choice(rows, SCORED_SAMPLES, replace=False)
+    values, labels = embeddings.cpu().numpy()[rows], labels[rows]
+    if not 2 <= len(np.unique(labels)) < len(labels):
+        return {}
+    return {"silhouette": silhouette(values, labels),
+            "davies_bouldin": davies_bouldin(values, labels)}
+
+
+def _varying_columns(X: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+    """Which columns are not constant, (n_features,) of bool; a warning names the others.
+
+    Raises InputError if none varies.
+    """
+    varying = X.max(0) > X.min(0)
+    constant = np.flatnonzero(~varying)
+    if len(constant) == len(varying):
+        raise InputError("all columns of X are constant, so nothing distinguishes its samples; add "
+                         "columns that vary")
+    if len(constant):
+        listed = [str(j if names is None else names[j]) for j in constant[:5]]
+        more = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
+        warnings.warn(f"{len(constant)} of {len(varying)} columns are constant and left out, so "
+                      f"that their gates are 0: {', '.join(listed)}{more}; "
+                      "constant_columns='keep' keeps them", UserWarning, stacklevel=4)
+    return varying
+
+
+def _hidden_width(name: str, value: Any, embedding: int | None = None) -> int:
+    """The hidden width of the head (``[embedding, hidden]``) or of the classifier (``[hidden]``).
+
+    A bare number is the hidden width too. Raises InputError if *value* has another form.
+    """
+    widths = [value] if isinstance(value, Integral) else value
+    form = "[hidden]" if embedding is None else "[inputs, hidden]"
+    if not _are_widths(widths) or len(widths) > 1 + (embedding is not None):
+        raise InputError(f"{name} must be {form}, positive whole numbers, not {value!r}")
+    if len(widths) == 2 and widths[0] != embedding:
+        raise InputError(f"{name} expects embeddings of size {widths[0]}, but the middle one of "
+                         f"encdec is {embedding}; make the two equal")
+    return int(widths[-1])
+
+
+def _are_widths(widths: Any) -> bool:
+    return (isinstance(widths, Sequence) and not isinstance(widths, str) and len(widths) > 0
+            and all(isinstance(width, Integral) and not isinstance(width, bool) and width > 0
+                    for width in widths))

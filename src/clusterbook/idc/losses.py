@@ -1,11 +1,12 @@
-r"""The losses as pure functions, each beside its equation in the paper.
+r"""Gates and losses as pure functions, each under its equation, in the paper's order.
 
-The first training minimizes, with :math:`\lambda(t)` rising (`sparsity_weight`),
+A gate is a number in [0, 1] that multiplies a feature. The first training minimizes
 
 .. math:: \mathcal L_\mathrm{sparse} = \mathcal L_\mathrm{recon} + \lambda_\mathrm{gtcr}
-          \mathcal L_\mathrm{gtcr} + \lambda(t) \mathcal L_\mathrm{reg},
+          \mathcal L_\mathrm{gtcr} + \lambda(t) \mathcal L_\mathrm{reg}
 
-the second `compression_released` or `compression_paper` of the clustering head.
+with :math:`\lambda(t)` of `sparsity_weight`; the second minimizes `compression_released` or
+`compression_paper`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,60 @@ import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from .gates import PAPER_NOISE, open_probability
-from .networks import Autoencoder, apply_apart
+#: Standard deviation of a gate's noise: the released code draws N(0, 0.5²) and takes half of it.
+RELEASED_NOISE = 0.25
+#: The same in the paper.
+PAPER_NOISE = 0.5
 
-# ------------------------------------------------------------------------------- reconstruction
+# ----------------------------------------------------------------------------------- gates, Eq. 1
+
+
+def stochastic_gates(mu: Tensor, noise: float = RELEASED_NOISE) -> Tensor:
+    r"""Gates with fresh noise, as in training (Eq. 1 of the paper).
+
+    .. math:: z = \min(\max(\tfrac12 + \mu + \epsilon, 0), 1), \quad
+              \epsilon \sim \mathcal N(0, \sigma^2)
+
+    with a learned :math:`\mu \in (-1, 1)`. The noise opens and closes gates at random, so that a
+    gate near the edge has a gradient.
+
+    Parameters
+    ----------
+    mu : Tensor of any shape
+    noise : float
+        Standard deviation :math:`\sigma` of the noise.
+
+    Returns
+    -------
+    Tensor of the same shape
+        From 0 to 1. The gradient with respect to *mu* is 1 where a gate is strictly between,
+        else 0.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> gates = stochastic_gates(torch.zeros(10_000))
+    >>> print(f"{gates.mean():.2f} {(gates == 0).float().mean():.3f}")
+    0.50 0.023
+    """
+    return hard_gates(mu + noise * torch.randn_like(mu))
+
+
+def hard_gates(mu: Tensor) -> Tensor:
+    r"""Gates without noise, as after training: :math:`\tfrac12 + \mu`, clipped to [0, 1].
+
+    Examples
+    --------
+    >>> hard_gates(torch.tensor([-0.75, 0.0, 0.25, 1.0]))
+    tensor([0.0000, 0.5000, 0.7500, 1.0000])
+    """
+    return (mu + 0.5).clamp(0, 1)
+
+
+# --------------------------------------------------------------------------------- reconstruction
 
 
 def absolute_error(decoded: Tensor, X: Tensor) -> Tensor:
@@ -34,39 +82,39 @@ def absolute_error(decoded: Tensor, X: Tensor) -> Tensor:
     return (decoded - X).abs().sum(1).mean()
 
 
-#: The released code's reconstruction error, by the name of the setting, and the paper's.
+#: The released code's reconstruction error and the paper's, by the name of the setting.
 ERRORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mse": functional.mse_loss, "l1": absolute_error}
 
 
 def reconstruction_terms(
-    network: Autoencoder, X: Tensor, *, gates: Tensor | None = None, mask: Tensor | None = None,
+    network: nn.Module, X: Tensor, *, gates: Tensor | None = None, mask: Tensor | None = None,
     latent: Tensor | None = None, error: Callable[[Tensor, Tensor], Tensor] = functional.mse_loss,
 ) -> dict[str, Tensor]:
     r"""The four reconstruction terms, whose sum is :math:`\mathcal L_\mathrm{recon}`.
 
     Parameters
     ----------
-    network : Module
-        The autoencoder. In training mode batch normalization sees each of the four kinds of input
-        by itself.
+    network : Autoencoder
+        In training mode batch normalization has separate statistics for each kind of input.
     X : Tensor of shape (n_samples, n_features)
     gates : Tensor of shape (n_samples, n_features), optional
         Without them all gates are 1, and the gated term equals the clean one.
     mask : Tensor of shape (n_samples, n_features), optional
-        0 where an input is blotted out; without it that term is left out.
+        0 where an input is masked; without it that term is left out.
     latent : Tensor of shape (n_samples, embedding_size), optional
-        What multiplies the embedding; without it that term is left out.
+        Factors of the embedding; without them that term is left out.
     error : callable
 
     Returns
     -------
     dict of scalars
-        ``clean``, ``gated``, and where asked for ``masked`` and ``latent``: the error against *X*
-        of what was decoded from each.
+        ``clean``, ``gated``, and where asked for ``masked`` and ``latent``: the error of each
+        reconstruction against *X*.
 
     Examples
     --------
+    >>> from clusterbook.idc import Autoencoder
     >>> X = torch.rand(6, 4)
     >>> list(reconstruction_terms(Autoencoder(4, [3]), X, mask=torch.ones_like(X)))
     ['clean', 'gated', 'masked']
@@ -76,16 +124,16 @@ def reconstruction_terms(
         inputs["gated"] = X * gates
     if mask is not None:
         inputs["masked"] = X * mask
-    codes = dict(zip(inputs, apply_apart(network.encoder, *inputs.values()), strict=True))
+    codes = dict(zip(inputs, network.encode(*inputs.values()), strict=True))
     if latent is not None:              # the embedding of X itself, which needs no second pass
         codes["latent"] = codes["clean"] * latent
-    decoded = apply_apart(network.decoder, *codes.values())
+    decoded = network.decode(*codes.values())
     terms = {name: error(part.to(X.dtype), X) for name, part in zip(codes, decoded, strict=True)}
     return {"clean": terms["clean"], "gated": terms["clean"], **terms}
 
 
 def random_mask(X: Tensor, share: float) -> Tensor:
-    """0 for a random *share* of the inputs, each by its own draw, and 1 for the others.
+    """0 for a random *share* of the inputs, drawn independently, and 1 for the others.
 
     Examples
     --------
@@ -96,23 +144,28 @@ def random_mask(X: Tensor, share: float) -> Tensor:
     return (torch.rand_like(X) >= share).to(X.dtype)
 
 
-# ---------------------------------------------------------------------------------------- gates
+# -------------------------------------------------------------------------------- sparsity, Eq. 3
+
+
+def open_probability(mu: Tensor, sigma: float) -> Tensor:
+    r"""The probability that a gate with noise *sigma* is above 0: :math:`\Phi((\mu + ½)/\sigma)`.
+
+    The sparsity penalty counts this (Eq. 3 of the paper, with :math:`\sigma = 0.5`). The released
+    code evaluates it with :math:`\sigma = 1` although its gates have 0.25: for :math:`\mu` in
+    (-1, 1) the value then lies between 0.309 and 0.933, and no gate ever counts as closed.
+
+    Examples
+    --------
+    >>> open_probability(torch.tensor([-1.0, 0.0, 1.0]), sigma=1.0)
+    tensor([0.3085, 0.6915, 0.9332])
+    """
+    return 0.5 * torch.erfc(-(mu + 0.5) / (sigma * math.sqrt(2)))
 
 
 def regularizer_released(mu: Tensor) -> Tensor:
-    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`.
+    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`, 0.309 to 0.933.
 
-    The mean runs over samples and features, and :math:`\sigma` is 1, whatever the gates' noise is.
-
-    Parameters
-    ----------
-    mu : Tensor of shape (n_samples, n_features)
-        Between -1 and 1.
-
-    Returns
-    -------
-    Tensor
-        A scalar from 0.309 to 0.933.
+    The mean over (n_samples, n_features); :math:`\sigma` is 1, whatever the gates' noise is.
 
     Examples
     --------
@@ -142,15 +195,9 @@ REGULARIZERS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def sparsity_weight(epoch: int, epochs: int, weight: float) -> float:
-    r""":math:`\lambda(t)`: the penalty's weight rises from near 0 to *weight* along half a cosine.
+    r""":math:`\lambda(t)`: rises from near 0 to *weight* along half a cosine.
 
-    Parameters
-    ----------
-    epoch : int
-        From 1 to *epochs*, the epochs of training with gates.
-    epochs : int
-    weight : float
-        What the last epoch has.
+    *epoch* runs from 1 to *epochs*, the number of epochs with gates.
 
     Examples
     --------
@@ -160,14 +207,17 @@ def sparsity_weight(epoch: int, epochs: int, weight: float) -> float:
     return weight * 0.5 * (1 - math.cos(math.pi * epoch / epochs))
 
 
+# ---------------------------------------------------------------- coding rate of the gates, Eq. 4
+
+
 def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = None) -> Tensor:
-    r"""How many directions the gates of a batch take up, in nats.
+    r"""The coding rate of a batch of gates, in nats: large if they span many directions.
 
     .. math:: R = \tfrac12 \log\det\Big(I_d + \frac{d}{m\epsilon} G^\top G\Big)
                 = \tfrac12 \log\det\Big(I_m + \frac{d}{m\epsilon} G G^\top\Big)
 
-    for *m* samples of *d* gates. The two sides are equal (Sylvester's identity); the smaller
-    matrix is the one that is built, and factored by Cholesky: its smallest eigenvalue is 1.
+    for *m* samples of *d* gates. The two are equal (Sylvester's identity); the smaller matrix is
+    built, and factored by Cholesky: its smallest eigenvalue is 1.
 
     Parameters
     ----------
@@ -179,8 +229,8 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
     Returns
     -------
     Tensor
-        A scalar; NaN where rounding leaves the matrix without a factorization, which a training
-        reports as what it is.
+        A scalar; NaN where rounding leaves the matrix without a factorization, which stops a
+        training with an error.
 
     Notes
     -----
@@ -203,22 +253,46 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
 
 
 def random_projection(n_features: int, n_dimensions: int) -> Tensor:
-    """A Gaussian matrix that keeps squared lengths on average: variance ``1 / n_dimensions``.
-
-    Drawn once, before training. Shape (n_features, n_dimensions).
-    """
+    """A Gaussian matrix (n_features, n_dimensions) that keeps squared lengths on average."""
     return torch.randn(n_features, n_dimensions) / math.sqrt(n_dimensions)
 
 
 def gate_coding_loss(gates: Tensor, eps: float, projection: Tensor | None = None) -> Tensor:
     r""":math:`\mathcal L_\mathrm{gtcr} = -R / m`: small when samples differ in their gates (Eq. 4).
 
-    Parameters and shapes as in `total_coding_rate`.
+    Parameters as in `total_coding_rate`.
     """
     return -total_coding_rate(gates, eps, projection) / len(gates)
 
 
-# ----------------------------------------------------------------------------------- clustering
+# ------------------------------------------------------------------------- clustering, Eqs. 5, 6
+
+
+def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
+    r"""Memberships: a softmax of noisy log-probabilities (Eq. 5 of the paper).
+
+    :math:`\mathrm{softmax}((\log\pi + g) / \tau)` with Gumbel noise *g*.
+
+    Parameters
+    ----------
+    logits : Tensor of shape (n_samples, n_clusters)
+    tau : float
+        Temperature. Near 0 rows are one-hot; at the published 100 they are nearly uniform unless
+        logits are in the hundreds.
+
+    Returns
+    -------
+    Tensor of shape (n_samples, n_clusters)
+        Rows sum to 1.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> print(f"{gumbel_softmax(torch.zeros(500, 10), tau=100.0).max():.2f}")
+    0.11
+    """
+    gumbel = -(-torch.rand_like(logits).log()).log()
+    return ((logits.log_softmax(1) + gumbel) / tau).softmax(1)
 
 
 def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
@@ -232,7 +306,7 @@ def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     Parameters
     ----------
     z : Tensor of shape (n_samples, embedding_size)
-        Of any length; brought to length 1.
+        Of any length; normalized here.
     memberships : Tensor of shape (n_samples, n_clusters)
         :math:`\pi`, rows that sum to 1.
     eps : float
@@ -245,7 +319,7 @@ def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     Examples
     --------
     >>> z = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-    >>> right, wrong = torch.tensor([[1.0, 0], [1, 0], [0, 1]]), torch.tensor([[1.0, 0], [0, 1], [1, 0]])
+    >>> right, wrong = torch.eye(2)[[0, 0, 1]], torch.eye(2)[[0, 1, 0]]
     >>> print(f"{compression_released(z, right, 1.0):.3f} {compression_released(z, wrong, 1.0):.3f}")
     0.275 0.323
     """  # noqa: E501
@@ -265,12 +339,12 @@ def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     expectation the batch size :math:`B` would count twice, so it is left out here; and *h* has
     length 1, without which :math:`\epsilon` has no scale. Neither can be read off the paper.
 
-    Parameters and shapes as in `compression_released`; a cluster without members counts 0.
+    Parameters as in `compression_released`; a cluster without members counts 0.
 
     Examples
     --------
     >>> z = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-    >>> compression_paper(z, torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), 1.0)
+    >>> compression_paper(z, torch.eye(2)[[0, 0, 1]], 1.0)
     tensor(1.0986)
     """
     moments, sizes = _cluster_moments(z, memberships)
