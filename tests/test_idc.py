@@ -617,7 +617,7 @@ def test_selected_features_are_those_with_an_open_global_gate_widest_first():
     assert model.selected_features(0).tolist() == []
     with pytest.raises(InputError, match="no cluster 4; they are 0 to 3"):
         model.selected_features(4)
-    with pytest.raises(InputError, match="from 0 to below 1, not at 1"):
+    with pytest.raises(InputError, match="threshold must be from 0 to below 1, not 1"):
         model.selected_features(1, threshold=1)
     with pytest.raises(NotFittedError):
         idc().selected_features(0)
@@ -659,7 +659,8 @@ def test_the_model_of_each_seed_is_saved_where_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     idc(save_seed_checkpoints=True).fit(X)
     assert (tmp_path / "idc-seed0.pt").is_file()
-    with before_steps(lambda *_: None) as counted, pytest.raises(InputError, match="can't be made"):
+    with before_steps(lambda *_: None) as counted, pytest.raises(
+            InputError, match="can't be created"):
         idc(save_seed_checkpoints=str(tmp_path / "idc-seed0.pt")).fit(X)
     assert counted[0] == 0
 

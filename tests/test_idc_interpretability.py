@@ -168,7 +168,7 @@ def test_equal_samples_have_no_ratio_unless_one_stands_for_all():
         assert math.isnan(uniqueness(X, gates, original=True))
     alone = [1.0, 1.0, 0.5]                                 # 0 and 1, 1 and 0, 3 and 1
     assert uniqueness(X, gates) == pytest.approx(np.mean([alone[i] for i in (0, 0, 1, 2, 2)]))
-    with pytest.raises(InputError, match="3 neighbors can't be found among 3 different samples"):
+    with pytest.raises(InputError, match="below the number of distinct samples, 3, not 3"):
         uniqueness(X, gates, n_neighbors=3)
 
 

@@ -100,13 +100,13 @@ class IDC(DeepClusterer):
     n_clusters : int
         ``num_clusters`` in a configuration.
     batch_size : int
-        Samples of a step; at least 2. A smaller last batch is left out.
+        At least 2, for batch normalization. A smaller last batch is left out.
     epochs : int
         Passes over the data in all four stages together.
     seeds : int
-        Independent trainings, the *i*-th with ``random_state + i``. ``runs_`` has all of them. The
-        model that is kept is the one with the largest silhouette if ``select`` says so, else that
-        with the smallest final compression.
+        Independent trainings, the *i*-th with ``random_state + i``; ``runs_`` has all of them. The
+        model with the smallest final compression is kept, or, if ``select`` says so, with the
+        largest silhouette.
     ae_non_gated_epochs : int
         First epochs, in which the autoencoder trains without gates.
     ae_pretrain_epochs : int
@@ -114,23 +114,20 @@ class IDC(DeepClusterer):
     start_global_gates_training_on_epoch : int
         After this many epochs auxiliary classifier and global gates train too.
     mask_percentage : float
-        Share of the inputs that are blotted out in the masked reconstruction, from 0 to below 1;
-        0 leaves the term out.
+        Fraction of inputs masked in the masked reconstruction, from 0 to below 1; 0 leaves the
+        term out.
     latent_noise_std : float
         Standard deviation of the noise of mean 1 that multiplies embeddings in the fourth
         reconstruction; 0 leaves the term out.
     gtcr_loss : bool
         Whether the coding rate of the gates is in the loss, so that samples differ in their
-        features. The released code never reads the key.
+        features.
     gtcr_projection_dim : int, optional
-        Dimension that a random projection brings the gates to for that loss; for many features.
-    gtcr_eps : float
-        Precision :math:`\epsilon` of that coding rate.
-    eps : float
-        Precision of the coding rate that the clustering head compresses.
+        Dimension of a random projection of the gates for that loss; for many features.
+    gtcr_eps, eps : float
+        Precision :math:`\epsilon` of that coding rate, and of the one that the head compresses.
     use_gating : bool
         Whether there are local gates; without them all are 1, and global gates train as before.
-        The released code never reads the key.
     gates_hidden_dim : int
         Hidden width of the gating network.
     encdec : sequence of int
@@ -144,48 +141,41 @@ class IDC(DeepClusterer):
     aux_classifier : sequence of int, or int
         Hidden width of the auxiliary classifier.
     local_gates_lambda : float
-        Weight that the sparsity of the local gates has at last, :math:`\lambda(t)`. It is right
-        where few gates are open while ``gated`` in the history is still near ``clean``.
-    global_gates_lambda : float
-        Weight of the sparsity of the global gates.
-    gtcr_lambda : float
-        Weight of the coding rate of the gates.
+        Final weight of the sparsity of the local gates, :math:`\lambda(t)`. It is right where few
+        gates are open while ``gated`` in the history is still near ``clean``.
+    global_gates_lambda, gtcr_lambda : float
+        Weight of the sparsity of the global gates, and of the coding rate of the local gates.
     lr_pretrain, lr_clustering : float
         First learning rates of Adam, for autoencoder with local gates and for the head.
     lr_aux_classifier : float
         Learning rate of plain gradient descent, for classifier and global gates.
     sched_pretrain_min_lr, sched_clustering_min_lr : float
-        Where the first two fall to along a cosine.
+        Final values of the first two, which fall along a cosine.
     save_seed_checkpoints : bool or path
         A folder, or True for the present one: each training's model is written there as
-        ``idc-seed<seed>.pt``, for `load`. (There the key ends in an error.)
+        ``idc-seed<seed>.pt``, for `load`.
     validate : bool
         Whether classes, if ``fit`` is given any, are used for scores in ``history_``.
     gate_noise : float
         Standard deviation of the gates' noise: 0.25 in the released code, 0.5 in the paper.
-    regularizer : {"released", "paper"}
-        Sparsity of gates: the mean of :math:`\Phi(\mu + ½)`, or Eq. 3's sum over features of
-        :math:`\Phi((\mu + ½)/0.5)`, which is a number of features: weights differ accordingly.
-    reconstruction : {"mse", "l1"}
-        The released code's mean squared error of a feature, or the paper's L1 norm of a sample.
-    compression : {"released", "paper"}
-        The head's loss: see `losses.compression_released` and `losses.compression_paper`.
+    regularizer, reconstruction, compression : str
+        "released" or "paper" ("mse" or "l1" for *reconstruction*): the forms of these losses, see
+        `losses`. The paper's are sums over features where the code's are means, so weights differ
+        accordingly.
     batch_norm : {"drifting", "gated", "mixed"}
-        What the encoder, whose weights are frozen, normalizes by while the head trains: each batch
-        by itself, while the running averages go on, as in the released code; or, everything frozen
-        and faster, the means of the gated samples, computed once; or the averages that the first
-        stages leave, of clean, gated and masked inputs.
+        Statistics of the frozen encoder while the head trains: each batch's own, with running
+        averages that go on, as in the released code; or those of all gated samples, computed once,
+        which is faster; or the averages that the first training leaves, of clean, gated and masked
+        inputs.
     select : {"loss", "silhouette", "last"}
-        Which epoch's networks are kept, never by classes: of the evaluated epochs of the last stage
-        the one with the smallest compression, or with the largest silhouette; or the last of all.
-        The released code reports the epoch with the best accuracy, which needs the classes; the
-        paper speaks of the silhouette, which also prefers epochs with fewer clusters.
+        The epoch whose networks are kept, never by classes: of the evaluated epochs of the last
+        stage the one with the smallest compression, or with the largest silhouette, which also
+        prefers epochs with fewer clusters; or the last of all.
     constant_columns : {"drop", "keep"}
-        What becomes of columns that have one value only. They are left out of training, with a
-        warning, and their gates are 0; or they are treated as all others, as in the released code.
+        Leave columns with a single value out of training, with a warning, and set their gates to
+        0; or treat them as all others, as in the released code.
     evaluate_every : int
-        Epochs between two evaluations on all samples, which the history shows;
-        ``trainer.check_val_every_n_epoch`` in a configuration.
+        Epochs between two evaluations on all samples, which the history shows.
     precision : {"float32", "bfloat16"}
         Of autoencoder and gating network in training; bfloat16 is coarser.
     random_state : int, RandomState instance or None
@@ -315,23 +305,13 @@ class IDC(DeepClusterer):
 
     @classmethod
     def from_config(cls, path: str | Path, **settings: Any) -> IDC:
-        """An estimator with the settings of a file of the original's form.
+        """An estimator with the settings of a YAML file such as the original's ``cfg_mnist.yaml``.
 
-        Parameters
-        ----------
-        path : str or Path
-            A YAML file such as the original's ``cfg_mnist.yaml``. Keys that it leaves out have
-            their defaults here. ``trainer.max_epochs`` is ``epochs``,
-            ``trainer.check_val_every_n_epoch`` is ``evaluate_every``, and ``trainer.accelerator``
-            is the device ("gpu" takes one where there is one). Constant columns are kept, as the
-            original keeps them. A warning names the keys that mean nothing here: those of the data,
-            which ``fit`` is given, and the rest of ``trainer``.
-        **settings
-            Keywords of `IDC` that the file lacks, or that take the place of its own.
-
-        Returns
-        -------
-        IDC
+        ``trainer.max_epochs`` is ``epochs``, ``trainer.check_val_every_n_epoch`` is
+        ``evaluate_every``, and ``trainer.accelerator`` the device ("gpu" takes one where there is
+        one). Keys that the file lacks have their defaults; constant columns are kept, as the
+        original keeps them; *settings* take the place of the file's. A warning names the keys that
+        mean nothing here: those of the data, which ``fit`` is given, and the rest of ``trainer``.
 
         Raises
         ------
@@ -369,14 +349,14 @@ class IDC(DeepClusterer):
         """
         X = self._checked(X, reset=True)
         self._check_settings(len(X))
+        size, runs = self._step_size(len(X), int(self.used_features_.sum())), []
         if y is not None:
-            contingency(y, np.zeros(len(X), dtype=int))     # refuses what could not be scored
+            contingency(y, np.zeros(len(X), dtype=int))     # refuses classes that can't be scored
         if self.batch_size > len(X):
             warnings.warn(f"batch_size {self.batch_size} is larger than the data; all {len(X)} "
                           "samples make one batch", UserWarning, stacklevel=2)
         device, folder = training.resolve_device(self.device), self._folder()
         first = training.as_seed(self.random_state)
-        size, runs = self._step_size(len(X), int(self.used_features_.sum())), []
         with training.threads(size, self.threads, self.checkpoint) as number:
             checkpoint = self._checkpoint(training.fingerprint(X), first, number)
             data = as_tensor(X[:, self.used_features_], device)
@@ -456,7 +436,7 @@ class IDC(DeepClusterer):
                    final.get("compression", float("nan")), final.get("silhouette"))
 
     def _observer(self, stage: Stage, done: int):
-        """What the history adds after an epoch, which comes after *done* of earlier stages."""
+        """The evaluation that a stage's history adds; *done* epochs have come before the stage."""
         def observe(epoch: int, row: dict[str, Any]) -> dict[str, Any]:
             overall = done + epoch
             due = (overall % self.evaluate_every == 0
@@ -534,24 +514,24 @@ class IDC(DeepClusterer):
 
     def _second_training(self, model: Model, X: Tensor, y: ArrayLike | None, best: Best
                          ) -> Iterator[Stage]:
-        local = model.eval().local_gates(X)                 # frozen, so computed once
-        gated, open_gates = X * local, self._count_open(local)
+        gates = model.eval().local_gates(X)                 # frozen, so computed once
+        gated, counts = X * gates, self._count_open(gates)
         if self.batch_norm == "gated":
             model.calibrate(gated)
-        # As released, the frozen encoder normalizes each batch by itself, and its running averages
-        # drift, so each batch is embedded anew; else all are embedded once.
+        # As released, the frozen encoder uses each batch's own statistics, and its running averages
+        # drift, so each batch is embedded anew; otherwise all samples are embedded once.
         drifts = self.batch_norm == "drifting"
         inputs = gated if drifts else model.embed(gated)
         optimizer = adam(model.head.parameters(), self.lr_clustering)
         schedule = self._cosine_schedule(optimizer, len(X), self.epochs - self.ae_pretrain_epochs,
                                          self.sched_clustering_min_lr)
-        of_gates = torch.optim.SGD(
+        gates_optimizer = torch.optim.SGD(
             [*model.auxiliary.parameters(), *model.global_gates.parameters()],
-            lr=self.lr_aux_classifier)
+            self.lr_aux_classifier)
         state = {"head": model.head, **({"autoencoder": model.autoencoder} if drifts else {}),
                  "optimizer": optimizer, "schedule": schedule, "best": best}
         epochs = self._stage_epochs()
-        last_stage_after = self.epochs - (epochs["global"] or epochs["clustering"])
+        before_last = self.epochs - (epochs["global"] or epochs["clustering"])
 
         def head_step(_epoch: int, batch: Tensor) -> tuple[Tensor, Tensor]:
             with torch.no_grad():
@@ -571,20 +551,20 @@ class IDC(DeepClusterer):
         def global_step(epoch: int, batch: Tensor, samples: Tensor) -> dict[str, Tensor]:
             compression, labels = head_step(epoch, batch)
             loss, terms = self._global_loss(model, samples, labels)
-            of_gates.zero_grad()
+            gates_optimizer.zero_grad()
             loss.backward()
-            of_gates.step()
+            gates_optimizer.step()
             return {"compression": compression, **terms}
 
         def evaluate(overall: int, row: dict[str, Any]) -> dict[str, Any]:
             z = model.embed(gated) if drifts else inputs
             labels = model.cluster(z).cpu().numpy()
-            of_clusters = model.global_gates.matrix()
-            found = {"occupied": len(np.unique(labels)), **open_gates,
-                     "global_gates": float(of_clusters.sum(1).mean()),
-                     "open_global_gates": float((of_clusters > 0).sum(1).float().mean()),
+            matrix = model.global_gates.matrix()
+            found = {"occupied": len(np.unique(labels)), **counts,
+                     "global_gates": float(matrix.sum(1).mean()),
+                     "open_global_gates": float((matrix > 0).sum(1).float().mean()),
                      **internal_scores(z, labels)}
-            if self.select != "last" and overall > last_stage_after:
+            if self.select != "last" and overall > before_last:
                 best.offer(overall, -row["compression"] if self.select == "loss"
                            else found.get("silhouette"))
             if y is not None:
@@ -594,7 +574,7 @@ class IDC(DeepClusterer):
         yield Stage("clustering", clustering_step, (inputs,), state, evaluate)
         yield Stage("global", global_step, (inputs, gated), state | {
             "auxiliary": model.auxiliary, "global_gates": model.global_gates,
-            "auxiliary optimizer": of_gates}, evaluate)
+            "auxiliary optimizer": gates_optimizer}, evaluate)
 
     def _head_loss(self, z: Tensor, logits: Tensor) -> Tensor:
         """The compression that the clustering head minimizes; embeddings *z* are constants."""
@@ -657,7 +637,7 @@ class IDC(DeepClusterer):
 
     @torch.no_grad()
     def reconstruct(self, X: ArrayLike) -> np.ndarray:
-        """What the autoencoder makes of each gated sample, shape (n_samples, n_features).
+        """The reconstruction of each gated sample, shape (n_samples, n_features).
 
         Columns that were left out as constant are 0.
         """
@@ -665,7 +645,7 @@ class IDC(DeepClusterer):
         return self._widened(self.model_.autoencoder.decoder(embedding))
 
     def selected_features(self, cluster: int, threshold: float = 0.0) -> np.ndarray:
-        """The features whose global gate is above a threshold, those with the widest gate first.
+        """The features whose global gate is above a threshold, the largest gate first.
 
         Global gates begin near 0.5, open: where they were hardly trained, all features are
         selected, and the order says little. `interpretability.cluster_features` selects by the
@@ -693,8 +673,8 @@ class IDC(DeepClusterer):
             raise InputError(f"there is no cluster {cluster!r}; they are 0 to "
                              f"{self.n_clusters - 1}")
         if not 0 <= threshold < 1:
-            raise InputError("a gate lies between 0 and 1, so a threshold must lie from 0 to "
-                             f"below 1, not at {threshold!r}")
+            raise InputError("a gate lies between 0 and 1, so threshold must be from 0 to below 1, "
+                             f"not {threshold!r}")
         gates = self.global_gates_[cluster]
         order = np.argsort(-gates, kind="stable")
         return order[gates[order] > threshold]
@@ -719,19 +699,19 @@ class IDC(DeepClusterer):
         InputError
             If the file is not there, is no such file, or its weights are those of another network.
         """
-        on = training.resolve_device(device)
+        target = training.resolve_device(device)
 
         def make(stored: dict[str, Any]) -> IDC:
             model, used = cls(**json.loads(stored["settings"]), device=device), stored["used"]
             with training.seeded(0):        # the first weights, soon replaced, draw random numbers
                 model.model_ = model._new_model(sum(used))
             model.model_.load_state_dict(stored["weights"])
-            model.model_.to(on).eval()
+            model.model_.to(target).eval()
             model.used_features_, model.n_features_in_ = np.array(used), len(used)
             model.kept_epoch_, model.compression_ = stored["kept_epoch"], stored["compression"]
             return model
 
-        return load_model(path, "IDC", on, make)
+        return load_model(path, "IDC", target, make)
 
     # ----------------------------------------------------------------------------- inside
 
@@ -798,7 +778,7 @@ class IDC(DeepClusterer):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"save_seed_checkpoints names {folder}, which can't be made a folder "
+            raise InputError(f"the folder {folder} of save_seed_checkpoints can't be created "
                              f"({error.strerror or error}); name another") from error
         return folder
 

@@ -1,8 +1,7 @@
-"""How much gates tell, in numbers; and the released forms of these numbers beside them.
+"""Measures of interpretability (section 5.1 of the paper), and their released forms.
 
-The measures are those of section 5.1 of the paper. The released ones have defects that change
-their values, so each measure here is a corrected one, and ``original=True`` gives what the
-released code computes, for the comparison with published numbers:
+The released ones have defects that change their values, so each measure here is a corrected one,
+and ``original=True`` gives what the released code computes, for comparison with published numbers:
 
 =========================  ====================================================================
 measure                    what the released form does
@@ -34,16 +33,10 @@ _ROWS = 8192                                # samples given to a prediction at a
 
 
 def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int = 100) -> float:
-    """The number of features that a sample is left with.
+    """The mean number of open gates of a sample.
 
-    Parameters
-    ----------
-    gates : array-like of shape (n_samples, n_features)
-    original : bool
-        The mean number of open gates; or the original's ``local_gates``: in each batch, in the
-        order of the rows, the (lower) median of the samples' *sums* of gates, and their mean.
-    batch_size : int
-        Of the original form.
+    With *original* the released code's ``local_gates``: in each batch of *batch_size* rows, in
+    order, the (lower) median of the samples' *sums* of gates; the mean over batches.
 
     Examples
     --------
@@ -62,11 +55,6 @@ def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int =
 
 def cluster_features(gates: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The features that are open in the median of each cluster's samples.
-
-    Parameters
-    ----------
-    gates : array-like of shape (n_samples, n_features)
-    labels : array-like of shape (n_samples,)
 
     Returns
     -------
@@ -97,8 +85,7 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
 
     Parameters
     ----------
-    gates : array-like of shape (n_samples, n_features)
-    labels : array-like of shape (n_samples,)
+    gates, labels : array-like of shape (n_samples, n_features) and (n_samples,)
     original : bool
         The released form: the sum runs over all ordered pairs, each cluster with itself included,
         and is divided by :math:`K(K-1)`. It lies between :math:`-1/(K-1)` and
@@ -126,7 +113,7 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
         selected = full
     K = len(selected)
     if K < 2:
-        raise InputError(f"diversity compares clusters, but there is {K}; it needs at least 2")
+        raise InputError(f"diversity compares clusters, so it needs at least 2, not {K}")
     counts = selected.astype(np.int64)
     shared = counts @ counts.T
     union = counts.sum(1)[:, None] + counts.sum(1) - shared
@@ -199,14 +186,14 @@ def _ratios(X: ArrayLike, gates: ArrayLike, n_neighbors: int, original: bool) ->
         X, first, back = np.unique(X, axis=0, return_index=True, return_inverse=True)
         gates, back = gates[first], back.ravel()
     if not 1 <= n_neighbors < len(X):
-        raise InputError(f"{n_neighbors} neighbors can't be found among {len(X)} different "
-                         "samples; a sample is not its own neighbor")
+        raise InputError("n_neighbors must be at least 1 and below the number of distinct samples, "
+                         f"{len(X)}, not {n_neighbors}")
     near = NearestNeighbors(n_neighbors=n_neighbors + 1).fit(X).kneighbors(
         X, return_distance=False)
     # The released code takes the nearest row for the sample itself: true but for equal rows.
     own = near[:, 0] if original else np.arange(len(X))
     is_own = near == own[:, None]
-    is_own[~is_own.any(1), -1] = True                       # rounding ranked other rows before it
+    is_own[~is_own.any(1), -1] = True                       # rounding ranked other rows first
     others = near[~is_own].reshape(len(X), n_neighbors)
     ratios = np.empty(others.shape)
     for j, column in enumerate(others.T):
@@ -219,7 +206,7 @@ def _ratios(X: ArrayLike, gates: ArrayLike, n_neighbors: int, original: bool) ->
 
 def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gates: ArrayLike,
                  y: ArrayLike | None = None, *, original: bool = False) -> float:
-    """Whether the features that are called important are those that the clusters depend on.
+    """Whether the clusters depend on the features that are called important.
 
     The correlation (Pearson's) of a feature's importance, the share of samples whose gate is open,
     with the loss of accuracy when that feature alone is set to 0.
@@ -228,8 +215,7 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     ----------
     predict : callable
         Samples, (any, n_features), to clusters.
-    X : array-like of shape (n_samples, n_features)
-    gates : array-like of shape (n_samples, n_features)
+    X, gates : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), optional
         Classes, for the accuracy; by default the clusters of the samples as they are, so that no
         labels are needed. The released form was used with classes.
@@ -359,12 +345,10 @@ def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
-    """How well a selection of features hits the informative ones: F1 of each row, and the mean.
+    """The mean F1 score of selected against informative features, row by row.
 
-    Parameters
-    ----------
-    selected, informative : array-like of bool, shape (n_rows, n_features)
-        One row per sample or per cluster. For samples, ``informative[y]``.
+    Both are array-like of bool, shape (n_rows, n_features), with one row per sample or per cluster;
+    for samples, take ``informative[y]``.
 
     Raises
     ------
@@ -378,7 +362,7 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
     """
     selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
     if selected.ndim != 2 or selected.shape != informative.shape:
-        raise InputError(f"the selection has shape {selected.shape} and what is informative "
+        raise InputError(f"selected has shape {selected.shape} and informative "
                          f"{informative.shape}; both need one row per sample or cluster and one "
                          "column per feature")
     if not len(informative) or not informative.any(1).all():
