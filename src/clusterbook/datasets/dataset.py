@@ -59,7 +59,7 @@ class Dataset:
     #: float32, shape (n_samples, n_features), C-contiguous. Images are flattened and lie in [0, 1];
     #: tables are in their own units.
     X: np.ndarray = field(repr=False)
-    #: int64, shape (n_samples,): an index into ``classes``; None for one's own data without labels.
+    #: int64, shape (n_samples,), indices into ``classes``; None for one's own data without labels.
     y: np.ndarray | None = field(repr=False)
     #: The name of each class; empty without labels.
     classes: tuple[str, ...]
