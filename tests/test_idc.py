@@ -390,6 +390,17 @@ def test_the_kept_epoch_is_the_best_of_the_last_stage_without_classes(select, co
     assert np.array_equal(model.predict(X), model.labels_)
 
 
+@pytest.mark.parametrize(("select", "column", "best", "seed"), [
+    ("silhouette", "silhouette", max, 3), ("loss", "compression", min, 2)])
+def test_an_epoch_before_the_last_stage_is_never_kept(select, column, best, seed):
+    model = idc(select=select, epochs=12, start_global_gates_training_on_epoch=9, random_state=seed,
+                lr_clustering=0.5, batch_norm="gated", **EVERY).fit(X)
+    rows = [row for row in model.history_.rows if column in row]
+    assert best(rows, key=lambda row: row[column])["stage"] == "clustering"
+    last = [row for row in rows if row["stage"] == "global"]
+    assert model.kept_epoch_ == best(last, key=lambda row: row[column])["overall"]
+
+
 @pytest.mark.parametrize("select", ["last", "loss", "silhouette"])
 def test_classes_never_decide_anything(select):
     options = {"select": select, "epochs": 9, "seeds": 2, **EVERY}
