@@ -263,7 +263,7 @@ def test_distances_to_the_own_and_the_next_cluster():
 @pytest.mark.parametrize(("n", "d"), [(4, 2), (60, 2000), (100, 20_000), (178, 13), (50_000, 30)])
 def test_settings_fit_the_table(n, d):
     found = table.settings(n, d)
-    assert 2 <= found["batch_size"] <= n and 50 <= found["epochs"] <= 300
+    assert 2 <= found["batch_size"] <= n and 40 <= found["epochs"] <= 300
     assert 0 < found["ae_pretrain_epochs"] < found["epochs"]
     assert found["epochs"] * (n // found["batch_size"]) <= 7000
     asked = {"batch_size": 2, "epochs": 7, "ae_pretrain_epochs": 3, "hidden": 5,

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
+from threadpoolctl import threadpool_limits
 
 from .. import metrics
 from ..errors import InputError
@@ -51,7 +52,7 @@ def settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
                    if n_rows <= most)
     batch = min(asked.get("batch_size") or by_rows, n_rows)
     steps = 2000 if n_features <= 1000 else 1000 if n_features <= 10_000 else 750
-    epochs = asked.get("epochs") or int(np.clip(steps // (n_rows // batch), 50, 300))
+    epochs = asked.get("epochs") or int(np.clip(steps // (n_rows // batch), 40, 300))
     weight = 3 * max(1.0, (n_features / 100) ** 0.5)
     return {"batch_size": batch, "epochs": epochs,
             "ae_pretrain_epochs": asked.get("ae_pretrain_epochs") or max(1, 3 * epochs // 5),
@@ -62,6 +63,7 @@ def settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
 # ------------------------------------------------------------------- other methods, other tables
 
 
+@threadpool_limits.wrap(limits=1)
 def kmeans(X: np.ndarray, k: int, seed: int) -> np.ndarray:
     """Clusters of k-means, the best of ten starts, shape (n_rows,)."""
     return KMeans(k, n_init=10, random_state=seed).fit_predict(X)
@@ -172,6 +174,7 @@ class Judged:
                    default=np.nan)
 
 
+@threadpool_limits.wrap(limits=1)       # small work: with more threads a busy machine stalls it
 def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10, n_pairs: int = 5,
             tick: Callable[[], Any] = lambda: None) -> tuple[dict[str, Judged], float]:
     """Every method of `METHODS` on the table and on *n_null* tables of each kind without groups.
@@ -226,6 +229,7 @@ class Point:
         return beyond(self.silhouette, self.null) and self.stability.mean() >= STABLE
 
 
+@threadpool_limits.wrap(limits=1)
 def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10,
          tick: Callable[[], Any] = lambda: None) -> list[Point]:
     """k-means for several numbers of clusters; *tick* is called after each."""
