@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from clusterbook.evidence import expectations, load_expectations
+from clusterbook.evidence import checks, load_expectations
 
 PAGE = Path(__file__).resolve().parents[1] / "book" / "errata.ipynb"
 
@@ -149,7 +149,7 @@ def run(sources: list[str]) -> dict[str, bool]:
 
 
 def test_every_demonstration_fails_once_its_defect_is_repaired(monkeypatch):
-    monkeypatch.setattr(expectations, "_outcomes", {})
+    monkeypatch.setattr(checks, "_outcomes", {})
     notebook = nbformat.read(PAGE, as_version=4)
     page = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     for name, repair in REPAIRS.items():

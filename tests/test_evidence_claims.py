@@ -8,7 +8,7 @@ import pytest
 
 from clusterbook.errors import InputError
 from clusterbook.evidence import load_claims, load_expectations
-from clusterbook.evidence.measures import spread, statistic
+from clusterbook.evidence.claims import spread, statistic
 
 GOOD = """\
 # what the sources say

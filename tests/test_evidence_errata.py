@@ -14,7 +14,7 @@ import pytest
 from clusterbook import evidence, paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import load_claims, load_errata, load_expectations
-from clusterbook.evidence.tables import WIDTH
+from clusterbook.evidence.views import WIDTH
 
 PAGE = Path(__file__).resolve().parents[1] / "book" / "errata.ipynb"
 

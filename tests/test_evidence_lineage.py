@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 from test_evidence_verdicts import EXACT, VALUE, run, runs
 
 from clusterbook import paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import at_last_tag, judge, status
-from clusterbook.evidence.lineage import leads, load_lineage
-from clusterbook.evidence.status import REPLACED
-from clusterbook.evidence.verdicts import present_code
+from clusterbook.evidence import at_last_tag, judge, status, views
+from clusterbook.evidence.verdicts import leads, load_lineage, present_code
+from clusterbook.evidence.views import REPLACED
 
 A, B, C, D = (digit * 64 for digit in "abcd")
 
@@ -102,9 +100,8 @@ def test_a_tag_is_judged_by_its_own_lineage(book, monkeypatch):
                         *arguments], check=True, capture_output=True)
 
     seen = []
-    module = sys.modules["clusterbook.evidence.scorecard"]     # the name is the function's too
-    monkeypatch.setattr(module, "judge", lambda *_, lineage, **__: seen.append(lineage))
-    monkeypatch.setattr(module.Scorecard, "words", lambda _: {})
+    monkeypatch.setattr(views, "judge", lambda *_, lineage, **__: seen.append(lineage))
+    monkeypatch.setattr(views.Scorecard, "words", lambda _: {})
     claims = paths.root() / "data" / "claims"
     claims.mkdir()
     (claims / "demo.yaml").write_text(

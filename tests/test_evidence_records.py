@@ -18,7 +18,7 @@ from clusterbook.errors import InputError
 from clusterbook.evidence import (
     arrays,
     check,
-    expectations,
+    checks,
     load_records,
     model_file,
     record,
@@ -62,12 +62,12 @@ def book(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr(recording, "fingerprint", lambda chapter: f"code of {chapter}")
     recording.code_in_use.cache_clear()
-    expectations._outcomes.clear()
+    checks._outcomes.clear()
     monkeypatch.delenv("CLUSTERBOOK_RECORDS", raising=False)
     monkeypatch.delenv("CLUSTERBOOK_RUN", raising=False)
     yield tmp_path
     recording.code_in_use.cache_clear()
-    expectations._outcomes.clear()
+    checks._outcomes.clear()
 
 
 @pytest.fixture
@@ -320,10 +320,10 @@ FAIL = [
 @pytest.mark.parametrize(("name", "values"), HOLD)
 def test_a_check_that_holds_displays_the_same_text_whatever_was_measured(name, values):
     outcome = check(name, *values)
-    says = next(found.says for found in expectations.load_expectations() if found.id == name)
+    says = next(found.says for found in checks.load_expectations() if found.id == name)
     assert outcome
     assert repr(outcome) == f"✓ {says}"
-    assert expectations.checked() == {name: True}
+    assert checks.checked() == {name: True}
 
 
 @pytest.mark.parametrize(("name", "values", "words"), FAIL)
@@ -332,7 +332,7 @@ def test_a_check_that_fails_shows_what_was_measured_and_does_not_stop_the_page(n
     assert not outcome
     assert repr(outcome).startswith("✗ ")
     assert words in repr(outcome)
-    assert expectations.checked() == {name: False}
+    assert checks.checked() == {name: False}
 
 
 @pytest.mark.parametrize(("name", "values"), [
@@ -344,10 +344,10 @@ def test_a_check_that_fails_shows_what_was_measured_and_does_not_stop_the_page(n
 ])
 def test_a_check_of_nothing_is_not_made(name, values):
     outcome = check(name, *values)
-    says = next(found.says for found in expectations.load_expectations() if found.id == name)
+    says = next(found.says for found in checks.load_expectations() if found.id == name)
     assert not outcome and outcome.holds is None
     assert repr(outcome) == f"not checked: {says} (this run measured nothing to compare)"
-    assert expectations.checked() == {}
+    assert checks.checked() == {}
 
 
 @pytest.mark.parametrize("value", [1.0, float("nan"), "yes", [True, 0.5]])
@@ -359,7 +359,7 @@ def test_what_should_hold_is_true_or_false(value):
 def test_a_check_that_failed_once_stays_failed_in_the_record():
     check("weights-acc-high", 0.1)
     assert check("weights-acc-high", 0.99)
-    assert expectations.checked() == {"weights-acc-high": False}
+    assert checks.checked() == {"weights-acc-high": False}
 
 
 def test_a_check_reads_torch_tensors():

@@ -13,7 +13,7 @@ from clusterbook.errors import InputError
 from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard, status
 from clusterbook.evidence import verdicts as verdicts_module
 from clusterbook.evidence.records import dumps
-from clusterbook.evidence.tables import WIDTH, runs
+from clusterbook.evidence.views import WIDTH, runs
 
 CLAIMS = """\
 - id: demo-acc

@@ -13,7 +13,7 @@ from scipy import stats
 from clusterbook import datasets
 from clusterbook.errors import InputError
 from clusterbook.evidence import WORDS, Claim, Record, Verdict, judge
-from clusterbook.evidence.measures import t_interval
+from clusterbook.evidence.claims import t_interval
 
 CODE = {"demo": "now"}
 

@@ -215,5 +215,5 @@ def test_modules_of_a_notebooks_cells(package, cells, expected):
 
 def test_the_real_package_is_followed():
     found = modules_of(["from clusterbook.evidence import check"])
-    assert {"evidence", "evidence.expectations", "evidence.entries", "errors", "paths"} <= found
+    assert {"evidence", "evidence.checks", "evidence.claims", "errors", "paths"} <= found
     assert "" not in found

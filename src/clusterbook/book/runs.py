@@ -27,7 +27,7 @@ import nbformat
 
 from .. import evidence, paths
 from ..errors import InputError
-from ..evidence.expectations import UNMADE
+from ..evidence.checks import UNMADE
 from ..evidence.verdicts import is_stale, present_code, present_data
 from ..io import write_atomically
 from . import clock, ours, pages, parameters, sheet

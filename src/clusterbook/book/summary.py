@@ -16,9 +16,9 @@ import numpy as np
 
 from .. import evidence, figures
 from ..errors import InputError
-from ..evidence.measures import spread
+from ..evidence.claims import spread
 from ..evidence.records import Record
-from ..evidence.status import duration
+from ..evidence.views import duration
 from ..figures.showing import LIST, save
 from ..io import write_atomically
 from . import parameters, sheet

@@ -9,14 +9,13 @@ shows its own with `say`, and checks its default run with `check`. An erratum (`
 from __future__ import annotations
 
 from ..fingerprint import fingerprint
+from .checks import Expectation, check, load_expectations
 from .claims import Claim, load_claims
 from .errata import Errata, Erratum, errata, erratum, load_errata
-from .expectations import Expectation, check, load_expectations
 from .recording import record
 from .records import Record, Runs, arrays, load_records, model_file, recorded
-from .scorecard import Scorecard, at_last_tag, say, scorecard
-from .status import Status, status
 from .verdicts import WORDS, Verdict, judge
+from .views import Scorecard, Status, at_last_tag, say, scorecard, status
 
 __all__ = [
     "WORDS",

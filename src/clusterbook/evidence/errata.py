@@ -42,9 +42,8 @@ from pathlib import Path
 
 from .. import paths
 from ..errors import unknown
-from .claims import SEEN, Claim, load_claims
-from .entries import Entry, read_folder, stamps
-from .tables import WIDTH
+from .claims import SEEN, Claim, Entry, load_claims, read_folder, stamps
+from .views import WIDTH
 
 KINDS = ("paper", "code", "document", "library")
 """What an erratum stands in."""

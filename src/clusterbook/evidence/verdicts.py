@@ -19,25 +19,26 @@ not attempted       no run measured it; the claim says why and what it would cos
 A trend is within the tolerance when it holds in all, or most, of the seeds. A verdict whose
 records were made by other code than the present one, or from data with another content than the
 data set of that name has now, keeps its word and is marked stale; other code that was shown to
-compute the same (`lineage`) counts as the present one.
+compute the same (`load_lineage`) counts as the present one.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
-from .. import datasets
+from .. import datasets, paths
 from ..errors import InputError, unknown
 from ..fingerprint import fingerprint
-from .claims import Claim
-from .findings import count, find, read_runs
-from .lineage import Lineage, leads, load_lineage
-from .measures import t_interval
+from .checks import COMPARE
+from .claims import Claim, read_file, statistic, t_interval
 from .records import Record
 
 WORDS = (
@@ -277,3 +278,145 @@ def present_data() -> dict[str, str]:
 def _sentence(finding: str, caveats: Sequence[str]) -> str:
     text = "; ".join([finding, *caveats])
     return f"{text[0].upper()}{text[1:]}."
+
+
+ENOUGH_SEEDS = 3
+"""With fewer seeds nothing counts as reproduced, and nothing as not reproduced."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One record as a claim reads it: the two sides of the comparison, and what selects runs."""
+
+    record: Record
+    row: Mapping[str, Any]
+    number: float
+    other: float | None
+    partner: Record | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of a comparison."""
+
+    within: bool
+    wide: bool  # the interval of the mean is wider than the tolerance
+    ours: float | None
+    text: str
+    needed: int  # seeds
+
+
+def read_runs(claim: Claim, records: Sequence[Record]) -> tuple[list[Run], int]:
+    """The profile's records as the claim reads them, and how many lack what it reads."""
+    how = statistic(claim.statistic or "mean")
+    profile = [record for record in records if record.profile == claim.profile]
+    partners = {record.seed: record for record in records if record.profile == claim.against}
+    second = claim.minus if claim.minus is not None else claim.than
+    runs, lacking = [], 0
+    for record in profile:
+        partner = partners.get(record.seed) if claim.against else None
+        if claim.against and partner is None:
+            continue  # this seed was not run at the other profile
+        row = how.row(record.metrics, record.history) or {}
+        beside = how.row(partner.metrics, partner.history) or {} if partner else row
+        number = row.get(claim.metric)
+        other = beside.get(second) if isinstance(second, str) else None
+        if number is None or (isinstance(second, str) and other is None):
+            lacking += 1
+            continue
+        runs.append(Run(record, row, number, other, partner))
+    return runs, lacking
+
+
+def find(claim: Claim, runs: Sequence[Run], numbers: Sequence[float]) -> Finding:
+    """What the runs show: the source's statistic against its value, or a trend seed by seed."""
+    return _trend(claim, runs) if claim.kind == "trend" else _value(claim, runs, numbers)
+
+
+def _value(claim: Claim, runs: Sequence[Run], numbers: Sequence[float]) -> Finding:
+    """Whether a value or difference is within its tolerance."""
+    how = statistic(claim.statistic)
+    needed = max(ENOUGH_SEEDS, how.seeds)
+    if how.name == "standard deviation" and len(runs) < 2:
+        return Finding(False, False, None, "one seed has no standard deviation", needed)
+    ours = how.of([(run.row, number) for run, number in zip(runs, numbers, strict=True)])
+    distance = abs(ours - claim.value)
+    # A number at the very edge is within, whatever binary fractions make of the decimals.
+    rounding = 1e-12 * abs(claim.value)
+    at_edge = math.isclose(distance, claim.tolerance, rel_tol=0, abs_tol=rounding)
+    within = distance <= claim.tolerance or at_edge
+    name = "mean" if how.name == "single" else how.name
+    side = "within" if within else "not within"
+    text = f"the {name} is {ours:.4g}, {side} {claim.tolerance} of {claim.value}"
+    wide = False
+    if how.is_mean and (interval := t_interval(numbers)):
+        low, high = interval
+        wide = (high - low) / 2 > claim.tolerance
+        text = f"{text} (95 % interval {low:.4g} to {high:.4g})"
+    return Finding(within, wide, ours, text, needed)
+
+
+def _trend(claim: Claim, runs: Sequence[Run]) -> Finding:
+    """Whether a relation holds in enough seeds."""
+    # The two numbers are compared, not their difference with zero: a difference is rounded.
+    pairs = [(run.number, claim.than if run.other is None else run.other) for run in runs]
+    held = sum(COMPARE[claim.relation](number, bound) for number, bound in pairs)
+    share = held / len(runs)
+    within = share == 1 if claim.holds_in == "all" else share > 0.5
+    text = f"it holds in {held} of {count(len(runs), 'seed')}"
+    return Finding(within, False, share, text, ENOUGH_SEEDS)
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun: ``1 seed``, ``3 seeds``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+Lineage = Mapping[tuple[str, str], str]
+"""(chapter, hash) to the hash of the code that replaced it."""
+
+_KEYS = ("chapter", "old", "new", "commit", "says")
+
+
+def load_lineage(path: Path | None = None) -> Lineage:
+    """Every replacement in a file, by default the book's; none where there is no such file.
+
+    Raises
+    ------
+    InputError
+        For an entry that is no such entry, is about a chapter that is unknown, stands twice, or
+        leads back to where it begins; the message names file and line.
+    """
+    known = tuple(paths.chapters()) if path is None else None   # an old file may have had others
+    path = paths.root() / "data" / "lineage.yaml" if path is None else path
+    return _read(path, path.stat().st_mtime_ns, known) if path.is_file() else {}
+
+
+def leads(lineage: Lineage, chapter: str, old: str, new: str | None) -> bool:
+    """Whether *old* is *new*, or was replaced by it, directly or through others."""
+    code: str | None = old
+    while code is not None and code != new:
+        code = lineage.get((chapter, code))
+    return code is not None
+
+
+@cache
+def _read(path: Path, _changed: int, known: tuple[str, ...] | None) -> Lineage:
+    found: dict[tuple[str, str], str] = {}
+    for entry in read_file(path, "replacement"):
+        entry.keys_within(_KEYS)
+        entry.required(_KEYS)
+        for key in _KEYS:
+            entry.text(key)
+        if known is not None:
+            entry.word("chapter", known)
+        for key, digits in (("old", 64), ("new", 64), ("commit", 40)):
+            if not re.fullmatch(rf"[0-9a-f]{{{digits}}}", entry.values[key]):
+                raise entry.error(f"{key} must be a hash of {digits} hexadecimal digits", key)
+        chapter, old, new = (entry.values[key] for key in ("chapter", "old", "new"))
+        if (chapter, old) in found:
+            raise entry.error("this code was replaced already by an entry above", "old")
+        if leads(found, chapter, new, old):
+            raise entry.error("this leads back to the code that it replaces", "new")
+        found[chapter, old] = new
+    return found

@@ -34,7 +34,7 @@ import numpy as np
 
 from .. import paths
 from ..errors import InputError, unknown
-from .entries import Entry, is_number, read_folder, stamps
+from .claims import Entry, is_number, read_folder, stamps
 
 COMPARE: dict[str, Callable] = {
     ">=": operator.ge,
