@@ -8,7 +8,8 @@ import pytest
 
 from clusterbook.errors import InputError
 from clusterbook.evidence import load_claims, load_expectations
-from clusterbook.evidence.claims import spread, statistic
+from clusterbook.evidence.claims import statistic
+from clusterbook.evidence.views import spread
 
 GOOD = """\
 # what the sources say
@@ -115,18 +116,21 @@ FAULTS = [
     ("than: null_mean", "than: 1e-3", 35, "write 0.001"),
     ("than: null_mean", "than: [1]", 35, "a number or a metric's name"),
     ("  in: most\n", "  in: most\n  tolerance: 1\n  why: x\n", 37, "has no key 'tolerance'"),
-    ("id: demo-gain", "id: demo-acc", 14, "stands already in line 2"),
+    ("id: demo-gain", "id: demo-acc", 14, "duplicate id (first on line 2)"),
     ("id: demo-gain", "id: other-gain", 14, "begins with its chapter, 'demo-'"),
     ("id: demo-gain", "id: demo-Gain", 14, "only small letters"),
-    ("id: demo-gain", "says: again", 15, "stands twice"),
+    ("id: demo-gain", "says: again", 15, "duplicate key "),
     ("- id: demo-gain\n ", "-", 14, "'id' is missing"),
     ("profile: demo-paper", "profile: paper", 7, "must begin with 'demo-'"),
     ("kind: exact, check: demo-a-b", "kind: exact", 37, "'check' is missing"),
-    ("cannot_compare: another's", "not_attempted: no, cannot_compare: another's", 39, "not both"),
+    ("cannot_compare: another's", "not_attempted: days, cannot_compare: another's", 39, "not both"),
     ("  metric: acc\n  stat", "  verdict: reproduced\n  stat", 8, "follows from the records"),
     ("  metric: acc\n  stat", "  assumed: [lr]\n  stat", 8, "in the profile"),
     ("statistic: mean", "against: demo-b\n  statistic: median", 24, "a mean over seeds"),
     ("than: null_mean", "against: demo-b\n  than: 3", 35, "'than' is a number"),
+    ("  in: most\n", "  holds_in: most\n", 36, "'holds_in' is not known"),
+    ("  metric: acc\n  st", "  chapter: demo\n  metric: acc\n  st", 8, "'chapter' is not known"),
+    ("kind: exact, check", "section: , kind: exact, check", 37, "section has no value"),
     ("says: It gains 17 points", "says: It gains: 17 points", 15, "not valid YAML"),
     ("  kind: difference", "\tkind: difference", 19, "not valid YAML"),
     ("says: It gains 17 points", "says: !!python/none x", 15, "not valid YAML"),

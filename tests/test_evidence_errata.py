@@ -75,7 +75,7 @@ def test_a_good_file_is_read_in_its_order(book):
     ("old", "new", "line", "says"),
     [
         ("id: demo-index", "id: other-index", 2, "begins with its chapter, 'demo-'"),
-        ("id: demo-gone", "id: demo-index", 13, "stands already in line 2"),
+        ("id: demo-gone", "id: demo-index", 13, "duplicate id (first on line 2)"),
         ("kind: paper", "kind: papers", 4, "did you mean 'paper'?"),
         ("seen: paper", "seen: memory", 6, "seen can't be 'memory'"),
         ("stands: The", "is: The", 7, "key 'is' is not known"),

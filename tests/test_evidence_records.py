@@ -24,8 +24,8 @@ from clusterbook.evidence import (
     record,
     recorded,
     recording,
-    records,
 )
+from clusterbook.evidence.records import as_record
 
 CONTEXT = {
     "chapter": "weights",
@@ -401,8 +401,29 @@ def test_records_are_asked_for_by_profile_or_by_parameters(profile, parameters):
         recorded("tell", profile, **parameters)
 
 
-def test_a_row_of_history_may_name_its_stage_and_nothing_else():
-    good = records._FIELDS["history"][1]
-    assert good([{"epoch": 1, "stage": "pruning", "loss": 0.5}])
-    assert not good([{"epoch": 1, "stage": 2}])
-    assert not good([{"epoch": 1, "loss": "small"}])
+@pytest.mark.parametrize(("field", "good", "bad"), [
+    ("history", [{"epoch": 1, "stage": "pruning", "loss": 0.5}], [{"epoch": 1, "stage": 2}]),
+    ("history", [], [{"epoch": 1, "loss": "small"}]),
+    ("history", [{"loss": 1, "better": True}], [{"loss": None}]),
+    ("parameters", {"rate": 0.1, "sizes": [1, [2, None]], "of": {"x": True}}, {"rate": 1e999}),
+    ("machine", {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, {"cpu": "c", "gpu": None}),
+    ("git", {"commit": None, "clean": None}, {"commit": 1, "clean": None}),
+    ("data", None, {"name": "n", "sha256": "s", "more": "m"}),
+    ("tolerances", {"a": "mean of a, ± 0.5", "b": 0.5}, {"a": -0.5}),
+    ("assumed", ["rate"], "rate"),
+    ("seconds", 0, -1.0),
+    ("profile", "weights-two_b", "weights-../b"),
+])
+def test_each_field_takes_what_it_means_and_nothing_else(asked, field, good, bad):
+    record({"a": 1.0})
+    values = json.loads((asked / "weights-demo-seed4.json").read_text())
+    as_record({**values, field: good}, "a file")
+    with pytest.raises(InputError, match=f"a file: {field} must be .*, not"):
+        as_record({**values, field: bad}, "a file")
+
+
+def test_where_a_record_lies_is_not_read_from_it(asked):
+    record({"a": 1.0})
+    values = json.loads((asked / "weights-demo-seed4.json").read_text())
+    with pytest.raises(InputError, match="no record field 'path'"):
+        as_record({**values, "path": "elsewhere"}, "a file")

@@ -13,7 +13,7 @@ from scipy import stats
 from clusterbook import datasets
 from clusterbook.errors import InputError
 from clusterbook.evidence import WORDS, Claim, Record, Verdict, judge
-from clusterbook.evidence.claims import t_interval
+from clusterbook.evidence.verdicts import t_interval
 
 CODE = {"demo": "now"}
 
@@ -55,7 +55,8 @@ TREND = replace(
     relation=">", than=0.9, holds_in="all",
 )  # fmt: skip
 MOST = replace(TREND, holds_in="most")
-EXACT = replace(TREND, kind="exact", metric=None, relation=None, than=None, profile=None, check="c")
+EXACT = replace(TREND, kind="exact", metric=None, relation=None, than=None, holds_in=None,
+                profile=None, check="c")
 ERROR = replace(EXACT, kind="source-error")
 
 

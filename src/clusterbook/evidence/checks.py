@@ -28,13 +28,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass as model
 
 from .. import paths
 from ..errors import InputError, unknown
-from .claims import Entry, is_number, read_folder, stamps
+from .entries import (
+    STRICT,
+    Amount,
+    Text,
+    as_number,
+    is_number,
+    mistake,
+    need,
+    read_folder,
+    stamps,
+)
 
 COMPARE: dict[str, Callable] = {
     ">=": operator.ge,
@@ -43,7 +55,6 @@ COMPARE: dict[str, Callable] = {
     "<": operator.lt,
 }
 """The signs of an order, and what they compute."""
-RELATIONS = (*COMPARE, "equals", "between", "holds")
 UNMADE = "not checked: "
 """How the line of a check begins that had nothing to compare."""
 
@@ -51,17 +62,35 @@ UNMADE = "not checked: "
 _outcomes: dict[str, bool] = {}
 
 
-@dataclass(frozen=True)
+@model(frozen=True, config=STRICT)
 class Expectation:
     """What must hold in a default run; the fields are the keys of the YAML file."""
 
-    id: str
+    id: Text
     chapter: str
-    says: str
-    relation: str
-    bound: float | tuple[float, float] | None = None
-    tolerance: float = 0.0
-    why: str | None = None
+    says: Text
+    relation: Literal[">=", "<=", ">", "<", "equals", "between", "holds"]
+    bound: Annotated[tuple[Any, ...] | Any, Field(union_mode="left_to_right")] = None
+    tolerance: Amount = 0.0
+    why: Text | None = None
+
+    @model_validator(mode="after")
+    def _has_what_its_relation_needs(self) -> Expectation:
+        if self.bound is not None or self.tolerance:
+            need(self, ["why"], "; a bound or a tolerance needs its reason")
+        if self.tolerance and self.relation != "equals":
+            raise mistake("a tolerance belongs to the relation 'equals' only", "tolerance")
+        if self.relation == "holds" and self.bound is not None:
+            raise mistake("the relation 'holds' has no bound", "bound")
+        if self.relation == "between":
+            bound = self.bound
+            is_pair = isinstance(bound, tuple) and len(bound) == 2
+            if not is_pair or not all(map(is_number, bound)) or bound[0] > bound[1]:
+                raise mistake(f"between needs the bound [low, high], not {bound!r}", "bound")
+        elif self.bound is not None and not is_number(self.bound):
+            raise mistake(f"bound must be a number, not {self.bound!r}{as_number(self.bound)}",
+                          "bound")
+        return self
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +124,8 @@ def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
         the line.
     """
     folder = Path(folder) if folder is not None else paths.root() / "data" / "expectations"
-    return [_expectation(entry) for entry in read_folder(folder, "expectation")]
+    return [entry.read(Expectation, chapter=entry.chapter)
+            for entry in read_folder(folder, "expectation")]
 
 
 def check(id: str, value: Any, *more: Any) -> Checked:
@@ -186,37 +216,6 @@ def _known(id: str) -> Expectation:
 @lru_cache(maxsize=1)
 def _by_id(folder: Path, stamps: tuple) -> dict[str, Expectation]:
     return {expectation.id: expectation for expectation in load_expectations(folder)}
-
-
-def _expectation(entry: Entry) -> Expectation:
-    entry.keys_within(("id", "says", "relation", "bound", "tolerance", "why"))
-    entry.required(("says", "relation"))
-    relation = entry.word("relation", RELATIONS)
-    if "bound" in entry.values or "tolerance" in entry.values:
-        entry.required(["why"], "; a bound or a tolerance needs its reason")
-    if "tolerance" in entry.values and relation != "equals":
-        raise entry.error("a tolerance belongs to the relation 'equals' only", "tolerance")
-    return Expectation(
-        id=entry.values["id"],
-        chapter=entry.chapter,
-        says=entry.text("says"),
-        relation=relation,
-        bound=_bound(entry, relation),
-        tolerance=entry.positive("tolerance") or 0.0,
-        why=entry.text("why"),
-    )
-
-
-def _bound(entry: Entry, relation: str) -> float | tuple[float, float] | None:
-    if relation == "holds" and "bound" in entry.values:
-        raise entry.error("the relation 'holds' has no bound", "bound")
-    if relation != "between":
-        return entry.number("bound")
-    bound = entry.values.get("bound")
-    is_pair = isinstance(bound, list) and len(bound) == 2 and all(map(is_number, bound))
-    if not is_pair or bound[0] > bound[1]:
-        raise entry.error(f"between needs the bound [low, high], not {bound!r}", "bound")
-    return bound[0], bound[1]
 
 
 def _wanted(expectation: Expectation) -> str:

@@ -39,38 +39,54 @@ from functools import lru_cache
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, StrictStr, model_validator
+from pydantic.dataclasses import dataclass as model
 
 from .. import paths
 from ..errors import unknown
-from .claims import SEEN, Claim, Entry, load_claims, read_folder, stamps
+from .claims import Claim, load_claims
+from .entries import STRICT, Seen, Text, mistake, read_folder, stamps
 from .views import WIDTH
 
 KINDS = ("paper", "code", "document", "library")
 """What an erratum stands in."""
 
-_NEEDED = ("title", "kind", "where", "seen", "stands", "right", "changes", "reported")
 _CHAPTER = "../notebooks/{chapter}.html#{section}"
 _SCORECARD = "scorecard.html#{claim}"
 _ORDER = ("tell", "idc", "deepcluster", "weights")  # of the book's chapters
 
 
-@dataclass(frozen=True)
+def _none_if_false(value: object) -> object:
+    """What is meant where YAML reads a bare `no` as false."""
+    return None if value is False else value
+
+
+@model(frozen=True, config=STRICT)
 class Erratum:
     """One defect; the fields are the keys of the YAML file, `work` is the file's name."""
 
-    id: str
+    id: Text
     work: str
-    title: str
-    kind: str
-    where: str
-    seen: str
-    stands: str
-    right: str
-    changes: str
-    claims: tuple[str, ...] = ()
-    check: str | None = None
-    not_demonstrated: str | None = None
-    reported: str | None = None
+    title: Text
+    kind: Literal["paper", "code", "document", "library"]
+    where: Text
+    seen: Seen
+    stands: Text
+    right: Text
+    changes: Text
+    reported: Annotated[Text | None, BeforeValidator(_none_if_false)]
+    claims: tuple[StrictStr, ...] = ()
+    check: Text | None = None
+    not_demonstrated: Text | None = None
+
+    @model_validator(mode="after")
+    def _is_demonstrated_or_says_why_not(self) -> Erratum:
+        if (self.check is None) == (self.not_demonstrated is None):
+            raise mistake("either check, which demonstrates it, or not_demonstrated, which says "
+                          "why none does", "not_demonstrated" if self.check else None)
+        return self
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +125,7 @@ def load_errata(folder: Path | str | None = None) -> list[Erratum]:
         the line.
     """
     folder = Path(folder) if folder is not None else paths.root() / "data" / "errata"
-    found = [_erratum(entry) for entry in read_folder(folder, "erratum")]
+    found = [entry.read(Erratum, work=entry.chapter) for entry in read_folder(folder, "erratum")]
     return sorted(found, key=_place)
 
 
@@ -151,33 +167,6 @@ def erratum(id: str) -> Errata:
     if id not in known:
         raise unknown("erratum", id, known)
     return Errata((known[id],), full=True)
-
-
-def _erratum(entry: Entry) -> Erratum:
-    entry.keys_within(("id", *_NEEDED, "claims", "check", "not_demonstrated"))
-    entry.required(_NEEDED)
-    if ("check" in entry.values) == ("not_demonstrated" in entry.values):
-        text = "either check, which demonstrates it, or not_demonstrated, which says why none does"
-        raise entry.error(text, "not_demonstrated" if "check" in entry.values else None)
-    texts = ("title", "where", "stands", "right", "changes", "check", "not_demonstrated")
-    # YAML reads a bare `no` as false.
-    reported = None if entry.values["reported"] is False else entry.text("reported")
-    return Erratum(
-        id=entry.values["id"],
-        work=entry.chapter,
-        kind=entry.word("kind", KINDS),
-        seen=entry.word("seen", SEEN),
-        claims=_named_claims(entry),
-        reported=reported,
-        **{key: entry.text(key) for key in texts},
-    )
-
-
-def _named_claims(entry: Entry) -> tuple[str, ...]:
-    names = entry.values.get("claims", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise entry.error(f"claims must be a list of ids, not {names!r}", "claims")
-    return tuple(names)
 
 
 def _place(erratum: Erratum) -> int:

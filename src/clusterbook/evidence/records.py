@@ -9,83 +9,126 @@ that a tolerance chosen after the first run can be told from one chosen before.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    TypeAdapter,
+    ValidationError,
+)
+from pydantic.dataclasses import dataclass as model
+from typing_extensions import TypedDict
 
 from .. import datasets, paths
 from ..errors import InputError, unknown
+from .entries import STRICT, Amount, Number
+
+Name = Annotated[str, Field(strict=True, pattern=r"^[-_]*\w[\w-]*$")]
+Count = Annotated[StrictInt, Field(ge=0)]
+Measured = StrictBool | Number
+_PART = ConfigDict(extra="forbid", strict=True)
 
 
-@dataclass(frozen=True)
+class Git(TypedDict):
+    """The checkout's state; both None outside one."""
+
+    __pydantic_config__ = _PART
+    commit: str | None
+    clean: bool | None
+
+
+class Machine(TypedDict):
+    """What a run ran on."""
+
+    __pydantic_config__ = _PART
+    cpu: str
+    gpu: str | None
+    cores: Count
+    threads: Count
+
+
+class Data(TypedDict):
+    """The data's name, and the SHA-256 of their content (`clusterbook.datasets.content`)."""
+
+    __pydantic_config__ = _PART
+    name: str
+    sha256: str
+
+
+def _as_row(row: dict[str, Any]) -> dict[str, Any]:
+    if any(isinstance(value, str) != (name == "stage") for name, value in row.items()):
+        raise ValueError("the stage of training is text, and nothing else is")
+    return row
+
+
+def _as_utc(text: str) -> str:
+    if datetime.fromisoformat(text).utcoffset() != timedelta(0):
+        raise ValueError("not a UTC time")
+    return text
+
+
+Row = Annotated[dict[str, Measured | StrictStr], AfterValidator(_as_row)]
+Time = Annotated[StrictStr, AfterValidator(_as_utc)]
+
+
+@model(frozen=True, config=STRICT)
 class Record:
     """What one run measured; see `load_records`.
 
     Attributes
     ----------
-    chapter, profile : str
-        What was run; the profile's name begins with the chapter's.
-    parameters : dict
-        Every parameter as it was in force.
-    assumed : tuple of str
-        The parameters whose settings the source did not publish.
-    seed : int
-        The seed of this run.
-    metrics : dict of str to number
-        What was measured at the end.
-    checks : dict of str to bool
-        The expectations that were checked, and whether each held.
-    history : tuple of dict
+    parameters, assumed
+        Every parameter as it was in force, and those whose settings the source did not publish.
+    metrics, checks
+        What was measured at the end, and whether each expectation held.
+    history
         One row an epoch, to float32's seven digits.
-    git : dict
-        ``commit`` and ``clean``; both None outside a checkout.
-    code : str
+    code
         The fingerprint of the code that can change the numbers, other than through the data.
-    tolerances : dict of str to str or float
+    tolerances
         What the profile's claims allowed when the run was made, `Claim.allowed`; early records have
         the tolerance alone.
-    versions, machine : dict
-        Package versions; ``cpu``, ``gpu``, ``cores``, ``threads``.
-    data : dict or None
-        ``name`` of the data and ``sha256`` of their content (`clusterbook.datasets.content`).
-    started : str
-        UTC, ISO 8601.
-    seconds : float
-        Wall time.
-    peak_memory_mb : float or None
-        The most memory held, in mebibytes.
-    arrays : str or None
+    started, seconds, peak_memory_mb
+        UTC in ISO 8601; wall time; mebibytes.
+    arrays
         The SHA-256 of the ``.npz`` file beside the record.
-    path : Path or None
+    path
         Where it was loaded from; not part of the file.
     """
 
-    chapter: str
-    profile: str
-    parameters: Mapping[str, Any]
-    assumed: tuple[str, ...]
-    seed: int
-    metrics: Mapping[str, float]
-    checks: Mapping[str, bool]
-    history: tuple[Mapping[str, Any], ...]
-    git: Mapping[str, Any]
-    code: str
-    tolerances: Mapping[str, str | float]
-    versions: Mapping[str, str]
-    machine: Mapping[str, Any]
-    data: Mapping[str, str] | None
-    started: str
-    seconds: float
-    peak_memory_mb: float | None
-    arrays: str | None
+    # A description says what the field must be, in an error.
+    chapter: Name = Field(description="a chapter's name")
+    profile: Name = Field(description="a profile's name")
+    parameters: dict[str, JsonValue] = Field(description="a mapping of names to settings")
+    assumed: tuple[StrictStr, ...] = Field(description="a list of parameters")
+    seed: Count = Field(description="a whole number")
+    metrics: dict[str, Measured] = Field(description="a mapping of names to finite numbers")
+    checks: dict[str, StrictBool] = Field(description="a mapping of names to true or false")
+    history: tuple[Row, ...] = Field(description="a list of rows of finite numbers")
+    git: Git = Field(description="commit and clean")
+    code: StrictStr = Field(description="a fingerprint")
+    tolerances: dict[str, StrictStr | Amount] = Field(
+        description="a mapping of claims to what they allow")
+    versions: dict[str, StrictStr] = Field(description="a mapping of packages to versions")
+    machine: Machine = Field(description="cpu, gpu, cores and threads")
+    data: Data | None = Field(description="name and sha256, or null")
+    started: Time = Field(description="a UTC time in ISO 8601")
+    seconds: Amount = Field(description="a number of seconds")
+    peak_memory_mb: Amount | None = Field(description="a number of mebibytes, or null")
+    arrays: StrictStr | None = Field(description="the SHA-256 of the arrays' file, or null")
     path: Path | None = None
 
     @property
@@ -126,21 +169,27 @@ def read_record(path: Path) -> Record:
 
 
 def as_record(values: Any, file: str, path: Path | None = None) -> Record:
-    """A record from its fields, each looked at; *file* is what an error calls it."""
+    """A record from its fields, each validated; *file* is what an error calls it."""
     if not isinstance(values, dict):
         raise InputError(f"{file}: not a record: a record is a mapping")
+    fields = {name: field.description for name, field in Record.__pydantic_fields__.items()
+              if name != "path"}
     for key in values:
-        if key not in _FIELDS:
-            raise InputError(f"{file}: {unknown('record field', key, _FIELDS)}")
-    for key, (expected, holds) in _FIELDS.items():
-        if key not in values:
-            raise InputError(f"{file}: the record field {key!r} is missing")
-        if not holds(values[key]):
-            raise InputError(f"{file}: {key} must be {expected}, not {str(values[key])[:80]!r}")
-    if not values["profile"].startswith(f"{values['chapter']}-"):
-        raise InputError(f"{file}: the profile's name must begin with {values['chapter'] + '-'!r}")
-    sequences = {key: tuple(values[key]) for key in ("assumed", "history")}
-    return Record(**{**values, **sequences}, path=path)
+        if key not in fields:
+            raise InputError(f"{file}: {unknown('record field', key, fields)}")
+    try:
+        record = _RECORD.validate_python({**values, "path": path})
+    except ValidationError as error:
+        key, missing = error.errors()[0]["loc"][0], error.errors()[0]["type"] == "missing"
+        raise InputError(
+            f"{file}: the record field {key!r} is missing" if missing and key not in values else
+            f"{file}: {key} must be {fields[key]}, not {str(values[key])[:80]!r}") from None
+    if not record.profile.startswith(f"{record.chapter}-"):
+        raise InputError(f"{file}: the profile's name must begin with {record.chapter + '-'!r}")
+    return record
+
+
+_RECORD = TypeAdapter(Record)
 
 
 @dataclass(frozen=True)
@@ -308,97 +357,3 @@ def _dump(value: Any) -> str:
 
 def _not_finite(constant: str) -> float:
     raise ValueError(f"{constant} is not a number that a record can hold")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)  # a bool is a number here
-
-
-def _is_setting(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(map(_is_setting, value))
-    if isinstance(value, dict):
-        return all(map(_is_setting, value.values()))
-    return value is None or isinstance(value, str) or _is_number(value)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_amount(value: Any) -> bool:
-    return _is_number(value) and not isinstance(value, bool) and value >= 0
-
-
-def _is_allowed(value: Any) -> bool:
-    return isinstance(value, str) or _is_amount(value)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value.replace("-", "").replace("_", "").isalnum()
-
-
-def _is_time(value: Any) -> bool:
-    with contextlib.suppress(TypeError, ValueError):
-        return datetime.fromisoformat(value).utcoffset() == timedelta(0)
-    return False
-
-
-def _mapping(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and all(of(item) for item in value.values())
-
-
-def _shape(**parts: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    def holds(value: Any) -> bool:
-        return (
-            isinstance(value, dict)
-            and value.keys() == parts.keys()
-            and all(of(value[key]) for key, of in parts.items())
-        )
-
-    return holds
-
-
-def _list(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(of(item) for item in value)
-
-
-def _or_null(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: value is None or of(value)
-
-
-def _is(kind: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, kind)
-
-
-def _is_row(value: Any) -> bool:
-    """Whether *value* is an epoch: numbers by name, and the stage of training if named."""
-    return isinstance(value, dict) and all(
-        isinstance(name, str) and (isinstance(item, str) if name == "stage" else _is_number(item))
-        for name, item in value.items())
-
-
-_TEXT, _NUMBERS = _is(str), _mapping(_is_number)
-_GIT = _shape(commit=_or_null(_TEXT), clean=_or_null(_is(bool)))
-_MACHINE = _shape(cpu=_TEXT, gpu=_or_null(_TEXT), cores=_is_count, threads=_is_count)
-_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "chapter": ("a chapter's name", _is_name),
-    "profile": ("a profile's name", _is_name),
-    "parameters": ("a mapping of names to settings", _mapping(_is_setting)),
-    "assumed": ("a list of parameters", _list(_TEXT)),
-    "seed": ("a whole number", _is_count),
-    "metrics": ("a mapping of names to finite numbers", _NUMBERS),
-    "checks": ("a mapping of names to true or false", _mapping(_is(bool))),
-    "history": ("a list of rows of finite numbers", _list(_is_row)),
-    "git": ("commit and clean", _GIT),
-    "code": ("a fingerprint", _TEXT),
-    "tolerances": ("a mapping of claims to what they allow", _mapping(_is_allowed)),
-    "versions": ("a mapping of packages to versions", _mapping(_TEXT)),
-    "machine": ("cpu, gpu, cores and threads", _MACHINE),
-    "data": ("name and sha256, or null", _or_null(_shape(name=_TEXT, sha256=_TEXT))),
-    "started": ("a UTC time in ISO 8601", _is_time),
-    "seconds": ("a number of seconds", _is_amount),
-    "peak_memory_mb": ("a number of mebibytes, or null", _or_null(_is_amount)),
-    "arrays": ("the SHA-256 of the arrays' file, or null", _or_null(_TEXT)),
-}
-assert {field.name for field in fields(Record)} == {*_FIELDS, "path"}

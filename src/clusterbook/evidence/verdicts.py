@@ -34,11 +34,15 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from pydantic import ValidationInfo, field_validator
+from pydantic.dataclasses import dataclass as model
+
 from .. import datasets, paths
 from ..errors import InputError, unknown
 from ..fingerprint import fingerprint
 from .checks import COMPARE
-from .claims import Claim, read_file, statistic, t_interval
+from .claims import Claim, statistic
+from .entries import STRICT, Text, did_you_mean, read_file
 from .records import Record
 
 WORDS = (
@@ -367,6 +371,24 @@ def _trend(claim: Claim, runs: Sequence[Run]) -> Finding:
     return Finding(within, False, share, text, ENOUGH_SEEDS)
 
 
+def t_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+    """Student's t-interval of the mean of independent numbers; None for fewer than two.
+
+    Examples
+    --------
+    >>> low, high = t_interval([1.0, 2.0, 3.0])
+    >>> round(low, 3), round(high, 3)
+    (-0.484, 4.484)
+    """
+    if len(numbers) < 2:
+        return None
+    from scipy.special import stdtrit  # scipy.stats takes a second to import
+
+    n = len(numbers)
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * stdev(numbers) / math.sqrt(n)
+    return fmean(numbers) - half, fmean(numbers) + half
+
+
 def count(n: int, noun: str) -> str:
     """A number with its noun: ``1 seed``, ``3 seeds``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
@@ -375,7 +397,24 @@ def count(n: int, noun: str) -> str:
 Lineage = Mapping[tuple[str, str], str]
 """(chapter, hash) to the hash of the code that replaced it."""
 
-_KEYS = ("chapter", "old", "new", "commit", "says")
+@model(frozen=True, config=STRICT)
+class Replacement:
+    """An entry of the lineage; the fields are the keys of the YAML file."""
+
+    chapter: Text
+    old: Text
+    new: Text
+    commit: Text
+    says: Text
+
+    @field_validator("old", "new", "commit")
+    @classmethod
+    def _is_hash(cls, value: str, info: ValidationInfo) -> str:
+        digits = 40 if info.field_name == "commit" else 64
+        if not re.fullmatch(rf"[0-9a-f]{{{digits}}}", value):
+            raise ValueError(
+                f"{info.field_name} must be a hash of {digits} hexadecimal digits, not {value!r}")
+        return value
 
 
 def load_lineage(path: Path | None = None) -> Lineage:
@@ -404,19 +443,13 @@ def leads(lineage: Lineage, chapter: str, old: str, new: str | None) -> bool:
 def _read(path: Path, _changed: int, known: tuple[str, ...] | None) -> Lineage:
     found: dict[tuple[str, str], str] = {}
     for entry in read_file(path, "replacement"):
-        entry.keys_within(_KEYS)
-        entry.required(_KEYS)
-        for key in _KEYS:
-            entry.text(key)
-        if known is not None:
-            entry.word("chapter", known)
-        for key, digits in (("old", 64), ("new", 64), ("commit", 40)):
-            if not re.fullmatch(rf"[0-9a-f]{{{digits}}}", entry.values[key]):
-                raise entry.error(f"{key} must be a hash of {digits} hexadecimal digits", key)
-        chapter, old, new = (entry.values[key] for key in ("chapter", "old", "new"))
-        if (chapter, old) in found:
+        read = entry.read(Replacement)
+        if known is not None and read.chapter not in known:
+            text = f"chapter can't be {read.chapter!r}"
+            raise entry.error(did_you_mean(text, read.chapter, known), "chapter")
+        if (read.chapter, read.old) in found:
             raise entry.error("this code was replaced already by an entry above", "old")
-        if leads(found, chapter, new, old):
+        if leads(found, read.chapter, read.new, read.old):
             raise entry.error("this leads back to the code that it replaces", "new")
-        found[chapter, old] = new
+        found[read.chapter, read.old] = read.new
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tarfile
 import textwrap
 from collections import Counter
@@ -18,7 +19,7 @@ from matplotlib.figure import Figure
 
 from .. import figures, paths
 from ..errors import InputError, unknown
-from .claims import Claim, load_claims, spread
+from .claims import Claim, load_claims
 from .recording import git
 from .records import Record, load_records
 from .verdicts import (
@@ -332,6 +333,20 @@ def measured(claim: Claim, verdict: Verdict) -> str:
     if claim.statistic in ("mean", "single") or verdict.ours is None:
         return over
     return f"{verdict.ours:.4g} ({claim.statistic}), mean {over}"
+
+
+def spread(mean: float, sd: float | None) -> str:
+    """Mean ± standard deviation, both with as many decimals as the deviation's two digits need.
+
+    Examples
+    --------
+    >>> spread(10.0243, 0.0171)
+    '10.024 ± 0.017'
+    """
+    if not sd:
+        return f"{mean:.4g}" + ("" if sd is None else " ± 0")
+    decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6)
+    return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"
 
 
 def text_table(rows: Sequence[Row]) -> str:
