@@ -10,8 +10,8 @@ from test_evidence_verdicts import EXACT, VALUE, run, runs
 from clusterbook import paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import at_last_tag, judge, status, views
+from clusterbook.evidence.profiles import REPLACED
 from clusterbook.evidence.verdicts import leads, load_lineage, present_code
-from clusterbook.evidence.views import REPLACED
 
 A, B, C, D = (digit * 64 for digit in "abcd")
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from .. import evidence, figures
 from ..errors import InputError
+from ..evidence.profiles import duration
 from ..evidence.records import Record
-from ..evidence.views import duration, spread
+from ..evidence.views import spread
 from ..figures.showing import LIST, save
 from ..io import write_atomically
 from . import parameters, sheet

@@ -12,10 +12,11 @@ from ..fingerprint import fingerprint
 from .checks import Expectation, check, load_expectations
 from .claims import Claim, load_claims
 from .errata import Errata, Erratum, errata, erratum, load_errata
+from .profiles import Status, status
 from .recording import record
 from .records import Record, Runs, arrays, load_records, model_file, recorded
 from .verdicts import WORDS, Verdict, judge
-from .views import Scorecard, Status, at_last_tag, say, scorecard, status
+from .views import Scorecard, at_last_tag, say, scorecard
 
 __all__ = [
     "WORDS",

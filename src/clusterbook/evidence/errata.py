@@ -33,10 +33,9 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Literal
@@ -48,13 +47,11 @@ from .. import paths
 from ..errors import unknown
 from .claims import Claim, load_claims
 from .entries import STRICT, Seen, Text, mistake, read_folder, stamps
-from .views import WIDTH
+from .views import WIDTH, html
 
 KINDS = ("paper", "code", "document", "library")
 """What an erratum stands in."""
 
-_CHAPTER = "../notebooks/{chapter}.html#{section}"
-_SCORECARD = "scorecard.html#{claim}"
 _ORDER = ("tell", "idc", "deepcluster", "weights")  # of the book's chapters
 
 
@@ -106,8 +103,11 @@ class Errata:
     def _repr_html_(self) -> str:
         if self.full:
             claims = _claims()
-            return "\n".join(_card(erratum, claims) for erratum in self.rows)
-        return _table(self.rows)
+            return "\n".join(html("erratum", row=row, parts=_parts(row),
+                                  claims=[claims[name] for name in row.claims])
+                             for row in self.rows)
+        groups = {work: list(rows) for work, rows in groupby(self.rows, key=lambda row: row.work)}
+        return html("errata", groups=groups, caption=_counts(self.rows), counts=_counts)
 
 
 def load_errata(folder: Path | str | None = None) -> list[Erratum]:
@@ -206,9 +206,6 @@ def _counts(rows: Sequence[Erratum]) -> str:
     return f"{total}: {kinds}; {shown} demonstrated by a cell, {reported} reported"
 
 
-# ------------------------------------------------------------------------------------------ as text
-
-
 def _line(erratum: Erratum) -> str:
     how = ", by a cell" if erratum.check else ""
     line = f"{erratum.id} ({erratum.kind}{how}): {erratum.title}"
@@ -236,70 +233,3 @@ def _parts(erratum: Erratum) -> dict[str, str]:
         parts["No demonstration"] = erratum.not_demonstrated
     parts["Reported"] = erratum.reported or "no"
     return parts
-
-
-# ------------------------------------------------------------------------------------------ as HTML
-
-
-def _card(erratum: Erratum, claims: Mapping[str, Claim]) -> str:
-    """One erratum in full; nothing in it is wide, so it needs no box that scrolls."""
-    parts = {name: _q(text) for name, text in _parts(erratum).items()}
-    if erratum.claims:
-        parts["Claims"] = "; ".join(_claim_links(claims[name]) for name in erratum.claims)
-    rows = "\n".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in parts.items())
-    return (
-        f'<div class="cb-erratum" id="{_q(erratum.id)}">\n'
-        f'<p class="cb-erratum-head"><strong>{_q(erratum.title)}</strong> {_kind(erratum)} '
-        f'<code>{_q(erratum.id)}</code></p>\n'
-        f"<dl>\n{rows}\n</dl>\n</div>"
-    )
-
-
-def _claim_links(claim: Claim) -> str:
-    """The claim's row in the scorecard, and the chapter's section that deals with it."""
-    row = f'<a href="{_q(_SCORECARD.format(claim=claim.id))}"><code>{_q(claim.id)}</code></a>'
-    if claim.section is None:
-        return row
-    address = _CHAPTER.format(chapter=claim.chapter, section=claim.section)
-    return f'{row} (<a href="{_q(address)}">in the chapter</a>)'
-
-
-def _table(rows: Sequence[Erratum]) -> str:
-    """All entries by work; each leads to its place on the page."""
-    heads = ("Erratum", "In", "Demonstrated", "Reported")
-    caption = _counts(rows)
-    groups = [(work, list(group)) for work, group in groupby(rows, key=lambda row: row.work)]
-    leads = ", ".join(f'<a href="#errata-of-{work}">{work}</a> ({len(group)})'
-                      for work, group in groups)  # fmt: skip
-    parts = [
-        f'<p class="cb-say">By work: {leads}.</p>',
-        f'<div class="cb-scorecard-scroll" role="region" tabindex="0" aria-label="{_q(caption)}" '
-        'style="overflow-x: auto">',
-        '<table class="cb-scorecard cb-errata">',
-        f"<caption>{_q(caption)}</caption>",
-        "<thead><tr>" + "".join(f'<th scope="col">{head}</th>' for head in heads) + "</tr></thead>",
-    ]
-    for work, group in groups:
-        title = f"{work}: {_counts(group)}"
-        parts.append(f'<tbody id="errata-of-{_q(work)}">')
-        parts.append(f'<tr><th scope="rowgroup" colspan="{len(heads)}">{_q(title)}</th></tr>')
-        parts += map(_row, group)
-        parts.append("</tbody>")
-    return "\n".join([*parts, "</table>", "</div>"])
-
-
-def _row(erratum: Erratum) -> str:
-    return (
-        f'<tr><th scope="row"><a href="#{_q(erratum.id)}">{_q(erratum.title)}</a>'
-        f'<div class="cb-source">{_q(erratum.where)}</div></th><td>{_kind(erratum)}</td>'
-        f"<td>{'by a cell' if erratum.check else 'no'}</td>"
-        f"<td>{'yes' if erratum.reported else 'no'}</td></tr>"
-    )
-
-
-def _kind(erratum: Erratum) -> str:
-    return f'<span class="cb-kind">{erratum.kind}</span>'
-
-
-def _q(text: str) -> str:
-    return escape(text, quote=True)

@@ -1,0 +1,175 @@
+"""The HTML of every view, as Jinja2 macros: one table for all, and a macro for each view.
+
+It stands in a module, so that the build executes pages anew when it changes. Outputs are compared
+by character: a comment at the end of a line, closed on the next, leaves no line break.
+"""
+
+MACROS = """\
+{% macro table(caption, heads, also="", scrolls=true) %}
+<div class="cb-scorecard-scroll" role="region" tabindex="0" aria-label="{{ caption }}"{#
+#}{% if scrolls %} style="overflow-x: auto"{% endif %}>
+<table class="cb-scorecard{{ also }}">
+<caption>{{ caption }}</caption>
+<thead><tr>{% for head in heads %}<th scope="col">{{ head }}</th>{% endfor %}</tr></thead>
+{{ caller() }}</table>
+</div>
+{% endmacro %}
+
+{% macro heading(text, columns) %}
+<tr><th scope="rowgroup" colspan="{{ columns }}">{{ text }}</th></tr>
+{% endmacro %}
+
+{% macro seeds(profile, numbers) %}
+seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
+#} <a href="../records/{{ profile }}-seed{{ seed }}.json">{{ seed }}</a>{% endfor %}
+{% endmacro %}
+
+{% macro verdicts(rows, caption, whole=false, address="") %}
+{% set heads = ["Claim", "The source says", "Ours, mean ± sd", "Verdict", "Runs"] %}
+{% call table(caption, heads) %}
+{% for chapter, group in by_chapter(rows).items() %}
+<tbody>
+{% if whole %}
+{{ heading(chapter ~ ": " ~ counts_line(group), heads|length) }}{% endif %}
+{% for claim, verdict in group %}
+{{ verdict_row(claim, verdict, whole, address) }}{% endfor %}
+</tbody>
+{% endfor %}
+{% endcall %}
+{% endmacro %}
+
+{% macro verdict_row(claim, verdict, whole, address) %}
+{% set name %}<code>{{ claim.id }}</code>{% endset %}
+<tr{#
+#}{% if whole %} id="{{ claim.id }}" data-work="{{ claim.chapter }}"{#
+#} data-verdict="{{ verdict.label }}"{% endif %}><th scope="row">{#
+#}{% if claim.section is none %}{{ name }}{% else %}{#
+#}<a href="{{ address.format(chapter=claim.chapter) }}#{{ claim.section }}">{{ name }}</a>{#
+#}{% endif %}<div class="cb-says">{{ claim.says }}</div>{#
+#}<div class="cb-source">{{ claim.source }} ({{ claim.seen }}{#
+#}{% if claim.where is not none %}: {{ claim.where }}{% endif %})</div></th>{#
+#}<td>{{ claim.stated }}{% if claim.why is not none %}{#
+#}<div class="cb-why">Tolerance: {{ claim.why }}</div>{% endif %}</td>{#
+#}<td>{{ measured(claim, verdict) }}</td>{#
+#}<td><span class="cb-verdict cb-verdict-{{ verdict.word|replace(" ", "-") }}{#
+#}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>{#
+#}<div class="cb-reason">{{ verdict.reason }}{#
+#}{% if verdict.stale %} The code or the data have changed since these runs.{% endif %}</div></td>{#
+#}<td>{{ made(claim, verdict, whole) }}</td></tr>
+{% endmacro %}
+
+{% macro made(claim, verdict, whole) %}
+{% if not verdict.records %}{{ claim.profile or "–" }}{% elif not whole %}{#
+#}{{ runs(verdict.records) }}{% else %}{#
+#}{% for profile, found in seeds_of(verdict.records).items() %}{{ "" if loop.first else "; " }}{#
+#}<a href="status.html#{{ profile }}">{{ profile }}</a>, {{ seeds(profile, found) }}{% endfor %}{#
+#}{% endif %}
+{% endmacro %}
+
+{# The bar appears where scripts run. Its script has no sign that XML would read as its own. #}
+{% macro scorecard(rows, caption, address) %}
+<div class="cb-filtered">
+<div class="cb-filter" hidden="">
+<label>Work <select><option value="">all</option>{{ options(by_chapter(rows)) }}</select></label>
+<label>Verdict <select><option value="">all</option>{{ options(count(rows)) }}</select></label>
+<label>Words <input type="search" placeholder="such as MNIST" /></label>
+<output aria-live="polite">{{ rows|length }} of {{ rows|length }} claims</output>
+</div>
+{{ verdicts(rows, caption, true, address) }}<script>
+for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])")) {
+  whole.dataset.ready = "yes";
+  const bar = whole.querySelector(".cb-filter"), [work, verdict] = bar.querySelectorAll("select");
+  const words = bar.querySelector("input"), shown = bar.querySelector("output");
+  const rows = [...whole.querySelectorAll("tr[data-work]")];
+  const fits = row => [
+    ["", row.dataset.work].includes(work.value),
+    ["", row.dataset.verdict].includes(verdict.value),
+    ...words.value.toLowerCase().split(" ").map(
+      word => row.textContent.toLowerCase().includes(word)),
+  ].every(Boolean);
+  bar.oninput = () => {
+    for (const row of rows) row.hidden = !fits(row);
+    for (const body of whole.querySelectorAll("tbody"))
+      body.hidden = !body.querySelector("tr[data-work]:not([hidden])");
+    shown.textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length} claims`;
+  };
+  bar.hidden = false;
+}
+</script>
+</div>
+{% endmacro %}
+
+{% macro options(values) %}
+{% for value in values %}<option>{{ value }}</option>{% endfor %}
+{% endmacro %}
+
+{% macro said(rows, caption, address, folded) %}
+{% if not rows %}
+<p class="cb-say">{{ caption }}</p>
+{% else %}
+<div class="cb-say">
+{% if folded %}
+<details>
+<summary>{{ caption }}. Show them.</summary>
+{% endif %}
+{{ verdicts(rows, caption, address=address) }}{% if folded %}
+</details>
+{% endif %}
+</div>
+{% endif %}
+{% endmacro %}
+
+{% macro status(groups, caption, heads) %}
+{% call table(caption, heads, " cb-status", scrolls=false) %}
+{% for chapter, profiles in groups %}
+<tbody>
+<tr><th scope="rowgroup" colspan="{{ heads|length }}"><a href="../notebooks/{{ chapter }}.html">{#
+#}{{ chapter }}</a></th></tr>
+{% for profile in profiles %}
+<tr id="{{ profile.name }}"><th scope="row"><code>{{ profile.name }}</code><details>{#
+#}<summary>parameters</summary><table>{% for name, value in profile.parameters().items() %}{#
+#}<tr><th scope='row'><code>{{ name }}</code></th><td>{{ value }}</td></tr>{% endfor %}</table>{#
+#}</details></th>{% for head, cell in profile.cells().items() %}<td>{% if head == "Seeds" %}{#
+#}{{ seeds(profile.name, profile.each("seed")) }}{% else %}{{ cell }}{% endif %}</td>{#
+#}{% endfor %}</tr>
+{% endfor %}
+</tbody>
+{% endfor %}
+{% endcall %}
+{% endmacro %}
+
+{% macro errata(groups, caption, counts) %}
+{% set heads = ["Erratum", "In", "Demonstrated", "Reported"] %}
+<p class="cb-say">By work: {% for work, rows in groups.items() %}<a href="#errata-of-{{ work }}">{#
+#}{{ work }}</a> ({{ rows|length }}){{ "." if loop.last else ", " }}{% endfor %}</p>
+{% call table(caption, heads, " cb-errata") %}
+{% for work, rows in groups.items() %}
+<tbody id="errata-of-{{ work }}">
+{{ heading(work ~ ": " ~ counts(rows), heads|length) }}{% for row in rows %}
+<tr><th scope="row"><a href="#{{ row.id }}">{{ row.title }}</a><div class="cb-source">{#
+#}{{ row.where }}</div></th><td><span class="cb-kind">{{ row.kind }}</span></td><td>{#
+#}{{ "by a cell" if row.check else "no" }}</td><td>{{ "yes" if row.reported else "no" }}</td></tr>
+{% endfor %}
+</tbody>
+{% endfor %}
+{% endcall %}
+{% endmacro %}
+
+{% macro erratum(row, parts, claims) %}
+<div class="cb-erratum" id="{{ row.id }}">
+<p class="cb-erratum-head"><strong>{{ row.title }}</strong> <span class="cb-kind">{{ row.kind }}{#
+#}</span> <code>{{ row.id }}</code></p>
+<dl>
+{% for name, text in parts.items() %}
+<dt>{{ name }}</dt><dd>{{ text }}</dd>
+{% endfor %}
+{% if claims %}
+<dt>Claims</dt><dd>{% for claim in claims %}<a href="scorecard.html#{{ claim.id }}"><code>{#
+#}{{ claim.id }}</code></a>{% if claim.section is not none %} (<a href="../notebooks/{#
+#}{{ claim.chapter }}.html#{{ claim.section }}">in the chapter</a>){% endif %}{#
+#}{{ "" if loop.last else "; " }}{% endfor %}</dd>
+{% endif %}
+</dl>
+</div>
+{% endmacro %}
+"""
