@@ -309,7 +309,7 @@ def _data(options) -> int:
     for name in options.names:
         datasets.status(name)  # refuses what can't be fetched, before anything is downloaded
     for name in options.names:
-        datasets.fetch(name, progress=sys.stderr.isatty())
+        datasets.fetch(name)
     print(f"data files: {paths.data_home()}\n")
     for source in (known[name] for name in options.names or known):
         print(f"{source.name:<16}{datasets.status(source.name).state:<10}{source.title}")

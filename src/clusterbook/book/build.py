@@ -34,6 +34,7 @@ _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-b
              "sphinx-book-theme")
 
 
+_CATALOG = Path(paths.__file__).with_name("datasets") / "catalog.yaml"
 # Executed at the paper's scale, once: rendered as they are.
 _RUNS = ("book", "runs")
 
@@ -176,7 +177,7 @@ def notebook_key(path: Path) -> str:
     evidence = {
         str(file.relative_to(paths.root())): _hash(file.read_bytes())
         for file in sorted([*data.glob("*/*"), *data.glob("lineage.yaml")])
-        if file.parent == data
+        if file.name == "lineage.yaml"
         or (file.parent.name in ("claims", "errata", "expectations", "records")
             and (chapter is None or file.name.startswith(chapter)))
     }
@@ -185,14 +186,15 @@ def notebook_key(path: Path) -> str:
             parameters.notebook_path(name))) for name in paths.chapters()}
         evidence |= {file.name: _hash(file.read_bytes()) for file in
                      sorted((paths.root() / "notebooks" / "profiles").glob("*.yaml"))}
-    parts = [cells, hash_modules(modules_of(code)), evidence, _versions()]
+    parts = [cells, hash_modules(modules_of(code)), _hash(_CATALOG.read_bytes()), evidence,
+             _versions()]
     return _hash(json.dumps(parts, sort_keys=True).encode())
 
 
 def _site_key(source: Path, notebooks: Iterable[Path]) -> str:
     """A hash of everything that the site is made of, the library's docstrings included."""
     files = [source / "_config.yml", *sorted((source / "book").rglob("*")), *notebooks,
-             *sorted(Path(paths.__file__).parent.rglob("*.py")),
+             *sorted(Path(paths.__file__).parent.rglob("*.py")), _CATALOG,
              *sorted((source / "data" / "records").glob("*.json"))]
     hashes = [(file.name, _hash(file.read_bytes())) for file in files
               if file.is_file() and "__pycache__" not in file.parts]
