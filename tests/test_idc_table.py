@@ -106,6 +106,8 @@ def test_an_unstable_method_is_not_recommended():
     labels, flat = np.arange(6) % 2, np.full(10, 0.1) + np.eye(10)[0] / 99
     judged = {name: Judged(labels, 0.3, flat, flat, subsamples=np.full(5, 0.4))
               for name in table.METHODS}
+    steady = verdict._beside(Judged(np.arange(6) // 3, 0.2, seeds=np.full(3, 0.9)), judged)
+    assert len(steady) == 1 and "none of them is both" in steady[0]
     line = verdict._beside(Judged(np.arange(6) // 3, 0.2, seeds=np.full(3, 0.1)), judged)[-1]
     assert "more stable (ARI 0.40 against 0.10)" in line and "not stable either" in line
 
@@ -212,6 +214,13 @@ def test_features_that_make_the_cluster_come_first():
         assert ranking.g[0] > 4 and ranking.level[0] > ranking.rest[0]
 
 
+def test_a_feature_that_is_low_in_the_cluster_counts_as_much():
+    y = np.arange(40) % 2
+    X = np.stack([0.5 * y, -3.0 * y], axis=1) + noise(40, 2)
+    ranking = table.ranking(X, y, np.ones_like(X), 1)
+    assert ranking.order.tolist() == [1, 0] and ranking.g[0] < -1 < ranking.g[1]
+
+
 def test_ties_are_ties_and_never_listed_in_part():
     X, y = planted(n=60, d=1, useful=1, k=2)
     X = np.hstack([noise(60, 3), np.repeat(X, 412, axis=1)])        # 412 equal columns
@@ -223,6 +232,16 @@ def test_ties_are_ties_and_never_listed_in_part():
     assert "412 features tie at rank 1 and are not listed." in lines
     assert "412 of 415 features have a larger effect" in "\n".join(lines)
     assert "By their gates 415 features tie: they are open in every row." in lines
+
+
+def test_a_tie_below_the_list_is_said():
+    rank, g = np.r_[1:10, 10, 10, 10, 10], np.r_[9:0:-1, 0.5, 0.5, 0.5, 0.5]
+    ranking = table.Ranking(0, np.arange(13), rank, rank == 10, g, g, g, np.zeros(13))
+    assert ranking.top() == 9
+    lines = verdict.about(ranking, 5, chance=6.5)
+    assert lines[1:] == ["4 features tie at rank 10 and are not listed.",
+                         "3 of 13 features have a larger effect than any in clusters of shuffled "
+                         "tables (|g| above 6.50)."]
 
 
 def test_gates_order_features_within_a_rank_only():
@@ -237,6 +256,9 @@ def test_gates_order_features_within_a_rank_only():
 def test_effects_without_spread_and_of_tiny_clusters():
     y = np.array([0] * 5 + [1] * 5)
     g, *_ = table.effects(np.stack([y * 0.1 + 0.3, np.full(10, 0.1)], axis=1), y, 1)
+    assert g.tolist() == [np.inf, 0]
+    odd = np.array([0] * 7 + [1] * 3)               # means of 0.1 that differ by rounding
+    g, *_ = table.effects(np.stack([odd * 0.1 + 0.3, np.full(10, 0.1)], axis=1), odd, 1)
     assert g.tolist() == [np.inf, 0]
     assert not table.effects(noise(10, 2), [0] * 8 + [1] * 2, 1)[0].any()
     ranking = table.ranking(noise(10, 2), np.zeros(10, dtype=int), np.ones((10, 2)), 0)
