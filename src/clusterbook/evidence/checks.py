@@ -28,22 +28,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import field_validator, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from .. import paths
 from ..errors import InputError, unknown
 from .entries import (
     STRICT,
-    Amount,
-    Text,
     as_number,
+    as_tuple,
     is_number,
     mistake,
     need,
+    not_negative,
     read_folder,
     stamps,
 )
@@ -66,13 +66,23 @@ _outcomes: dict[str, bool] = {}
 class Expectation:
     """What must hold in a default run; the fields are the keys of the YAML file."""
 
-    id: Text
+    id: str
     chapter: str
-    says: Text
+    says: str
     relation: Literal[">=", "<=", ">", "<", "equals", "between", "holds"]
-    bound: Annotated[tuple[Any, ...] | Any, Field(union_mode="left_to_right")] = None
-    tolerance: Amount = 0.0
-    why: Text | None = None
+    bound: float | tuple[float, float] | None = None
+    tolerance: float = 0.0
+    why: str | None = None
+
+    _amounts = field_validator("tolerance")(not_negative)
+
+    @field_validator("bound", mode="before")
+    @classmethod
+    def _is_bound(cls, bound: Any) -> Any:
+        numbers = bound if isinstance(bound, list | tuple) else [bound]
+        if bound is not None and not all(map(is_number, numbers)):
+            raise ValueError(f"bound must be a number, or two, not {bound!r}{as_number(bound)}")
+        return as_tuple(bound)
 
     @model_validator(mode="after")
     def _has_what_its_relation_needs(self) -> Expectation:
@@ -83,13 +93,10 @@ class Expectation:
         if self.relation == "holds" and self.bound is not None:
             raise mistake("the relation 'holds' has no bound", "bound")
         if self.relation == "between":
-            bound = self.bound
-            is_pair = isinstance(bound, tuple) and len(bound) == 2
-            if not is_pair or not all(map(is_number, bound)) or bound[0] > bound[1]:
-                raise mistake(f"between needs the bound [low, high], not {bound!r}", "bound")
-        elif self.bound is not None and not is_number(self.bound):
-            raise mistake(f"bound must be a number, not {self.bound!r}{as_number(self.bound)}",
-                          "bound")
+            if not isinstance(self.bound, tuple) or self.bound[0] > self.bound[1]:
+                raise mistake(f"between needs the bound [low, high], not {self.bound!r}", "bound")
+        elif isinstance(self.bound, tuple):
+            raise mistake(f"{self.relation} needs one bound, not {self.bound!r}", "bound")
         return self
 
 

@@ -34,7 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 from pydantic.dataclasses import dataclass as model
@@ -44,14 +44,12 @@ from ..errors import unknown
 from .entries import (
     FIELD,
     STRICT,
-    Amount,
-    Number,
     Seen,
-    Text,
     as_number,
     is_number,
     mistake,
     need,
+    not_negative,
     read_folder,
 )
 
@@ -85,29 +83,31 @@ class Claim:
     ``holds_in`` is the key ``in``; ``chapter`` is the file's name. What a claim lacks is None.
     """
 
-    id: Text
+    id: str
     chapter: str
-    says: Text
-    source: Text
+    says: str
+    source: str
     seen: Seen
     kind: Literal["value", "difference", "trend", "exact", "source-error"]
-    where: Text | None = None
-    section: Text | None = None
-    profile: Text | None = None
-    against: Text | None = None
-    statistic: Text | None = None
-    metric: Text | None = None
-    minus: Text | None = None
-    value: Number | None = None
-    tolerance: Amount | None = None
-    why: Text | None = None
+    where: str | None = None
+    section: str | None = None
+    profile: str | None = None
+    against: str | None = None
+    statistic: str | None = None
+    metric: str | None = None
+    minus: str | None = None
+    value: int | float | None = None
+    tolerance: int | float | None = None
+    why: str | None = None
     relation: Literal["<", ">", "<=", ">="] | None = None
-    than: Number | Text | None = None
-    holds_in: Annotated[Literal["all", "most"] | None, Field(alias="in")] = None
-    check: Text | None = None
-    differs: Text | None = None
-    cannot_compare: Text | None = None
-    not_attempted: Text | None = None
+    than: int | float | str | None = None
+    holds_in: Literal["all", "most"] | None = Field(None, alias="in")
+    check: str | None = None
+    differs: str | None = None
+    cannot_compare: str | None = None
+    not_attempted: str | None = None
+
+    _amounts = field_validator("tolerance")(not_negative)
 
     @field_validator("relation", "than", mode="before")
     @classmethod

@@ -11,24 +11,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import yaml
-from pydantic import ConfigDict, Field, StrictInt, StringConstraints, TypeAdapter, ValidationError
+from pydantic import ConfigDict, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ..errors import InputError
 
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, populate_by_name=True)
-Text = Annotated[str, StringConstraints(strict=True, strip_whitespace=True, min_length=1)]
-Number = StrictInt | Annotated[float, Field(strict=True)]
-Amount = Annotated[StrictInt, Field(ge=0)] | Annotated[float, Field(strict=True, ge=0)]
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
+                    str_strip_whitespace=True, str_min_length=1)
 Seen = Literal["paper", "repository", "second-hand"]
 FIELD = {"in": "holds_in"}      # key → field, where the key can't be the name of one
 Model = TypeVar("Model")
-_adapter = cache(TypeAdapter)
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class Entry:
                 unknown_key = did_you_mean(f"key {key!r} is not known", key, sorted(known))
                 raise self.error((hints or {}).get(key, unknown_key), key)
         try:
-            found = _adapter(kind).validate_python({**self.values, **more})
+            found = kind(**self.values, **more)
         except ValidationError as error:
             raise self._explained(error.errors()) from None
         for key, value in self.values.items():
@@ -87,8 +83,6 @@ class Entry:
             case "literal_error":
                 allowed = re.findall("'([^']*)'", context["expected"])
                 text = did_you_mean(f"{key} can't be {value!r}", str(value), allowed)
-            case "greater_than_equal":
-                text = f"{key} can't be negative, but is {value!r}"
             case "tuple_type":
                 text = f"{key} must be a list, not {value!r}"
             case "string_type" | "string_too_short":
@@ -108,6 +102,18 @@ def need(entry: object, keys: Iterable[str], because: str) -> None:
     for key in keys:
         if getattr(entry, FIELD.get(key, key)) is None:
             raise mistake(f"the key {key!r} is missing{because}")
+
+
+def not_negative(value: float | None, info: ValidationInfo) -> float | None:
+    """A validator of numbers such as tolerances."""
+    if value is not None and value < 0:
+        raise ValueError(f"{info.field_name} can't be negative, but is {value!r}")
+    return value
+
+
+def as_tuple(value: Any) -> Any:
+    """A validator, to be run first, of what YAML and JSON have as lists."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def read_folder(folder: Path, noun: str) -> Iterator[Entry]:

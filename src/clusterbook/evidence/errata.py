@@ -38,15 +38,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, StrictStr, model_validator
+from pydantic import field_validator, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from .. import paths
 from ..errors import unknown
 from .claims import Claim, load_claims
-from .entries import STRICT, Seen, Text, mistake, read_folder, stamps
+from .entries import STRICT, Seen, as_tuple, mistake, read_folder, stamps
 from .views import WIDTH, html
 
 KINDS = ("paper", "code", "document", "library")
@@ -55,28 +55,30 @@ KINDS = ("paper", "code", "document", "library")
 _ORDER = ("tell", "idc", "deepcluster", "weights")  # of the book's chapters
 
 
-def _none_if_false(value: object) -> object:
-    """What is meant where YAML reads a bare `no` as false."""
-    return None if value is False else value
-
-
 @model(frozen=True, config=STRICT)
 class Erratum:
     """One defect; the fields are the keys of the YAML file, `work` is the file's name."""
 
-    id: Text
+    id: str
     work: str
-    title: Text
+    title: str
     kind: Literal["paper", "code", "document", "library"]
-    where: Text
+    where: str
     seen: Seen
-    stands: Text
-    right: Text
-    changes: Text
-    reported: Annotated[Text | None, BeforeValidator(_none_if_false)]
-    claims: tuple[StrictStr, ...] = ()
-    check: Text | None = None
-    not_demonstrated: Text | None = None
+    stands: str
+    right: str
+    changes: str
+    reported: str | None
+    claims: tuple[str, ...] = ()
+    check: str | None = None
+    not_demonstrated: str | None = None
+
+    _lists = field_validator("claims", mode="before")(as_tuple)
+
+    @field_validator("reported", mode="before")
+    @classmethod
+    def _as_meant(cls, value: object) -> object:
+        return None if value is False else value        # YAML reads a bare `no` as false
 
     @model_validator(mode="after")
     def _is_demonstrated_or_says_why_not(self) -> Erratum:

@@ -15,37 +15,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import ConfigDict, Field, JsonValue, ValidationError, field_validator
 from pydantic.dataclasses import dataclass as model
 from typing_extensions import TypedDict
 
 from .. import datasets, paths
 from ..errors import InputError, unknown
-from .entries import STRICT, Amount, Number
+from .entries import as_tuple, not_negative
 
-Name = Annotated[str, Field(strict=True, pattern=r"^[-_]*\w[\w-]*$")]
-Count = Annotated[StrictInt, Field(ge=0)]
-Measured = StrictBool | Number
-_PART = ConfigDict(extra="forbid", strict=True)
+Numbers = dict[str, bool | int | float]
+Rows = tuple[dict[str, bool | int | float | str], ...]
+_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Git(TypedDict):
     """The checkout's state; both None outside one."""
 
-    __pydantic_config__ = _PART
+    __pydantic_config__ = _CONFIG
     commit: str | None
     clean: bool | None
 
@@ -53,38 +42,22 @@ class Git(TypedDict):
 class Machine(TypedDict):
     """What a run ran on."""
 
-    __pydantic_config__ = _PART
+    __pydantic_config__ = _CONFIG
     cpu: str
     gpu: str | None
-    cores: Count
-    threads: Count
+    cores: int
+    threads: int
 
 
 class Data(TypedDict):
     """The data's name, and the SHA-256 of their content (`clusterbook.datasets.content`)."""
 
-    __pydantic_config__ = _PART
+    __pydantic_config__ = _CONFIG
     name: str
     sha256: str
 
 
-def _as_row(row: dict[str, Any]) -> dict[str, Any]:
-    if any(isinstance(value, str) != (name == "stage") for name, value in row.items()):
-        raise ValueError("the stage of training is text, and nothing else is")
-    return row
-
-
-def _as_utc(text: str) -> str:
-    if datetime.fromisoformat(text).utcoffset() != timedelta(0):
-        raise ValueError("not a UTC time")
-    return text
-
-
-Row = Annotated[dict[str, Measured | StrictStr], AfterValidator(_as_row)]
-Time = Annotated[StrictStr, AfterValidator(_as_utc)]
-
-
-@model(frozen=True, config=STRICT)
+@model(frozen=True, config=_CONFIG)
 class Record:
     """What one run measured; see `load_records`.
 
@@ -110,26 +83,65 @@ class Record:
     """
 
     # A description says what the field must be, in an error.
-    chapter: Name = Field(description="a chapter's name")
-    profile: Name = Field(description="a profile's name")
+    chapter: str = Field(description="a chapter's name")
+    profile: str = Field(description="a profile's name")
     parameters: dict[str, JsonValue] = Field(description="a mapping of names to settings")
-    assumed: tuple[StrictStr, ...] = Field(description="a list of parameters")
-    seed: Count = Field(description="a whole number")
-    metrics: dict[str, Measured] = Field(description="a mapping of names to finite numbers")
-    checks: dict[str, StrictBool] = Field(description="a mapping of names to true or false")
-    history: tuple[Row, ...] = Field(description="a list of rows of finite numbers")
+    assumed: tuple[str, ...] = Field(description="a list of parameters")
+    seed: int = Field(description="a whole number")
+    metrics: Numbers = Field(description="a mapping of names to finite numbers")
+    checks: dict[str, bool] = Field(description="a mapping of names to true or false")
+    history: Rows = Field(description="a list of rows of finite numbers")
     git: Git = Field(description="commit and clean")
-    code: StrictStr = Field(description="a fingerprint")
-    tolerances: dict[str, StrictStr | Amount] = Field(
+    code: str = Field(description="a fingerprint")
+    tolerances: dict[str, str | int | float] = Field(
         description="a mapping of claims to what they allow")
-    versions: dict[str, StrictStr] = Field(description="a mapping of packages to versions")
+    versions: dict[str, str] = Field(description="a mapping of packages to versions")
     machine: Machine = Field(description="cpu, gpu, cores and threads")
     data: Data | None = Field(description="name and sha256, or null")
-    started: Time = Field(description="a UTC time in ISO 8601")
-    seconds: Amount = Field(description="a number of seconds")
-    peak_memory_mb: Amount | None = Field(description="a number of mebibytes, or null")
-    arrays: StrictStr | None = Field(description="the SHA-256 of the arrays' file, or null")
+    started: str = Field(description="a UTC time in ISO 8601")
+    seconds: int | float = Field(description="a number of seconds")
+    peak_memory_mb: int | float | None = Field(description="a number of mebibytes, or null")
+    arrays: str | None = Field(description="the SHA-256 of the arrays' file, or null")
     path: Path | None = None
+
+    _lists = field_validator("assumed", "history", mode="before")(as_tuple)
+    _amounts = field_validator("seed", "seconds", "peak_memory_mb")(not_negative)
+
+    @field_validator("chapter", "profile")
+    @classmethod
+    def _is_name(cls, name: str) -> str:
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise ValueError("a name has letters, digits, - and _")
+        return name
+
+    @field_validator("history")
+    @classmethod
+    def _names_stages(cls, history: Rows) -> Rows:
+        if any(isinstance(value, str) != (name == "stage")
+               for row in history for name, value in row.items()):
+            raise ValueError("the stage of training is text, and nothing else is")
+        return history
+
+    @field_validator("tolerances")
+    @classmethod
+    def _are_allowances(cls, tolerances: dict[str, Any]) -> dict[str, Any]:
+        if any(isinstance(value, int | float) and value < 0 for value in tolerances.values()):
+            raise ValueError("a tolerance can't be negative")
+        return tolerances
+
+    @field_validator("machine")
+    @classmethod
+    def _counts(cls, machine: Machine) -> Machine:
+        if min(machine["cores"], machine["threads"]) < 0:
+            raise ValueError("numbers of cores and threads can't be negative")
+        return machine
+
+    @field_validator("started")
+    @classmethod
+    def _is_utc(cls, text: str) -> str:
+        if datetime.fromisoformat(text).utcoffset() != timedelta(0):
+            raise ValueError("not a UTC time")
+        return text
 
     @property
     def name(self) -> str:
@@ -178,7 +190,7 @@ def as_record(values: Any, file: str, path: Path | None = None) -> Record:
         if key not in fields:
             raise InputError(f"{file}: {unknown('record field', key, fields)}")
     try:
-        record = _RECORD.validate_python({**values, "path": path})
+        record = Record(**values, path=path)
     except ValidationError as error:
         key, missing = error.errors()[0]["loc"][0], error.errors()[0]["type"] == "missing"
         raise InputError(
@@ -187,9 +199,6 @@ def as_record(values: Any, file: str, path: Path | None = None) -> Record:
     if not record.profile.startswith(f"{record.chapter}-"):
         raise InputError(f"{file}: the profile's name must begin with {record.chapter + '-'!r}")
     return record
-
-
-_RECORD = TypeAdapter(Record)
 
 
 @dataclass(frozen=True)

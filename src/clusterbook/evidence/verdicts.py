@@ -42,7 +42,7 @@ from ..errors import InputError, unknown
 from ..fingerprint import fingerprint
 from .checks import COMPARE
 from .claims import Claim, statistic
-from .entries import STRICT, Text, did_you_mean, read_file
+from .entries import STRICT, did_you_mean, read_file
 from .records import Record
 
 WORDS = (
@@ -401,11 +401,11 @@ Lineage = Mapping[tuple[str, str], str]
 class Replacement:
     """An entry of the lineage; the fields are the keys of the YAML file."""
 
-    chapter: Text
-    old: Text
-    new: Text
-    commit: Text
-    says: Text
+    chapter: str
+    old: str
+    new: str
+    commit: str
+    says: str
 
     @field_validator("old", "new", "commit")
     @classmethod
