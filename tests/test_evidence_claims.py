@@ -177,6 +177,8 @@ EXPECTED = """\
     [
         ('">="', "'=>'", 1, "can't be '=>'"),
         (", why: ten seeds gave 0.93 and more", "", 1, "needs its reason"),
+        ("bound: 0.9", "bound: [0, 1]", 1, ">= needs one bound"),
+        ("bound: 0.9", "bound: 9e-1", 1, "write 0.9"),
         ("tolerance: 1.0e-6", "tolerance: 1e-6", 5, "write 1.0e-06"),
         ("bound: [0, 1]", "bound: 1", 7, "[low, high]"),
         ("bound: [0, 1]", "bound: [1, 0]", 7, "[low, high]"),

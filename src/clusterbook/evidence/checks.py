@@ -1,20 +1,11 @@
 """What a default run of a notebook must show: checks whose text is the same on every machine.
 
-``data/expectations/<notebook>.yaml``, of a chapter or of a page such as ``errata``, is a list of
-mappings with the keys
-
-``id``
-    begins with the notebook's name: ``weights-layer-accuracy``;
-``says``
-    what holds, as a sentence; this is what the cell displays;
-``relation``
-    ``>=``, ``<=``, ``>``, ``<``, ``equals``, ``between`` or ``holds`` (the signs in quotes);
-``bound``
-    a number, two for ``between``; left out where the cell gives the second value itself;
-``tolerance``
-    with ``equals``: the largest absolute difference, 0 by default;
-``why``
-    the reason of the bound or the tolerance, where there is one.
+``data/expectations/<notebook>.yaml`` is a list of entries with the keys ``id`` (beginning with the
+notebook's name: ``weights-layer-accuracy``), ``says`` (what holds; the sentence that the cell
+displays), ``relation`` (``>=``, ``<=``, ``>``, ``<``, ``equals``, ``between`` or ``holds``; the
+signs in quotes), ``bound`` (a number, two for ``between``; absent where the cell gives the second
+value), ``tolerance`` (for ``equals``: the largest absolute difference, 0 by default) and ``why``
+(the reason for the bound or the tolerance).
 
 Expectations are a regression test of the book, not evidence about a source: they never appear in
 the scorecard. But a claim of kind ``exact`` or ``source-error`` may name one, and every check's
@@ -117,18 +108,9 @@ class Checked:
 
 
 def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
-    """Every expectation of every chapter.
+    """Every expectation of a folder (default: the book's), by file and line.
 
-    Parameters
-    ----------
-    folder : path, optional
-        The folder of the YAML files; the book's ``data/expectations`` by default.
-
-    Raises
-    ------
-    InputError
-        For whatever this module's description does not allow; the message begins with the file and
-        the line.
+    Raises InputError, beginning with the file and the line, for an entry that is not valid.
     """
     folder = Path(folder) if folder is not None else paths.root() / "data" / "expectations"
     return [entry.read(Expectation, chapter=entry.chapter)
@@ -138,27 +120,15 @@ def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
 def check(id: str, value: Any, *more: Any) -> Checked:
     """Compare what a run measured with what is expected of it, and keep the outcome.
 
-    Parameters
-    ----------
-    id : str
-        The expectation's name.
-    value, *more : float, bool or array
-        What was measured. With a bound, all values (and all elements of arrays) must satisfy it;
-        without one, two values are compared with each other: ``value relation more[0]``. NaN
-        satisfies nothing. None, and whatever is empty, was not measured.
+    With a bound, all values (and all elements of arrays) must satisfy it; without one, two values
+    are compared with each other: ``value relation more[0]``. NaN satisfies nothing.
 
-    Returns
-    -------
-    Checked
-        Displays as ``✓`` and the expectation's sentence when it holds, else as ``✗`` with what was
-        measured. A failed expectation is not an error: the page shows it. A check of something that
-        was not measured displays as ``not checked:``, never holds, and enters no record.
+    Displays as ``✓`` and the expectation's sentence when it holds, else as ``✗`` with what was
+    measured: a failed expectation is not an error. None, or an empty value, was not measured; the
+    check then displays as ``not checked:``, never holds, and enters no record.
 
-    Raises
-    ------
-    InputError
-        For an unknown expectation, a number of values that it can't be compared with, or numbers
-        where the relation is ``holds``, which takes True and False.
+    Raises InputError for an unknown expectation, for a number of values that can't be compared, and
+    for anything but True and False where the relation is ``holds``.
     """
     expectation = _known(id)
     values = [np.asarray(_on_cpu(item)) for item in (value, *more)]

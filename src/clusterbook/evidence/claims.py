@@ -180,18 +180,9 @@ class Claim:
 
 
 def load_claims(folder: Path | str | None = None) -> list[Claim]:
-    """Every claim of every chapter, in the order of the files' names and of their lines.
+    """Every claim of a folder (default: the book's), by file and line.
 
-    Parameters
-    ----------
-    folder : path, optional
-        The folder of the YAML files; the book's ``data/claims`` by default.
-
-    Raises
-    ------
-    InputError
-        For whatever this module's description does not allow; the message begins with the file and
-        the line.
+    Raises InputError, beginning with the file and the line, for a claim that is not valid.
     """
     folder = Path(folder) if folder is not None else paths.root() / "data" / "claims"
     return [entry.read(Claim, _HINTS, chapter=entry.chapter)

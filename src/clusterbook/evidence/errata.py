@@ -1,30 +1,12 @@
 """What is wrong in the papers, the released code and the documents, entry by entry.
 
-``data/errata/<work>.yaml`` is a list of mappings, one an erratum, with the keys
-
-``id``
-    begins with the work's name: ``tell-eq-eight``;
-``title``
-    the defect in a few words;
-``kind``
-    ``paper``, ``code`` (what the authors released), ``document`` (a notebook, an article, a report
-    by others) or ``library`` (an implementation that others install);
-``where``
-    the paper and its section, the repository with its file and function, the document;
-``seen``
-    ``paper``, ``repository`` or ``second-hand``, as in a claim;
-``stands``, ``right``
-    what stands there, and what would be right;
-``changes``
-    what it changes in published numbers, or why that is not known;
-``claims``
-    ids in ``data/claims`` that deal with the same, where there are any;
-``check``
-    the check that demonstrates it, an entry of ``data/expectations/errata.yaml``, or
-``not_demonstrated``
-    why no code can; one of the two;
-``reported``
-    ``no``, or where it was.
+``data/errata/<work>.yaml`` is a list of entries with the keys ``id`` (beginning with the work's
+name: ``tell-eq-eight``), ``title``, ``kind`` (``paper``; ``code``, released by the authors;
+``document``, by others; ``library``, an implementation that others install), ``where``, ``seen``
+(as in a claim), ``stands`` and ``right`` (what stands there, and what would be right), ``changes``
+(in published numbers), ``claims`` (ids of claims about the same, if any), ``reported`` (``no``, or
+where), and either ``check`` (the expectation of the page `errata` that demonstrates it) or
+``not_demonstrated`` (why no code can).
 
 The page `errata` shows each entry beside its demonstration.
 """
@@ -113,18 +95,9 @@ class Errata:
 
 
 def load_errata(folder: Path | str | None = None) -> list[Erratum]:
-    """Every erratum, in the order of the book's chapters and of the files' lines.
+    """Every erratum of a folder (default: the book's), by chapter and line.
 
-    Parameters
-    ----------
-    folder : path, optional
-        The folder of the YAML files; the book's ``data/errata`` by default.
-
-    Raises
-    ------
-    InputError
-        For whatever this module's description does not allow; the message begins with the file and
-        the line.
+    Raises InputError, beginning with the file and the line, for an entry that is not valid.
     """
     folder = Path(folder) if folder is not None else paths.root() / "data" / "errata"
     found = [entry.read(Erratum, work=entry.chapter) for entry in read_folder(folder, "erratum")]
@@ -132,20 +105,10 @@ def load_errata(folder: Path | str | None = None) -> list[Erratum]:
 
 
 def errata(work: str | None = None, *, demonstrated: bool | None = None) -> Errata:
-    """The table of all errata, or of one work's.
+    """The table of all errata, or of one work's: tell, idc, deepcluster or weights.
 
-    Parameters
-    ----------
-    work : str, optional
-        A file's name in ``data/errata``: tell, idc, deepcluster or weights.
-    demonstrated : bool, optional
-        Only those that a check demonstrates, or only the others. These are shown in full, because
-        nothing else on the page tells of them.
-
-    Raises
-    ------
-    InputError
-        When there is no such work.
+    With *demonstrated*, only those that a check demonstrates; with False only the others, in full,
+    because nothing else on the page tells of them. Raises InputError for an unknown work.
     """
     rows = list(_known().values())
     if work is not None:
@@ -158,13 +121,7 @@ def errata(work: str | None = None, *, demonstrated: bool | None = None) -> Erra
 
 
 def erratum(id: str) -> Errata:
-    """One erratum in full, with links to its claims and to the chapters that deal with it.
-
-    Raises
-    ------
-    InputError
-        When there is no such erratum.
-    """
+    """One erratum in full, with links to its claims and chapters; InputError if it is unknown."""
     known = _known()
     if id not in known:
         raise unknown("erratum", id, known)

@@ -101,13 +101,7 @@ class Status:
 
 
 def status(records: Iterable[Record] | None = None) -> Status:
-    """Every recorded profile with what its runs were made with and what they cost.
-
-    Parameters
-    ----------
-    records : iterable of Record, optional
-        By default the book's.
-    """
+    """Every profile of some records (default: the book's): what it was made with, what it cost."""
     records = load_records() if records is None else list(records)
     code, data = present_code(record.chapter for record in records), present_data()
     groups = groupby(records, key=lambda record: (record.chapter, record.profile))

@@ -68,26 +68,21 @@ def record(
 
     Parameters
     ----------
-    metrics : dict of str to number
+    metrics
         What was measured at the end of the run.
-    history : list of dict, or dict of str to list, optional
+    history
         What was measured in each epoch: a list of rows, or columns of equal length.
-    arrays : dict of str to ndarray, optional
+    arrays
         Small arrays that figures need, written beside the record.
-    seconds : float, optional
-        The wall time; by default that of the run, the sum over its pieces if it was interrupted.
-    data : Dataset or dict, optional
+    seconds
+        Wall time; by default the run's, summed over its pieces if it was interrupted.
+    data
         The data set that was used, or its ``name`` and ``sha256``.
-    seed : int, optional
-        The seed of these numbers; by default the run's.
-    model : estimator or torch.nn.Module, optional
-        What was trained. Its file is kept beside the record if it is under 10 MB; `model_file`
-        finds it again. An estimator writes it by its ``save``, a module as its ``state_dict``.
-
-    Returns
-    -------
-    Recorded
-        Displays as one line.
+    seed
+        By default the run's.
+    model
+        The trained estimator (kept by its ``save``) or torch module (its ``state_dict``). The file
+        is kept beside the record if it is under 10 MB; `model_file` finds it.
 
     Raises
     ------
@@ -253,6 +248,7 @@ def _utc(text: str) -> datetime:
     return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
 
 
+# Where a run's numbers come from: code, versions, machine. Never who ran it or in which folder.
 _PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")
 # What a run itself writes into the checkout does not make its code unclean.
 _OUTPUTS = ("data/records", "book/runs")

@@ -150,17 +150,9 @@ class Record:
 
 
 def load_records(folder: Path | str | None = None) -> list[Record]:
-    """Every record, ordered by chapter, profile and seed.
+    """Every record of a folder (default: the book's), by chapter, profile and seed.
 
-    Parameters
-    ----------
-    folder : path, optional
-        The folder of the JSON files; the book's ``data/records`` by default.
-
-    Raises
-    ------
-    InputError
-        For a file that is no record (the message names the file and what is wrong with it).
+    Raises InputError for a file that is no record, with its name and what is wrong with it.
     """
     folder = Path(folder) if folder is not None else paths.root() / "data" / "records"
     records = [read_record(path) for path in folder.glob("*.json")]
@@ -256,24 +248,8 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
     The one way in which a notebook gets at records, so that what it shows is always known by what
     it was run with: name the runs in the figure by their `Runs.label` or `Runs.title`.
 
-    Parameters
-    ----------
-    chapter : str
-    profile : str, optional
-        Its runs, whatever they were made with.
-    **parameters
-        Without a profile: every parameter that decides the numbers, with the value of this run. A
-        record counts only where it has each of them with the same value.
-
-    Returns
-    -------
-    Runs
-        None where nothing fits.
-
-    Raises
-    ------
-    InputError
-        For neither a profile nor a parameter, or for both.
+    Give a *profile*, or instead every parameter that decides the numbers: a record counts only if
+    it has each of them with the same value. Raises InputError for neither, or for both.
 
     Examples
     --------
@@ -301,10 +277,7 @@ _METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
 def arrays(record: Record) -> dict[str, np.ndarray]:
     """The arrays that were recorded beside a run; empty when there are none.
 
-    Raises
-    ------
-    InputError
-        When the file is absent or is not the one that the run wrote.
+    Raises InputError when the file is missing or is not the one that the run wrote.
     """
     if record.arrays is None:
         return {}
@@ -320,17 +293,9 @@ def arrays(record: Record) -> dict[str, np.ndarray]:
 
 
 def model_file(name: str) -> Path:
-    """The trained model that was kept of a recorded run.
+    """The file of a trained model that was kept, by its record's name: ``"tell-mnist-30-seed0"``.
 
-    Parameters
-    ----------
-    name : str
-        The record's: ``"tell-mnist-30-seed0"``.
-
-    Raises
-    ------
-    InputError
-        When the book has no such file; the message says which it has.
+    Raises InputError when the book has no such file; the message lists those it has.
     """
     folder = paths.root() / "data" / "records"
     kept = sorted(path.stem for path in folder.glob("*.pt"))

@@ -62,24 +62,11 @@ WORDS = (
 class Verdict:
     """What the records say about a claim.
 
-    Attributes
-    ----------
-    word : str
-        One of `WORDS`.
-    reason : str
-        A sentence.
-    ours : float or None
-        The source's statistic of our runs; for a trend the share of seeds in which it holds.
-    mean, sd : float or None
-        Of the compared quantity over seeds.
-    n : int
-        The number of seeds (of runs, for a check).
-    interval : (float, float) or None
-        The 95 % t-interval of the mean.
-    stale : bool
-        Whether a record was made by other code, or from other data, than the present ones.
-    records : tuple of str
-        The names of the records that were compared.
+    ``word`` is one of `WORDS`, ``reason`` a sentence. ``ours`` is the source's statistic of our
+    runs, or for a trend the share of seeds in which it holds; ``mean``, ``sd`` and ``interval``
+    (the 95 % t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
+    ``n`` runs). ``stale`` says whether a record was made by other code, or from other data, than
+    the present ones; ``records`` names those that were compared.
     """
 
     word: str
@@ -111,21 +98,11 @@ def judge(
     contents: Mapping[str, str] | None = None,
     lineage: Lineage | None = None,
 ) -> Verdict:
-    """The verdict on a claim.
+    """The verdict on a claim, by those of the records that are of its chapter and profile.
 
-    Parameters
-    ----------
-    claim : Claim
-        What the source states.
-    records : iterable of Record
-        Any records; those of the claim's chapter and profile are used.
-    fingerprints : dict of str to str, optional
-        The present code of each chapter, to tell which records are stale; by default computed.
-    contents : dict of str to str, optional
-        The present content of each data set, to tell the same; by default that of the table. Data
-        that it does not name make no record stale.
-    lineage : dict, optional
-        Which code replaced which and computes the same; by default the book's, `load_lineage`.
+    A record is stale when its code is neither the chapter's in *fingerprints* nor leads to it by
+    *lineage*, or its data differ from those of that name in *contents* (data that are not named
+    there make nothing stale). By default all three are the book's present ones.
     """
     if claim.cannot_compare is not None:
         return Verdict("cannot compare", claim.cannot_compare)
@@ -397,9 +374,14 @@ def count(n: int, noun: str) -> str:
 Lineage = Mapping[tuple[str, str], str]
 """(chapter, hash) to the hash of the code that replaced it."""
 
+
 @model(frozen=True, config=STRICT)
 class Replacement:
-    """An entry of the lineage; the fields are the keys of the YAML file."""
+    """Code that was changed without changing what it computes: an entry of ``data/lineage.yaml``.
+
+    ``old`` and ``new`` are its hashes, ``says`` how it was shown: ``python tests/golden OLD NEW
+    --lineage`` shows it and prints the entry. Records, which keep the old hash, are never edited.
+    """
 
     chapter: str
     old: str
@@ -420,11 +402,8 @@ class Replacement:
 def load_lineage(path: Path | None = None) -> Lineage:
     """Every replacement in a file, by default the book's; none where there is no such file.
 
-    Raises
-    ------
-    InputError
-        For an entry that is no such entry, is about a chapter that is unknown, stands twice, or
-        leads back to where it begins; the message names file and line.
+    Raises InputError, beginning with the file and the line, for an entry that is not valid: about
+    an unknown chapter, duplicate, or leading back to where it begins.
     """
     known = tuple(paths.chapters()) if path is None else None   # an old file may have had others
     path = paths.root() / "data" / "lineage.yaml" if path is None else path

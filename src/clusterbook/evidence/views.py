@@ -121,20 +121,11 @@ class Scorecard:
         return {claim.id: verdict.word for claim, verdict in self.rows}
 
     def regressions(self, previous: Mapping[str, str]) -> list[Regression]:
-        """The claims that stand worse than before, and those that are no longer listed.
+        """The claims whose verdict fell since *previous* (see `at_last_tag`), and those now gone.
 
         Down is from reproduced, confirmed or refuted to indicative, from there to inconclusive, not
-        reproduced or cannot compare, and from anything to not attempted.
-
-        Parameters
-        ----------
-        previous : dict of str to str
-            Claim → verdict word, such as `at_last_tag` gives.
-
-        Raises
-        ------
-        InputError
-            For a word that is no verdict.
+        reproduced or cannot compare, and from anything to not attempted. Raises InputError for a
+        word that is no verdict.
         """
         now = self.words()
         found = []
@@ -157,18 +148,7 @@ def scorecard(
 ) -> Scorecard:
     """Every claim with its verdict, ordered by chapter as the claims' files are.
 
-    Parameters
-    ----------
-    claims : iterable of Claim, optional
-        By default the book's.
-    records : iterable of Record, optional
-        By default the book's.
-    fingerprints : dict of str to str, optional
-        The present code of each chapter; by default computed.
-    contents : dict of str to str, optional
-        The present content of each data set; by default that of the table.
-    lineage : dict, optional
-        Which code replaced which and computes the same; by default the book's.
+    All arguments default to the book's own; for the last three see `judge`.
     """
     claims = load_claims() if claims is None else list(claims)
     records = load_records() if records is None else list(records)
@@ -197,26 +177,11 @@ class Said:
 
 
 def say(what: str | Iterable[str], *, here: bool = True) -> Said:
-    """A chapter's verdicts, or those of the claims named, drawn from the records.
+    """The verdicts of a chapter, of a claim, or of several claims in the order given.
 
-    Parameters
-    ----------
-    what : str or iterable of str
-        A chapter's name, a claim's id, or several ids, shown in that order.
-    here : bool
-        Whether this is the page of the claims' chapter, so that their links stay on it; elsewhere
-        they lead there.
-
-    Returns
-    -------
-    Said
-        Displays the counts and one row a claim; the same wherever claims, records and code are
-        the same.
-
-    Raises
-    ------
-    InputError
-        When there is no such chapter or claim.
+    Displays the counts and one row for each claim. With *here*, links stay on this page (the
+    claims' chapter); otherwise they lead to that chapter. Raises InputError for a name that is
+    neither a chapter nor a claim.
     """
     claims = load_claims()
     by_id = {claim.id: claim for claim in claims}
@@ -239,14 +204,10 @@ def say(what: str | Iterable[str], *, here: bool = True) -> Said:
 
 
 def at_last_tag() -> dict[str, str] | None:
-    """Claim → verdict word as the checkout's last git tag had it; None where there is no tag.
+    """Claim → verdict word at the checkout's last git tag; None where there is no tag.
 
-    Claims, records and code are read from git, and judged as they stood then.
-
-    Raises
-    ------
-    InputError
-        When the tag's claims or records are not what today's rules allow.
+    Claims, records and code are read from git and judged as they stood then. Raises InputError when
+    today's rules do not allow the tag's claims or records.
     """
     root = paths.checkout()
     tag = git(root, "describe", "--tags", "--abbrev=0") if root else None
