@@ -427,3 +427,12 @@ def test_where_a_record_lies_is_not_read_from_it(asked):
     values = json.loads((asked / "weights-demo-seed4.json").read_text())
     with pytest.raises(InputError, match="no record field 'path'"):
         as_record({**values, "path": "elsewhere"}, "a file")
+
+
+@pytest.mark.parametrize(("used", "said"), [(0, ""), (1, ""), (4, " (trained with 4 threads)")])
+def test_more_than_one_thread_is_said_in_the_notebook(monkeypatch, used, said):
+    from clusterbook import training
+
+    monkeypatch.setattr(training, "threads_used", used)
+    assert repr(record({"acc": 1})) == (
+        f"not recorded: nothing asked for a record of this run{said}")

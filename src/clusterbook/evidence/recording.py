@@ -39,19 +39,23 @@ MODEL_LIMIT = 10_000_000    # bytes; the weights of a larger model stay where th
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
-    """What `record` returns: displays whether the run was recorded, and in which file."""
+    """What `record` returns: displays whether the run was recorded, and in which file.
+
+    A training that took more than one thread is said too: another number may give other results.
+    """
 
     file: str | None
     too_large: int | None = None
+    threads: int = 1
 
     def __repr__(self) -> str:
         """The line that a cell displays; it names no folder of this machine."""
-        if self.file is None:
-            return "not recorded: nothing asked for a record of this run"
-        if self.too_large is None:
-            return f"recorded: {self.file}"
-        return (f"recorded: {self.file}, without the trained model: it takes "
-                f"{self.too_large / 1e6:.1f} MB, and what ships is under {MODEL_LIMIT / 1e6:.0f}")
+        words = ("not recorded: nothing asked for a record of this run" if self.file is None
+                 else f"recorded: {self.file}")
+        if self.too_large is not None:
+            words += (f", without the trained model: it takes {self.too_large / 1e6:.1f} MB, and "
+                      f"what ships is under {MODEL_LIMIT / 1e6:.0f}")
+        return words + (f" (trained with {self.threads} threads)" if self.threads > 1 else "")
 
 
 def record(
@@ -91,7 +95,7 @@ def record(
     """
     folder, run = paths.asked("records"), paths.run_context()
     if folder is None or not run:
-        return Recorded(None)
+        return Recorded(None, threads=_threads_used())
 
     chapter = run["chapter"]
     profile = run.get("profile") or f"{chapter}-default"
@@ -133,7 +137,7 @@ def record(
     too_large = len(trained) if trained and len(trained) > MODEL_LIMIT else None
     _write(Path(folder), written.name, dumps(values),
            {".npz": packed, ".pt": None if too_large else trained})
-    return Recorded(f"{written.name}.json", too_large)
+    return Recorded(f"{written.name}.json", too_large, _threads_used())
 
 
 @cache
@@ -297,15 +301,19 @@ def machine() -> dict[str, Any]:
     The threads are those of the largest training of this process; before any, torch's own number.
     """
     torch = sys.modules.get("torch")  # a run that used it has imported it
-    used = getattr(sys.modules.get("clusterbook.training"), "threads_used", 0)
     used_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
     cores = os.cpu_count() or 1
     return {
         "cpu": _processor(),
         "gpu": torch.cuda.get_device_name() if used_gpu else None,
         "cores": cores,
-        "threads": used or (torch.get_num_threads() if torch is not None else cores),
+        "threads": _threads_used() or (torch.get_num_threads() if torch is not None else cores),
     }
+
+
+def _threads_used() -> int:
+    """The number of threads of the largest training of this process; 0 before any."""
+    return getattr(sys.modules.get("clusterbook.training"), "threads_used", 0)
 
 
 def peak_memory_mb() -> float | None:
