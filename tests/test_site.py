@@ -168,7 +168,7 @@ def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_num
     assert command[1:4] == ["-m", "pip", "install"] and "--no-deps" in command
     wanted = [word for word in command[4:] if not word.startswith("--")]
     assert wanted[0] == f"clusterbook @ git+{FIRST.repository}@v0.9"
-    assert [word.split(">")[0] for word in wanted[1:]] == ["munkres"]
+    assert [word.split(">")[0] for word in wanted[1:]] == ["munkres", "pooch"]
 
 
 def test_without_an_address_the_bootstrap_refuses_in_a_sentence(copy, hosted):

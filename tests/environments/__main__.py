@@ -1,8 +1,8 @@
 """Every chapter on machines like Colab's: ``python tests/environments [oldest] [newest]``.
 
 Each environment is a fresh one with what such a machine has, in the oldest or the newest versions
-that pyproject.toml allows, and without papermill, Jupyter Book, nbval or munkres. In it every
-chapter runs from top to bottom in an empty folder. Its bootstrap cell installs the library as it
+that pyproject.toml allows, and without papermill, Jupyter Book, nbval, munkres or pooch. In it
+every chapter runs from top to bottom in an empty folder. Its bootstrap cell installs the library as it
 does from the public address; that address is a clone of this checkout's last commit here, so pip
 fetches the tag and builds the wheel. Gigabytes are installed, so `make test` leaves this out.
 """
@@ -27,7 +27,7 @@ from clusterbook.book.runs import failed_checks
 
 CHECKOUT = paths.checkout()
 HOSTED = ("ipykernel", "nbclient")              # what runs a notebook there, in any version
-LEFT_OUT = ("clusterbook", "jupyter_book", "munkres", "nbval", "papermill")
+LEFT_OUT = ("clusterbook", "jupyter_book", "munkres", "nbval", "papermill", "pooch")
 VERSIONS = """
 import importlib.metadata as m, json
 names = {d.metadata["Name"].lower().replace("-", "_"): d.version for d in m.distributions()}
@@ -107,7 +107,7 @@ class Machine:
     def changed(self) -> list[str]:
         """What the bootstrap cells did to the environment, other than what they are for."""
         after = self.versions()
-        allowed = {"clusterbook", "munkres"}
+        allowed = {"clusterbook", "munkres", "pooch"}
         return [f"{name} {self.before.get(name, 'absent')} became {after.get(name, 'absent')}"
                 for name in sorted(set(after) | set(self.before))
                 if after.get(name) != self.before.get(name) and name not in allowed]

@@ -1,13 +1,13 @@
 r"""IDC as an estimator, and one training of it: two networks one after the other, in four stages.
 
-==================  ===========================================  ==================================
-stage               what moves                                   what is minimized
-==================  ===========================================  ==================================
-``reconstruction``  autoencoder                                  four reconstruction errors
-``gated``           autoencoder, gating network                  these, with gates; sparsity; rate
-``clustering``      clustering head                              compression of the embeddings
+==================  ============================================  ================================
+stage               what moves                                    what is minimized
+==================  ============================================  ================================
+``reconstruction``  autoencoder                                   four reconstruction errors
+``gated``           autoencoder, gating network                   these, with gates; sparsity; rate
+``clustering``      clustering head                               compression of the embeddings
 ``global``          the head; auxiliary classifier, global gates  this; cross-entropy, sparsity
-==================  ===========================================  ==================================
+==================  ============================================  ================================
 
 One optimizer and one learning rate, falling along a cosine, serve the first two stages; another
 the head in the last two. From the third stage on the weights of autoencoder and gating network are

@@ -95,7 +95,7 @@ def reconstruction_terms(
 
     Parameters
     ----------
-    network : Autoencoder
+    network : Module
         In training mode batch normalization has separate statistics for each kind of input.
     X : Tensor of shape (n_samples, n_features)
     gates : Tensor of shape (n_samples, n_features), optional
