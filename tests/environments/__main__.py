@@ -2,9 +2,9 @@
 
 Each environment is a fresh one with what such a machine has, in the oldest or the newest versions
 that pyproject.toml allows, and without papermill, Jupyter Book, nbval, munkres or pooch. In it
-every chapter runs from top to bottom in an empty folder. Its bootstrap cell installs the library as it
-does from the public address; that address is a clone of this checkout's last commit here, so pip
-fetches the tag and builds the wheel. Gigabytes are installed, so `make test` leaves this out.
+every chapter runs from top to bottom in an empty folder. Its bootstrap cell installs the library
+as it does from the public address; that address is a clone of this checkout's last commit here, so
+pip fetches the tag and builds the wheel. Gigabytes are installed, so `make test` leaves this out.
 """
 
 from __future__ import annotations
