@@ -204,6 +204,14 @@ def size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+def test_an_equation_leads_to_its_function_in_a_table(parsed):
+    section = parsed["book/api.html"].find(id="from-an-equation-to-its-code")
+    cells = [[cell.get_text() for cell in row.find_all("td")] for row in section.find_all("tr")]
+    found = {(row[0], row[1]) for row in cells if row}
+    assert ("4, 5, 6", "ClusterLayer.logits") in found
+    assert ("15", "TELL._joint_step") in found and len(section.find_all("table")) == 3
+
+
 def test_the_book_is_small_enough_to_carry(site):
     assert size(site) < 60e6
 

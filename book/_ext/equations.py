@@ -58,19 +58,26 @@ def _defined(tree: ast.AST, within: str = "") -> Iterator[tuple[Any, str]]:
         yield from _defined(node, inside)
 
 
+def markdown() -> str:
+    """A table for each method, in the language of the page that it stands on."""
+    lines = []
+    for method, called in METHODS.items():
+        lines += [f"**{called}**", "", "| Equation | Function | File and line |", "|---|---|---|"]
+        places: dict[tuple[str, str, int], list[str]] = {}
+        for number, file, name, line in rows(method):
+            places.setdefault((file, name, line), []).append(str(number))
+        lines += [f"| {', '.join(numbers)} | `{name}` | `{file}`, {line} |"
+                  for (file, name, line), numbers in places.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
 class Equations(SphinxDirective):
-    """A table for each method."""
+    """The tables, where the directive stands."""
 
     def run(self) -> list[nodes.Node]:
         """The nodes that take the directive's place."""
-        lines = []
-        for method, called in METHODS.items():
-            lines += [f".. list-table:: {called}: equation, function, file and line",
-                      "   :header-rows: 1", "", "   * - Equation", "     - Function", "     - File"]
-            for number, file, name, line in rows(method):
-                lines += [f"   * - {number}", f"     - ``{name}``", f"     - ``{file}``, {line}"]
-            lines.append("")
-        return self.parse_text_to_nodes("\n".join(lines))
+        return self.parse_text_to_nodes(markdown())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
