@@ -197,7 +197,8 @@ def test_every_signature_could_be_read_by_sphinx(parsed):
     signatures = [" ".join(line.get_text().split()) for line in
                   parsed["book/api.html"].select("dl:is(.function, .method, .class) > dt.sig")]
     assert len(signatures) > 50
-    assert not [line for line in signatures if "~" in line or "<" in line]
+    quoted = re.compile(r"'[^']*'")     # a sign that is a value, such as '<'
+    assert not [line for line in signatures if set("~<") & set(quoted.sub("", line))]
 
 
 def size(folder: Path) -> int:

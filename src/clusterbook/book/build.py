@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -225,6 +226,10 @@ def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source / "book", target / "book",
                     ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+    style = target / "book" / "assets" / "clusterbook.css"
+    if style.is_file():                 # every page loads it; its comments are for its editors
+        style.write_text(re.sub(r"/\*.*?\*/\s*", "", style.read_text(encoding="utf-8"),
+                                flags=re.DOTALL), encoding="utf-8")
     shutil.copy2(source / "_config.yml", target)
     # Beside the pages: the scorecard's rows lead to the runs that they rest on.
     (target / "extra" / "records").mkdir(parents=True)
@@ -235,6 +240,7 @@ def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
     for place, executed in notebooks.items():
         notebook = read_notebook(executed)
         describe_figures(notebook, Path(place).stem)
+        frame_tables(notebook)
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, target / place)
 
@@ -274,6 +280,18 @@ def describe_figures(notebook: nbformat.NotebookNode, page: str) -> None:
             kept.append(output)
         if "outputs" in cell:
             cell.outputs = kept
+
+
+def frame_tables(notebook: nbformat.NotebookNode) -> None:
+    """Let data frames scroll in a region that keys reach, and fill no corner with an empty head."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            text = output.get("data", {}).get("text/html", "")
+            if 'class="dataframe"' in text:
+                text = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", text)
+                output["data"]["text/html"] = (
+                    '<div class="cb-scorecard-scroll" role="region" tabindex="0" '
+                    f'aria-label="Table">{text}</div>')
 
 
 def jupyter_book(source: Path, target: Path, log: Path, builder: str = "html") -> None:
