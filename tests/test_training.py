@@ -674,6 +674,24 @@ def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypa
         training.bar(3)
 
 
+def test_a_bar_in_a_terminal_named_by_its_path(monkeypatch, tmp_path, capfd):
+    pty, termios = map(pytest.importorskip, ["pty", "termios"])  # POSIX
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))  # a new one is 0 × 0, where tqdm prints nothing
+    monkeypatch.setenv("CLUSTERBOOK_PROGRESS", os.ttyname(theirs))
+    monkeypatch.setenv("CLUSTERBOOK_RUN", "{}")  # as in the kernel of clusterbook run
+    fit(description="small net")
+    assert "small net" in os.read(ours, 4096).decode()
+    assert capfd.readouterr() == ("", "")  # nothing for the notebook's outputs
+    data = tmp_path / "mine.csv"
+    data.write_text("a,b")
+    for path, says in [(data, "no terminal"), (tmp_path / "none", "No such file")]:
+        monkeypatch.setenv("CLUSTERBOOK_PROGRESS", str(path))
+        with pytest.raises(InputError, match=says):
+            training.bar(3)
+    assert data.read_text() == "a,b" and not (tmp_path / "none").exists()
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from numbers import Integral
-from typing import Any
+from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from .errors import unknown
+from .errors import InputError, unknown
 
 
 def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
@@ -18,19 +19,43 @@ def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | No
     """A progress bar with the time left, on stderr, where a person watches.
 
     *work* is a number of steps (call ``update``) or what to loop over. *progress* True or False
-    decides; None asks the variable ``CLUSTERBOOK_PROGRESS``: ``on``, ``off`` or ``auto``, the
-    default, which shows it in a terminal or a live notebook, never under pytest, in
-    ``clusterbook run`` or where a notebook is executed unattended. *options* go to tqdm.
+    decides; None asks the variable ``CLUSTERBOOK_PROGRESS``: ``on``, ``off``, the path of a
+    terminal, or ``auto``, the default, which shows it in a terminal or a live notebook, never under
+    pytest or where a notebook is executed unattended. ``clusterbook run`` names its own terminal,
+    where there is one: its notebook's bars then move below that of the cells. *options* go to tqdm.
 
     Examples
     --------
     >>> sum(bar(range(4), "adding", progress=False))
     6
     """
+    terminal = _named_terminal() if progress is None else None
+    if terminal is not None:
+        progress, options = True, {"file": terminal, "position": 1, **options}
     shown = _watched() if progress is None else progress
     steps = {"total": work} if isinstance(work, Integral) else {"iterable": work}
     settings = {"desc": description, "leave": False, "dynamic_ncols": True, "file": sys.stderr}
     return tqdm(**{**steps, **settings, **options, "disable": not shown})
+
+
+def _named_terminal() -> TextIO | None:
+    path = os.environ.get("CLUSTERBOOK_PROGRESS", "")
+    return _opened(path) if os.path.isabs(path) else None
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str) -> TextIO:
+    # Never made, emptied or taken as this process's own: the path may be wrong.
+    flags = os.O_WRONLY | getattr(os, "O_NOCTTY", 0)
+    try:
+        stream = open(path, "w", encoding="utf-8", opener=lambda name, _: os.open(name, flags))
+    except OSError as error:
+        raise InputError(f"CLUSTERBOOK_PROGRESS is {path!r}: {error.strerror}; set it to off") \
+            from None
+    if not stream.isatty():
+        stream.close()
+        raise InputError(f"CLUSTERBOOK_PROGRESS is {path!r}, which is no terminal; set it to off")
+    return stream
 
 
 def _watched() -> bool:

@@ -59,7 +59,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     environment : mapping, optional
         Variables for the notebook's kernel.
     progress : str, optional
-        Label of a progress bar over cells; without it no bar is shown.
+        Label of a progress bar over cells; in a terminal the notebook's own bars move below it.
+        Without it no bar is shown.
 
     Raises
     ------
@@ -82,7 +83,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
         work = folder / "work"
         work.mkdir()
         try:
-            with _environment({"CLUSTERBOOK_PROGRESS": "off", **(environment or {})}):
+            with _environment({"CLUSTERBOOK_PROGRESS": _terminal() if progress else "off",
+                               **(environment or {})}):
                 papermill.execute_notebook(
                     _braces(source), _braces(draft), dict(values or {}), cwd=_braces(work),
                     kernel_name="python3", kernel_manager_class=_quiet_kernel(),
@@ -112,6 +114,14 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
         clean(executed)
         write_atomically(output, (nbformat.writes(executed) + "\n").encode())
         return executed
+
+
+def _terminal() -> str:
+    """The path of stderr's terminal, which the kernel opens by name: its own stderr is captured."""
+    try:
+        return os.ttyname(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # Windows; no terminal; no file
+        return "off"
 
 
 @contextmanager
