@@ -690,6 +690,8 @@ def test_a_bar_in_a_terminal_named_by_its_path(monkeypatch, tmp_path, capfd):
         with pytest.raises(InputError, match=says):
             training.bar(3)
     assert data.read_text() == "a,b" and not (tmp_path / "none").exists()
+    progress._opened(os.ttyname(theirs)).close()
+    progress._opened.cache_clear()
 
 
 class Terminal(io.StringIO):
