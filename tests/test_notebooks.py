@@ -416,11 +416,13 @@ def test_every_expectation_belongs_to_a_notebook():
 
 
 def test_every_fault_still_has_its_place():
-    faults = yaml.safe_load((ROOT / "tests/faults/faults.yaml").read_text(encoding="utf-8"))
+    faults = [fault for path in sorted((ROOT / "tests/faults").rglob("*.yaml"))
+              for fault in yaml.safe_load(path.read_text(encoding="utf-8"))]
     assert len({fault["id"] for fault in faults}) == len(faults)
     for fault in faults:
         text = (ROOT / fault["file"]).read_text(encoding="utf-8")
         assert text.count(fault["old"]) == 1, fault["id"]
+        assert all((ROOT / test.partition("::")[0]).is_file() for test in fault.get("tests", ()))
         for check in fault.get("reaches", ()):
             assert check in committed(ROOT / f"notebooks/{fault['chapter']}.ipynb")[1].says, check
 

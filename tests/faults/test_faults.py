@@ -1,8 +1,12 @@
-"""Every injected fault of ``faults.yaml`` must change a line of a chapter's checks.
+"""Every injected fault must be caught: by a chapter's checks, or by the unit tests that it names.
 
-A fault is applied to a copy of the checkout, and nbval compares the chapter there with its stored
-outputs. Caught means that the line of a check differs. A figure or a number that differs is nothing
-that a reader would notice, and an exception is an accident: it says nothing about the checks.
+A fault of ``faults.yaml`` is applied to a copy of the checkout, and nbval compares the chapter there
+with its stored outputs. Caught means that the line of a check differs. A figure or a number that
+differs is nothing that a reader would notice, and an exception is an accident: it says nothing about
+the checks.
+
+A fault of ``units/*.yaml`` is applied to a copy too, and pytest runs its tests there. They pass
+without it; with it, a test fails. A test file that cannot be collected is no catch.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +31,9 @@ KEYS = {"id", "chapter", "file", "old", "new", "breaks"}
 CHECK = re.compile(r"""evidence\.check\(\s*["']([\w-]+)["']""")
 FAULTS = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
 CHAPTERS = sorted({fault["chapter"] for fault in FAULTS})
+UNIT_KEYS = {"id", "file", "old", "new", "breaks", "tests"}
+UNIT_FAULTS = [fault for path in sorted(Path(__file__).with_name("units").glob("*.yaml"))
+               for fault in yaml.safe_load(path.read_text(encoding="utf-8"))]
 
 
 @dataclass(frozen=True)
@@ -153,3 +160,45 @@ def test_a_check_notices(fault, unmodified, tmp_path, record_property):
     assert found.verdict == "caught", f"{found.verdict}: {fault['breaks']}; nbval found {found}"
     unnoticed = set(fault.get("reaches", ())) - set(found.checks)
     assert not unnoticed, f"these checks should have noticed it: {sorted(unnoticed)}"
+
+
+# --------------------------------------------------------------------------------------- unit tests
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory):
+    """A copy of the checkout; each fault is taken back after its tests."""
+    left_out = shutil.ignore_patterns(".?*", "_build", "__pycache__", "*.egg-info")
+    return Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("copy") / "book", ignore=left_out))
+
+
+@pytest.fixture(scope="session")
+def without_faults(checkout):
+    """What pytest says of tests without any fault; each list of tests is run once."""
+    return cache(lambda tests: run_tests(checkout, tests))
+
+
+def run_tests(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:nbval", "-p", "no:cacheprovider",
+         "-o", "addopts=--import-mode=importlib", *tests],
+        cwd=copy, env=environment(copy), capture_output=True, text=True, timeout=600)
+    return process.returncode, process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("fault", UNIT_FAULTS, ids=lambda fault: fault["id"])
+def test_a_unit_test_notices(fault, checkout, without_faults, record_property):
+    assert set(fault) == UNIT_KEYS, f"a fault has the keys {sorted(UNIT_KEYS)}"
+    code, said = without_faults(tuple(fault["tests"]))
+    assert code == 0, f"the tests fail without any fault:\n{said}"
+    file = checkout / fault["file"]
+    original = file.read_bytes()
+    try:
+        apply(fault, checkout)
+        code, said = run_tests(checkout, fault["tests"])
+    finally:
+        file.write_bytes(original)
+    failed = re.findall(r"^FAILED (\S+)", said, re.M)
+    verdict = "missed" if code == 0 else "caught" if failed else "crashed"
+    record_property("fault", [fault["id"], verdict, ", ".join(failed)])
+    assert verdict == "caught", f"{verdict}: {fault['breaks']}\n{said}"
