@@ -1,9 +1,9 @@
 """Every injected fault must be caught: by a chapter's checks, or by the unit tests that it names.
 
-A fault of ``faults.yaml`` is applied to a copy of the checkout, and nbval compares the chapter there
-with its stored outputs. Caught means that the line of a check differs. A figure or a number that
-differs is nothing that a reader would notice, and an exception is an accident: it says nothing about
-the checks.
+A fault of ``faults.yaml`` is applied to a copy of the checkout, and nbval compares the chapter
+there with its stored outputs. Caught means that the line of a check differs. A figure or a number
+that differs is nothing that a reader would notice, and an exception is an accident: it says nothing
+about the checks.
 
 A fault of ``units/*.yaml`` is applied to a copy too, and pytest runs its tests there. They pass
 without it; with it, a test fails. A test file that cannot be collected is no catch.
