@@ -282,6 +282,12 @@ def test_a_path_or_device_that_can_hold_nothing_is_refused(train, options, says)
         train(**options)
 
 
+@KINDS
+def test_a_checkpoint_needs_a_seed(kind, tmp_path):
+    with pytest.raises(InputError, match="a checkpoint needs random_state, such as 0"):
+        make(kind, checkpoint=tmp_path / "run.pt", random_state=None).fit(X)
+
+
 def without(content, keys):
     """Take what lies at the end of a path of keys out of nested dictionaries."""
     *above, last = keys

@@ -1,0 +1,101 @@
+"""The floor of the library: argument checks, where files are, and atomic writes."""
+
+from __future__ import annotations
+
+import math
+import os
+
+import numpy as np
+import pytest
+
+from clusterbook import checks, paths
+from clusterbook.errors import InputError, unknown
+from clusterbook.io import write_atomically
+
+IMAGES = np.linspace(0, 1, 32).reshape(2, 16)
+
+
+@pytest.mark.parametrize(("call", "good", "bad"), [
+    (lambda value: checks.whole("k", value, 1), [1, np.int64(3)], [0, -1, 1.0, True, "1", None]),
+    (lambda value: checks.number("rate", value), [1e-9, 3, np.float32(2)],
+     [0, -1.0, math.nan, math.inf, True, "1", None]),
+    (lambda value: checks.number("rate", value, zero=True), [0, 0.0, 1], [-1e-9, math.nan]),
+    (lambda value: checks.one_of("network", value, ("cnn", "fcn")), ["cnn"], ["cmn", None]),
+    (checks.image_shape, [(1, 8, 8), [3, 4, 4]], [
+        (28, 28), (1, 0, 28), (1, -4, 4), 784, None, (1, 8, 8, 1), (1, "a", 8), (1, 8.5, 8), "888",
+        (True, 8, 8)]),
+    (lambda X: checks.pixels(X, (1, 4, 4)), [IMAGES], [
+        IMAGES - 0.01, IMAGES + 0.01, 255 * IMAGES, IMAGES[:, :15]]),
+    (checks.finite, [IMAGES], [np.array([[1.0, math.nan]]), np.array([[-math.inf]])]),
+    (checks.numeric, [IMAGES, [[1, 2]], np.array([["1.5"]]), [[1], [1, 2]]],
+     [np.array([["a"]]), [[1.5, "red"]]]),
+    (checks.as_seed, [0, 2**32 - 1, np.int64(7), None], [-1, 2**32, 1.5, True, "0", np.random]),
+])
+def test_argument_checks(call, good, bad):
+    for value in good:
+        call(value)
+    for value in bad:
+        with pytest.raises(InputError):
+            call(value)
+
+
+def test_errors_name_the_column_and_the_nearest_name():
+    X = np.array([[1.0, np.nan, np.inf], [2.0, np.nan, 3.0]])
+    with pytest.raises(ValueError, match=r"2 missing values \(NaN\) and 1 infinite value \(inf\): "
+                                         "2 in column 1, 1 in column 2;"):
+        checks.finite(X)
+    with pytest.raises(InputError, match="1 in column c;"):
+        checks.finite(X[:1, 2:], ["c"])
+    with pytest.raises(InputError, match="the columns 0, 2 hold text"):
+        checks.numeric(np.array([["a", 1, "b"]], dtype=object))
+    assert "did you mean 'mnist'? Known: digits, mnist" in str(unknown("set", "mnits",
+                                                                       ["mnist", "digits"]))
+    assert "did you mean" not in str(unknown("set", "xyz", ["mnist"]))
+
+
+def test_a_seed_is_itself_and_a_generator_is_drawn_from():
+    assert checks.as_seed(7) == checks.as_seed(np.int64(7)) == 7
+    assert checks.as_seed(None) != checks.as_seed(None)
+    for make in (np.random.RandomState, np.random.default_rng):
+        source = make(0)
+        first, second = checks.as_seed(source), checks.as_seed(source)
+        assert first != second and first == checks.as_seed(make(0))
+
+
+def test_folders_are_those_that_the_environment_names(monkeypatch, tmp_path):
+    monkeypatch.setenv("CLUSTERBOOK_DATA", "~/somewhere")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert paths.data_home() == tmp_path / "somewhere"
+    monkeypatch.delenv("CLUSTERBOOK_DATA")
+    assert paths.data_home() == paths.root() / "data"
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert paths.data_home() == tmp_path / "cache" / "clusterbook"
+    for name in ("CLUSTERBOOK_CHECKPOINTS", "CLUSTERBOOK_RUN"):
+        monkeypatch.delenv(name, raising=False)
+    assert paths.checkpoint("main-0") is None and paths.run_context() == {}
+    monkeypatch.setenv("CLUSTERBOOK_CHECKPOINTS", str(tmp_path))
+    assert paths.checkpoint("main-0") == tmp_path / "main-0.pt"
+    monkeypatch.setenv("CLUSTERBOOK_RUN", '{"chapter": "tell"}')
+    assert paths.run_context() == {"chapter": "tell"}
+
+
+@pytest.mark.parametrize("temporary", [None, "run.tmp"])
+def test_a_file_is_written_whole_or_not_at_all(monkeypatch, tmp_path, temporary):
+    path = tmp_path / "new" / "run.pt"
+    temporary = temporary and path.with_name(temporary)
+    write_atomically(path, b"first, ", b"whole", temporary=temporary)
+    assert path.read_bytes() == b"first, whole" and path.stat().st_mode & 0o044 == 0o044
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for call in ("fsync", "replace"):
+        with monkeypatch.context() as patched, pytest.raises(InputError, match="No space left"):
+            patched.setattr(os, call, full)
+            write_atomically(path, b"second", temporary=temporary)
+    assert path.read_bytes() == b"first, whole" and os.listdir(path.parent) == ["run.pt"]
+    with pytest.raises(InputError, match="it is a folder"):
+        write_atomically(path.parent, b"second")
+    with pytest.raises(InputError, match="can't be written"):
+        write_atomically(path / "below" / "a file", b"second")
