@@ -235,7 +235,7 @@ def test_an_error_of_ours_about_a_file_is_not_made_a_sentence(monkeypatch):
 def command(words: str, shell: str = "", **environment: str) -> subprocess.CompletedProcess:
     """The command in a process of its own; *shell* is put behind it."""
     return subprocess.run(
-        f'"{sys.executable}" -m clusterbook {words} {shell}', shell=True, capture_output=True,
+        f'"{sys.executable}" -m clusterbook.cli {words} {shell}', shell=True, capture_output=True,
         env={**os.environ, **environment}, check=False)
 
 

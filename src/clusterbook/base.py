@@ -1,7 +1,8 @@
-"""What the estimators share: scikit-learn's tags, their settings, and the checkpoint of a fit."""
+"""The base of the estimators: scikit-learn's tags, their settings, and the checkpoint of a fit."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from .checkpoints import Checkpoint
 from .errors import InputError
-from .fingerprint import hash_modules
+from .fingerprint import hash_modules, reached
 
 
 class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -25,8 +26,8 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     #: Parameters that do not decide the result, or only together with others.
     _silent: ClassVar[tuple[str, ...]] = ("checkpoint", "progress", "device", "random_state")
-    #: Modules whose code a checkpoint belongs to.
-    _modules: ClassVar[tuple[str, ...]] = ()
+    #: Settings of earlier versions, which `_from_settings` accepts at these values only.
+    _removed: ClassVar[dict[str, Any]] = {}
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -34,12 +35,21 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return tags
 
     def _settings(self) -> dict[str, Any]:
-        """The parameters that decide the result, but for the seed, in the forms that JSON knows."""
+        """The parameters that decide the result, but for the seed, in types that JSON knows."""
         return {name: list(value) if isinstance(value, Sequence) and not isinstance(value, str)
                 else value for name, value in self.get_params().items() if name not in self._silent}
 
+    @classmethod
+    def _from_settings(cls, text: str, **more: Any) -> Any:
+        """An estimator with the settings of a saved one, as JSON."""
+        settings = json.loads(text)
+        for name, value in cls._removed.items():
+            if settings.pop(name, value) != value:
+                raise ValueError(f"its setting {name} is no longer supported")
+        return cls(**settings, **more)
+
     def _checkpoint(self, data: str, seed: int, threads: int) -> Checkpoint | None:
-        """The checkpoint of a fit to data with that fingerprint, if one is asked for.
+        """The checkpoint, if one is asked for, of a fit to data with that fingerprint.
 
         Raises InputError if no ``random_state`` is given, or nothing can be written there.
         """
@@ -48,7 +58,9 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if self.random_state is None:
             raise InputError("a checkpoint needs random_state, such as 0: without one every start "
                              "has another seed, and none could go on from another's file")
-        return Checkpoint(self.checkpoint, data=data, code=hash_modules(self._modules),
+        own = {kind.__module__.partition(".")[2] for kind in type(self).__mro__
+               if kind.__module__.startswith(f"{__package__}.")}
+        return Checkpoint(self.checkpoint, data=data, code=hash_modules(reached(own)),
                           parameters={**self._settings(), "seed": seed, "threads": threads})
 
 

@@ -1,11 +1,9 @@
-r"""Batch normalization that is exact in the memory layout in which convolutions are fast.
+r"""Batch normalization that is exact with channels last, where convolutions are fast on a CPU.
 
-On a CPU, convolutions of small images are faster with the channels last in memory. But there
-torch's own batch normalization adds up all pixels of a batch one after the other in single
-precision: with 200,000 of them its outputs are off by :math:`10^{-4}`, a few hundred times more
-than in the usual layout. Here each sample is added up by itself, which torch does pairwise, and the
-samples' sums in double precision; forward and backward are then as exact as torch's in the usual
-layout, and faster. Everywhere else (GPU, evaluation, other types) torch's own is used.
+With channels last, torch's own batch normalization adds up all pixels of a batch one after the
+other in single precision: with 200,000 of them its outputs are off by :math:`10^{-4}`. Here each
+sample is summed by itself, which torch does pairwise, and the samples' sums in double precision.
+Everywhere else (GPU, evaluation, other types) torch's own is used.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class BatchNorm2d(nn.BatchNorm2d):
 
 
 class _Normalize(torch.autograd.Function):
-    """The batch's own statistics, what they make of it, and its gradient."""
+    """Normalization by the batch's own statistics, and its gradient."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, weight: Tensor, bias: Tensor,
@@ -58,7 +56,7 @@ class _Normalize(torch.autograd.Function):
         ctx.save_for_backward(images, weight, mean, (variance + eps).rsqrt())
         mean, variance = mean.float(), variance.float()
         ctx.mark_non_differentiable(mean, variance)
-        # torch's evaluation form takes statistics as given: one pass, exact.
+        # torch's evaluation form takes the statistics as given: one pass, exact.
         return (functional.batch_norm(images, mean, variance, weight, bias, False, 0.0, eps),
                 mean, variance)
 

@@ -1,7 +1,7 @@
-"""What a killed run goes on from: its state in one file, keyed by what the run is.
+"""Checkpoints for resuming a killed run, files of fitted models, and fingerprints of data.
 
-A checkpoint belongs to one set of parameters, one data set and one state of the code. Another run's
-is refused by name; a damaged one is never read as a good one; and a file is replaced whole.
+A checkpoint belongs to one set of parameters, one data set and one state of the code; another
+run's, or a damaged one, is refused by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from .errors import InputError
-from .io import write_atomically
+from .paths import write_atomically
 
 Model = TypeVar("Model")
 
@@ -56,12 +56,12 @@ def fingerprint(*arrays: Any) -> str:
 
 
 class Checkpoint:
-    """The file from which a killed run goes on: one combination of parameters, data and code.
+    """The file of a training's state, for one combination of parameters, data and code.
 
     Parameters
     ----------
     path : str or Path
-        The file; its folder is made if it is missing.
+        Its folder is made if it is missing.
     parameters : dict
         All that decides the result: numbers, strings, lists, arrays.
     data, code : str
@@ -72,21 +72,19 @@ class Checkpoint:
     Raises
     ------
     InputError
-        If nothing can be written there, or a parameter can't be told from others by its text.
+        If nothing can be written there, or a parameter has no JSON form.
     """
 
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
                  every_seconds: float = 30.0) -> None:
-        """Refuse a path that can't be written before any training starts."""
         self.path = _checked(path)
         self.every_seconds = every_seconds
         texts = {str(name): _text(name, value) for name, value in parameters.items()}
         self._identity = {"parameters": texts, "data": data, "code": code}
-        self.key = hashlib.sha256(as_json(self._identity).encode()).hexdigest()
         self._temporary = self.path.with_name(self.path.name + ".tmp")
         self._trained: set[str] = set()
         self._saved_at = time.monotonic()
-        try:
+        try:                                    # now, not when the first save is due
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.path.parent):
                 pass
@@ -101,17 +99,17 @@ class Checkpoint:
         return time.monotonic() - self._saved_at >= self.every_seconds
 
     def save(self, payload: Mapping[str, Any]) -> None:
-        """Replace the file by one that holds *payload*; if that fails, leave it as it was.
+        """Replace the file by one that holds *payload*, or leave it as it was.
 
         Raises InputError if the file can't be written, and TypeError if *payload* holds more than
         tensors, numbers, strings, lists and dictionaries.
         """
         buffer = io.BytesIO()
-        torch.save({"identity": self._identity, "key": self.key, "payload": payload}, buffer)
+        torch.save({"identity": self._identity, "payload": payload}, buffer)
         try:
             buffer.seek(0)
             torch.load(buffer, map_location="cpu", weights_only=True)
-        except Exception as error:  # now, not when a lost night is to be resumed
+        except Exception as error:              # now, not when a lost night is to be resumed
             raise TypeError(f"a checkpoint of this could not be read back: {error}") from error
         content = buffer.getbuffer()
         write_atomically(self.path, hashlib.sha256(content).digest(), content,
@@ -119,25 +117,19 @@ class Checkpoint:
         self._saved_at = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """What was saved last, its tensors on the CPU; None if there is no file.
+        """The payload saved last, its tensors on the CPU; None if there is no file.
 
-        Raises InputError if the file can't be read, or belongs to another run: it says what
-        differs.
+        Raises InputError if the file can't be read, or belongs to another run, with what differs.
         """
         stored = _read(self.path)
         if stored is None:
             return None
-        key, identity, payload = stored
-        if key != self.key:
+        identity, payload = stored
+        if identity != self._identity:
             raise InputError(f"the checkpoint {self.path} belongs to another run: "
                              f"{_differences(identity, self._identity)}; name another path, or "
                              "delete the file to start anew")
         return payload
-
-    def remove(self) -> None:
-        """Delete the file, if it is there."""
-        self.path.unlink(missing_ok=True)
-        self._temporary.unlink(missing_ok=True)
 
 
 def threads_of(path: str | Path | None) -> int | None:
@@ -146,7 +138,7 @@ def threads_of(path: str | Path | None) -> int | None:
     Raises InputError if the file can't be read.
     """
     stored = None if path is None else _read(_checked(path))
-    return None if stored is None else json.loads(stored[1]["parameters"].get("threads", "null"))
+    return None if stored is None else json.loads(stored[0]["parameters"].get("threads", "null"))
 
 
 def _checked(path: str | Path) -> Path:
@@ -158,8 +150,8 @@ def _checked(path: str | Path) -> Path:
     return Path(path)
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
-    """Key, identity and payload of a checkpoint's file; None if there is none."""
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Identity and payload of a checkpoint's file; None if there is none."""
     try:
         content = path.read_bytes()
         digest, content = content[:32], content[32:]
@@ -167,20 +159,18 @@ def _read(path: Path) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
             raise ValueError("its bytes are not those that were written")
         stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         identity = {part: stored["identity"][part] for part in ("parameters", "data", "code")}
-        return stored["key"], identity, dict(stored["payload"])
+        return identity, dict(stored["payload"])
     except FileNotFoundError:
         return None
-    except Exception as error:  # torch reports damage by half a dozen types
-        raise InputError(
-            f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
-            "this library; delete it to start anew, or name another path"
-        ) from error
+    except Exception as error:                          # torch reports damage by half a dozen types
+        raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
+                         "this library; delete it to start anew, or name another path") from error
 
 
 def save_model(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
     """Write a fitted model of the estimator *kind* to a file of torch's format.
 
-    Raises InputError if the file can't be written; what was there stays.
+    Raises InputError if the file can't be written, and leaves it as it was.
     """
     buffer = io.BytesIO()
     torch.save({"clusterbook": kind, **content}, buffer)
@@ -194,14 +184,14 @@ def save_model(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
     write_atomically(target, buffer.getbuffer(), noun="the model")
 
 
-def load_model(path: str | Path, kind: str, place: torch.device,
+def load_model(path: str | Path, kind: str, device: torch.device,
                make: Callable[[dict[str, Any]], Model]) -> Model:
-    """What *make* makes of the content of a file of `save_model`.
+    """Call *make* with the content of a file of `save_model`; return its result.
 
     Raises InputError if the file is not there, is of another kind, or *make* fails.
     """
     try:
-        stored = torch.load(path, map_location=place, weights_only=True)
+        stored = torch.load(path, map_location=device, weights_only=True)
         if stored["clusterbook"] != kind:
             raise ValueError(f"it holds {stored['clusterbook']!r}")
         return make(stored)
@@ -230,9 +220,8 @@ def _text(name: str, value: Any) -> str:
 
 def _differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
     before, now = stored["parameters"], asked["parameters"]
-    return ", ".join([
-        *(f"the parameter {name!r} was {before.get(name, 'absent')} and is now "
-          f"{now.get(name, 'absent')}"
-          for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)),
-        *(f"the {part} differs" for part in ("data", "code") if stored[part] != asked[part]),
-    ])
+    changed = [f"the parameter {name!r} was {before.get(name, 'absent')} and is now "
+               f"{now.get(name, 'absent')}"
+               for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    changed += [f"the {part} differs" for part in ("data", "code") if stored[part] != asked[part]]
+    return ", ".join(changed)

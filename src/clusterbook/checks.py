@@ -1,4 +1,4 @@
-"""Checks of arguments: one clear sentence for the person who typed; and what a seed stands for."""
+"""The error for invalid user input, and the checks of arguments that raise it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,18 @@ def number(name: str, value: Any, *, zero: bool = False) -> None:
         raise InputError(f"{name} must be a number {floor} 0, not {value!r}")
 
 
+def one_of(name: str, value: Any, known: Iterable[str]) -> None:
+    """Raise InputError, with the nearest name, unless *value* is one of the known ones."""
+    if value not in known:
+        raise unknown(name, value, known)
+
+
 def image_shape(value: Any) -> tuple[int, int, int]:
     """(channels, height, width); raises InputError unless *value* is that."""
     try:
         channels, height, width = value
         for size in value:
-            whole("each of them", size, 1)
+            whole("a size", size, 1)
     except (TypeError, ValueError):
         raise InputError("image_shape must be three positive whole numbers, (channels, height, "
                          f"width), not {value!r}") from None
@@ -50,18 +56,11 @@ def pixels(X: Any, shape: tuple[int, ...]) -> None:
                          f"{low:g} to {high:g}; divide bytes by 255")
 
 
-def one_of(name: str, value: Any, known: Iterable[str]) -> None:
-    """Raise InputError, with the nearest name, unless *value* is one of the known ones."""
-    if value not in known:
-        raise unknown(name, value, known)
-
-
 def as_seed(random_state: object = None) -> int:
-    """The seed that *random_state* stands for: an int from 0 to 2**32 - 1, as scikit-learn has it.
+    """The seed, from 0 to 2**32 - 1, that scikit-learn's *random_state* stands for.
 
     An int is its own seed; None takes fresh entropy, not numpy's global generator; a numpy
-    ``RandomState`` or ``Generator`` is drawn from, so that its next seed is another. Raises
-    InputError for anything else.
+    ``RandomState`` or ``Generator`` is drawn from. Raises InputError for anything else.
     """
     if random_state is None:
         return secrets.randbits(32)
@@ -69,8 +68,8 @@ def as_seed(random_state: object = None) -> int:
         return int(random_state.randint(2**32, dtype=np.uint32))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**32))
-    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
-    if whole and 0 <= random_state < 2**32:
+    if (isinstance(random_state, Integral) and not isinstance(random_state, bool)
+            and 0 <= random_state < 2**32):
         return int(random_state)
     raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
                      f"RandomState or Generator, but is {random_state!r}")
@@ -82,7 +81,7 @@ def column_names(X: Any) -> list[str] | None:
 
 
 def numeric(X: Any) -> None:
-    """Raise InputError if columns hold text; it names those of a table, and numbers an array's.
+    """Raise InputError if columns of a table, an array or a list of rows hold text.
 
     Examples
     --------
@@ -92,15 +91,31 @@ def numeric(X: Any) -> None:
     ...     print(error)
     the columns 1 hold text; turn them into numbers, or leave them out
     """
-    names = column_names(X)
-    if names is not None:
-        columns = zip(names, (X[name] for name in X.columns), strict=True)
+    if hasattr(X, "columns"):
+        columns = {str(name): X[name] for name in X.columns}
     else:
-        columns = enumerate(_mixed(X).T)
-    text = [str(name) for name, column in columns if not _is_numeric(column)]
+        try:
+            array = np.asarray(X)
+        except ValueError:                              # rows of unequal length
+            return
+        columns = dict(enumerate(array.T)) if array.dtype.kind in "OSU" and array.ndim == 2 else {}
+    text = [str(name) for name, column in columns.items() if not _is_numeric(column)]
     if text:
         raise InputError(f"the columns {', '.join(text)} hold text; turn them into numbers, or "
                          "leave them out")
+
+
+def _is_numeric(column: Any) -> bool:
+    try:
+        if hasattr(column, "to_numpy"):                 # of a table, whose missing values count
+            column.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            np.asarray(column, dtype=np.float64)
+    except ValueError:
+        return False
+    except TypeError:                                   # dates, objects
+        return not hasattr(column, "to_numpy")          # of an array: scikit-learn refuses them
+    return True
 
 
 def finite(X: np.ndarray, names: Sequence[str] | None = None) -> None:
@@ -118,35 +133,10 @@ def finite(X: np.ndarray, names: Sequence[str] | None = None) -> None:
         return
     bad, missing = (~np.isfinite(X)).sum(0), int(np.isnan(X).sum())
     infinite = int(bad.sum()) - missing
-    kinds = [f"{number} {kind} value{'s' * (number > 1)} ({short})" for number, kind, short in
-             ((missing, "missing", "NaN"), (infinite, "infinite", "inf")) if number]
+    kinds = [f"{count} {kind} value{'s' * (count > 1)} ({short})" for count, kind, short in
+             ((missing, "missing", "NaN"), (infinite, "infinite", "inf")) if count]
     names = range(X.shape[1]) if names is None else names
     listed = [f"{bad[j]} in column {names[j]}" for j in np.flatnonzero(bad)]
     more = f" and more in {len(listed) - 5} other columns" if len(listed) > 5 else ""
     raise InputError(f"X holds {' and '.join(kinds)}: {', '.join(listed[:5])}{more}; fill them, or "
                      "leave out the rows")
-
-
-def _mixed(X: Any) -> np.ndarray:
-    """An array, or a list of rows, if it has anything but numbers; otherwise an empty one."""
-    nothing = np.empty((0, 0))
-    try:
-        if not isinstance(X, np.ndarray | list | tuple) or np.asarray(X).dtype.kind not in "OSUT":
-            return nothing
-    except ValueError:                                  # rows of unequal length
-        return nothing
-    X = np.asarray(X, dtype=object)
-    return X if X.ndim == 2 else nothing
-
-
-def _is_numeric(column: Any) -> bool:
-    try:
-        if hasattr(column, "to_numpy"):                 # of a table, whose missing values count
-            column.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            np.asarray(column, dtype=np.float64)
-    except ValueError:
-        return False
-    except TypeError:                                   # dates, objects
-        return not hasattr(column, "to_numpy")          # of an array: scikit-learn refuses them
-    return True

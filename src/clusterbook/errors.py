@@ -1,4 +1,4 @@
-"""The one error for the person who typed: what was wrong, what was expected, what to do."""
+"""The error for invalid user input."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from difflib import get_close_matches
 
 
 class InputError(ValueError):
-    """What somebody asked for can't be done; the message is one sentence for them.
+    """Raised for invalid user input, with one sentence about what is wrong and what to do.
 
-    The ``clusterbook`` command prints the message alone and exits with status 2.
-    Being a `ValueError`, it is also what scikit-learn expects of an estimator.
+    The ``clusterbook`` command prints the sentence alone and exits with status 2.
     """
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
-    """The error for a name that is not known; it names the nearest one.
+    """The error for an unknown name, with the nearest known one.
 
     Examples
     --------
@@ -25,5 +24,4 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    listed = ", ".join(names) if names else "none"
-    return InputError(f"there is no {kind} {str(name)!r}{hint} Known: {listed}")
+    return InputError(f"there is no {kind} {str(name)!r}{hint} Known: {', '.join(names) or 'none'}")

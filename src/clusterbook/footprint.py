@@ -1,10 +1,7 @@
 """The memory that fitting an estimator takes, each measured in a process of its own.
 
-Memory that a process has once held is not given back at once, and its peak never falls: in one
-process the second of two fits would be measured with what the first has left. So one process loads
-the library and the data, and for each estimator a copy of it (a fork) does nothing but fit. What
-the copy's resident memory rises by, at most, is what the fit takes: arrays, networks, and whatever
-code the fit is the first to load.
+Freed memory stays with a process and its peak never falls. So one process loads the library and the
+data, and a fork of it fits each estimator: the rise of the fork's peak is the memory of the fit.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from numpy.typing import ArrayLike
 
 
 def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]:
-    """How much the resident memory of a process rises, at most, while an estimator is fitted.
+    """The rise of a process's peak memory while an estimator is fitted, without that of a GPU.
 
     Parameters
     ----------
@@ -33,13 +30,12 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
     Returns
     -------
     dict of str to float
-        In mebibytes (2**20 bytes); NaN where the system can't tell, which is everywhere but on
-        Linux. Memory of a GPU does not count.
+        In mebibytes (2**20 bytes); NaN on systems other than Linux.
 
     Raises
     ------
     RuntimeError
-        If a fit failed; the end of its error is in the message.
+        If a fit failed, with the end of its error.
 
     Examples
     --------
@@ -50,7 +46,6 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
     """
     if not sys.platform.startswith("linux"):
         return dict.fromkeys(estimators, math.nan)
-    # The path of this process, so that the other one finds the same classes.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", f"import {__name__} as f; f._serve()"],
                           input=pickle.dumps((dict(estimators), X)), env=environment,
@@ -61,26 +56,26 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
 
 
 def _serve() -> None:
-    """Read estimators and data, fit each in a copy of this process, print what each took."""
+    """Read estimators and data, fit each in a fork of this process, print the memory of each."""
     estimators, X = pickle.load(sys.stdin.buffer)
-    taken = {name: _in_a_copy(each, X) for name, each in estimators.items()}
+    taken = {name: _in_a_fork(each, X) for name, each in estimators.items()}
     sys.stdout.write(json.dumps(taken))
 
 
-def _in_a_copy(estimator: Any, X: ArrayLike) -> float:
+def _in_a_fork(estimator: Any, X: ArrayLike) -> float:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            before = _peak()            # of the copy: what it began with
+            before = _peak()
             estimator.fit(X)
             os.write(writing, json.dumps(_peak() - before).encode())
             status = 0
         except Exception as error:
             os.write(2, f"{type(error).__name__}: {error}\n".encode())
         finally:
-            os._exit(status)            # nothing of the first process is closed twice
+            os._exit(status)            # closes nothing of the first process
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
         taken = pipe.read()
@@ -91,7 +86,7 @@ def _in_a_copy(estimator: Any, X: ArrayLike) -> float:
 
 
 def _peak() -> float:
-    """The most resident memory that this process has held, in mebibytes."""
+    """The peak of this process's resident memory, in mebibytes."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

@@ -1,8 +1,7 @@
 """Scores of a clustering: against labels, and without them.
 
-Every score against labels takes two label vectors and looks only at which samples share a label;
-what the labels are called never matters, and nothing is aligned, shifted or renamed before a score
-is computed. `accuracy` is the one score that needs a matching, and it finds the best one.
+A score against labels looks only at which samples share a label; the names of the labels never
+matter. `accuracy` needs a matching of clusters to classes, and finds the best one.
 
 Notes
 -----
@@ -54,20 +53,14 @@ def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
     array([[0, 2],
            [1, 0]])
     """
-    y_true, y_pred = _labels(y_true, "y_true"), _labels(y_pred, "y_pred")
-    if len(y_true) != len(y_pred):
-        raise InputError(
-            f"y_true has {len(y_true)} labels and y_pred {len(y_pred)}; they must be of one length"
-        )
-    classes, rows = np.unique(y_true, return_inverse=True)
-    clusters, columns = np.unique(y_pred, return_inverse=True)
-    table = np.zeros((len(classes), len(clusters)), dtype=np.int64)
+    rows, columns = _numbered(y_true, y_pred)
+    table = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
     np.add.at(table, (rows, columns), 1)
     return table
 
 
 def match(table: ArrayLike) -> np.ndarray:
-    """Match rows to columns so that the matched counts are as large as they can be.
+    """Match rows to columns one to one, with the largest sum of the matched counts.
 
     Parameters
     ----------
@@ -77,8 +70,7 @@ def match(table: ArrayLike) -> np.ndarray:
     Returns
     -------
     ndarray of shape (min(n_classes, n_clusters), 2)
-        Pairs (row, column), sorted by row. With more clusters than classes the clusters that are
-        left over match nothing, and their samples count as wrong.
+        Pairs (row, column), sorted by row. Clusters that are left over match nothing.
 
     Examples
     --------
@@ -108,7 +100,7 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     Returns
     -------
     float
-        Between 0 and 1; never below 1 / max(n_classes, n_clusters), whatever the clusters are.
+        Between 1 / max(n_classes, n_clusters) and 1.
 
     Examples
     --------
@@ -123,36 +115,35 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def nmi(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Normalized mutual information, with the arithmetic mean of the two entropies.
 
-    Papers before 2019 often normalize by the geometric mean (scikit-learn's default until 0.22);
-    the two differ where the entropies do. NMI grows with the number of clusters by chance alone;
-    `ami` does not.
+    Papers before 2019 often normalize by the geometric mean (scikit-learn's default until 0.22).
+    NMI grows with the number of clusters by chance alone; `ami` does not.
     """
-    return _agreement(_sklearn.normalized_mutual_info_score, y_true, y_pred)
+    return float(_sklearn.normalized_mutual_info_score(*_numbered(y_true, y_pred)))
 
 
 def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Adjusted Rand index: 1 for equal partitions, 0 on average for random ones."""
-    return _agreement(_sklearn.adjusted_rand_score, y_true, y_pred)
+    return float(_sklearn.adjusted_rand_score(*_numbered(y_true, y_pred)))
 
 
 def ami(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Mutual information adjusted for chance (AMI): 0 on average for random partitions."""
-    return _agreement(_sklearn.adjusted_mutual_info_score, y_true, y_pred)
+    return float(_sklearn.adjusted_mutual_info_score(*_numbered(y_true, y_pred)))
 
 
 def homogeneity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """1 where every cluster holds samples of one class only; not symmetric."""
-    return _agreement(_sklearn.homogeneity_score, y_true, y_pred)
+    return float(_sklearn.homogeneity_score(*_numbered(y_true, y_pred)))
 
 
 def completeness(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """1 where all samples of a class lie in one cluster; not symmetric."""
-    return _agreement(_sklearn.completeness_score, y_true, y_pred)
+    return float(_sklearn.completeness_score(*_numbered(y_true, y_pred)))
 
 
 def v_measure(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Harmonic mean of homogeneity and completeness; equal to the arithmetic `nmi`."""
-    return _agreement(_sklearn.v_measure_score, y_true, y_pred)
+    return float(_sklearn.v_measure_score(*_numbered(y_true, y_pred)))
 
 
 def scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
@@ -163,15 +154,8 @@ def scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
     >>> scores([0, 0, 1, 1], [1, 1, 0, 0])["ari"]
     1.0
     """
-    named = {
-        "acc": accuracy,
-        "nmi": nmi,
-        "ari": ari,
-        "ami": ami,
-        "homogeneity": homogeneity,
-        "completeness": completeness,
-        "v_measure": v_measure,
-    }
+    named = {"acc": accuracy, "nmi": nmi, "ari": ari, "ami": ami, "homogeneity": homogeneity,
+             "completeness": completeness, "v_measure": v_measure}
     return {name: score(y_true, y_pred) for name, score in named.items()}
 
 
@@ -193,8 +177,7 @@ def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = Non
     Raises
     ------
     InputError
-        If there are fewer than 2 or more than n_samples - 1 clusters: the score is not defined;
-        or if X holds NaN or infinite values.
+        If there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN or infinity.
     """
     X, labels = _separable(X, labels)
     if sample_size is not None and sample_size >= len(X):
@@ -206,13 +189,18 @@ def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = Non
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     """Davies–Bouldin index, without labels: 0 at best, larger for wide or close clusters.
 
-    Raises
-    ------
-    InputError
-        If there are fewer than 2 or more than n_samples - 1 clusters: the index is not defined;
-        or if X holds NaN or infinite values.
+    Raises InputError as `silhouette` does.
     """
     return float(_sklearn.davies_bouldin_score(*_separable(X, labels)))
+
+
+def _numbered(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """Both vectors with their values numbered from 0 in sorted order."""
+    y_true, y_pred = _labels(y_true, "y_true"), _labels(y_pred, "y_pred")
+    if len(y_true) != len(y_pred):
+        raise InputError(f"y_true has {len(y_true)} labels and y_pred {len(y_pred)}; they must be "
+                         "of one length")
+    return (np.unique(y_true, return_inverse=True)[1], np.unique(y_pred, return_inverse=True)[1])
 
 
 def _labels(values: ArrayLike, name: str) -> np.ndarray:
@@ -220,23 +208,12 @@ def _labels(values: ArrayLike, name: str) -> np.ndarray:
     if values.dtype.kind == "O" and any(v is None or v != v for v in values.flat):
         raise InputError(f"{name} holds missing labels; remove those samples")
     if values.ndim != 1 or not len(values):
-        raise InputError(
-            f"{name} must be a vector with one label per sample; it has shape {values.shape}"
-        )
+        raise InputError(f"{name} must be a vector with one label per sample; it has shape "
+                         f"{values.shape}")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
-        bad = int((~np.isfinite(values)).sum())
-        raise InputError(f"{name} holds {bad} labels that are NaN or infinite; "
-                         "remove those samples")
+        raise InputError(f"{name} holds {(~np.isfinite(values)).sum()} labels that are NaN or "
+                         "infinite; remove those samples")
     return values
-
-
-def _agreement(score, y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    # Counting first keeps the promise of one validation and of any label values;
-    # scikit-learn then sees small integers only.
-    contingency(y_true, y_pred)
-    _, rows = np.unique(np.asarray(y_true), return_inverse=True)
-    _, columns = np.unique(np.asarray(y_pred), return_inverse=True)
-    return float(score(rows, columns))
 
 
 def _separable(X: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -244,12 +221,10 @@ def _separable(X: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]
     if X.ndim != 2 or len(X) != len(labels):
         raise InputError(f"X has shape {X.shape}; expected ({len(labels)}, n_features)")
     if X.dtype.kind == "f" and not np.isfinite(X).all():
-        raise InputError(f"X holds {int((~np.isfinite(X)).sum())} values that are NaN or infinite; "
+        raise InputError(f"X holds {(~np.isfinite(X)).sum()} values that are NaN or infinite; "
                          "remove or fill them")
     n_clusters = len(np.unique(labels))
     if not 2 <= n_clusters < len(labels):
-        raise InputError(
-            f"there are {n_clusters} clusters for {len(labels)} samples; this score needs between "
-            f"2 and {len(labels) - 1}"
-        )
+        raise InputError(f"there are {n_clusters} clusters for {len(labels)} samples; this score "
+                         f"needs between 2 and {len(labels) - 1}")
     return X, labels

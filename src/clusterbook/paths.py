@@ -1,17 +1,19 @@
-"""Where things are, in a checkout and in an installed wheel, and where a run may leave things.
+"""Where things are, in a checkout and in an installed wheel; and atomic writes.
 
-The book's files (notebooks, profiles, claims, records) are found the same way in both; data files
-live where ``CLUSTERBOOK_DATA`` says. A run leaves figures, records and checkpoints only where the
-environment says so: ``clusterbook run --figures DIR`` sets ``CLUSTERBOOK_FIGURES`` for the notebook
-that it executes, and a person at a notebook can set it too.
+Data files are where ``CLUSTERBOOK_DATA`` says. A run writes figures, records and checkpoints only
+where the environment says so: ``clusterbook run --figures DIR`` sets ``CLUSTERBOOK_FIGURES``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
+
+from .errors import InputError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -33,7 +35,7 @@ def chapters() -> list[str]:
 
 
 def data_home() -> Path:
-    """Where data files live: ``CLUSTERBOOK_DATA``, the checkout's ``data/``, or a user cache."""
+    """The folder of data files: ``CLUSTERBOOK_DATA``, the checkout's ``data/``, or a user cache."""
     if named := os.environ.get("CLUSTERBOOK_DATA"):
         return Path(named).expanduser()
     if here := checkout():
@@ -48,19 +50,63 @@ def asked(kind: str) -> Path | None:
     return Path(named) if named else None
 
 
+def checkpoint(name: str) -> Path | None:
+    """The file of a training's checkpoint, if this run was asked to keep any."""
+    folder = asked("checkpoints")
+    return folder / f"{name}.pt" if folder else None
+
+
 def run_context() -> dict[str, Any]:
-    """What ``clusterbook run`` says of the run in progress: chapter, profile, parameters, times.
+    """Chapter, profile, parameters and times of ``clusterbook run``; empty outside of it.
 
-    ``changed`` has the parameters that are not at the notebook's defaults. ``output``, there only
-    if the executed notebook is kept, is its file's name without the ending; tables that a run
-    leaves in ``asked("tables")`` begin with it and a hyphen, and the command names them.
-
-    Empty where a person, nbval or a plain Jupyter runs the notebook.
+    ``changed`` has the parameters that are not at the notebook's defaults. ``output``, if the
+    executed notebook is kept, is its file's name without the ending; tables that a run leaves in
+    ``asked("tables")`` begin with it and a hyphen.
     """
     return json.loads(os.environ.get("CLUSTERBOOK_RUN", "{}"))
 
 
-def checkpoint(name: str) -> Path | None:
-    """The file of a training's checkpoint, where this run was asked to keep any."""
-    folder = asked("checkpoints")
-    return folder / f"{name}.pt" if folder else None
+def write_atomically(path: Path, *parts: bytes, noun: str = "the file",
+                     temporary: Path | None = None) -> None:
+    """Replace a file by one with the given content, or leave it as it was; make its folder.
+
+    Parameters
+    ----------
+    path : Path
+    *parts : bytes
+        Written one after the other.
+    noun : str
+        The file's description in an error message.
+    temporary : Path, optional
+        The file that is written first and then renamed; by default a new one beside *path*. With a
+        fixed name, what a killed process left is replaced by the next.
+
+    Raises
+    ------
+    InputError
+        If the file can't be written, or is a folder or a device.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise InputError(f"{noun} {path} can't be written (it is "
+                             f"{'a folder' if path.is_dir() else 'not a file'}); name another path")
+        if temporary is None:
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            temporary = Path(name)
+            os.chmod(name, 0o644)                       # mkstemp makes it private
+        else:
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(parts)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        raise InputError(f"{noun} {path} can't be written ({error.strerror or error}); name a path "
+                         "in a folder that you can write to, with space left") from error

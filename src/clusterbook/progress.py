@@ -16,36 +16,38 @@ from .errors import InputError, unknown
 
 def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
         **options: Any) -> tqdm:
-    """A progress bar with the time left, on stderr, where a person watches.
+    """A progress bar with the time left, on stderr.
 
-    *work* is a number of steps (call ``update``) or what to loop over. *progress* True or False
-    decides; None asks the variable ``CLUSTERBOOK_PROGRESS``: ``on``, ``off``, the path of a
-    terminal, or ``auto``, the default, which shows it in a terminal or a live notebook, never under
-    pytest or where a notebook is executed unattended. ``clusterbook run`` names its own terminal,
-    where there is one: its notebook's bars then move below that of the cells. *options* go to tqdm.
+    Parameters
+    ----------
+    work : int or iterable
+        A number of steps (call ``update``), or what to loop over.
+    description : str
+    progress : bool, optional
+        Whether to show it; by default ``CLUSTERBOOK_PROGRESS`` decides: ``on``, ``off``, the path
+        of a terminal, or ``auto``, which shows it in a terminal or a live notebook, never under
+        pytest or where a notebook is executed unattended.
+    **options
+        Given to tqdm.
 
     Examples
     --------
     >>> sum(bar(range(4), "adding", progress=False))
     6
     """
-    terminal = _named_terminal() if progress is None else None
-    if terminal is not None:
-        progress, options = True, {"file": terminal, "position": 1, **options}
-    shown = _watched() if progress is None else progress
+    choice = os.environ.get("CLUSTERBOOK_PROGRESS", "auto") if progress is None else ""
+    if os.path.isabs(choice):           # of `clusterbook run`, whose own bar stays above this one
+        progress, options = True, {"file": _terminal(choice), "position": 1, **options}
+    elif progress is None:
+        progress = _watched(choice)
     steps = {"total": work} if isinstance(work, Integral) else {"iterable": work}
     settings = {"desc": description, "leave": False, "dynamic_ncols": True, "file": sys.stderr}
-    return tqdm(**{**steps, **settings, **options, "disable": not shown})
-
-
-def _named_terminal() -> TextIO | None:
-    path = os.environ.get("CLUSTERBOOK_PROGRESS", "")
-    return _opened(path) if os.path.isabs(path) else None
+    return tqdm(**{**steps, **settings, **options, "disable": not progress})
 
 
 @lru_cache(maxsize=1)
-def _opened(path: str) -> TextIO:
-    # Never made, emptied or taken as this process's own: the path may be wrong.
+def _terminal(path: str) -> TextIO:
+    # The path may be wrong: never make, empty or take over the file.
     flags = os.O_WRONLY | getattr(os, "O_NOCTTY", 0)
     try:
         stream = open(path, "w", encoding="utf-8", opener=lambda name, _: os.open(name, flags))
@@ -58,8 +60,7 @@ def _opened(path: str) -> TextIO:
     return stream
 
 
-def _watched() -> bool:
-    choice = os.environ.get("CLUSTERBOOK_PROGRESS", "auto")
+def _watched(choice: str) -> bool:
     if choice not in ("on", "off", "auto"):
         raise unknown("setting of CLUSTERBOOK_PROGRESS", choice, ["on", "off", "auto"])
     if choice != "auto":

@@ -1,17 +1,16 @@
 """The one training loop: device, threads, seeds, progress, history, checkpoints and exact resume.
 
 A method brings a function that does everything for one batch and the objects that it changes
-(networks, optimizers); `train` brings the rest. What an epoch does must follow from its number,
-from those objects and from torch's random numbers alone: that is what makes a run that was killed
-end bit for bit where an uninterrupted one does (CPU, same machine, threads and versions; on CUDA
-as far as its kernels are deterministic).
+(networks, optimizers); `train` brings the rest. An epoch must follow from its number, from those
+objects and from torch's random numbers alone. Then a killed run that is resumed ends bit for bit
+like an uninterrupted one (CPU, same machine, threads and versions; on CUDA as far as its kernels
+are deterministic).
 
 **The number of threads** decides the last bits of a sum, and after some epochs the clusters. So it
 follows the work and not the machine, by one rule, `threads`: a step of at most `SMALL_STEP`
 multiply-adds is computed by one thread, a larger one by as many as torch takes by itself (this
 process's share of the cores). A number given by ``threads=`` or OMP_NUM_THREADS wins, and a
-checkpoint goes on with the number that it was begun with. The estimators apply the rule to the
-whole of ``fit``; whoever calls `train` from elsewhere does so with a ``with`` statement.
+checkpoint keeps the number that it was begun with. The estimators apply the rule to all of ``fit``.
 """
 
 from __future__ import annotations
@@ -36,34 +35,23 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from . import checks
 from .checkpoints import Checkpoint, as_json, fingerprint, threads_of
 from .checks import as_seed
 from .errors import InputError, unknown
 from .progress import bar
 
-__all__ = [
-    "Checkpoint",
-    "History",
-    "TrainingError",
-    "as_seed",
-    "bar",
-    "fingerprint",
-    "multiply_adds",
-    "resolve_device",
-    "seeded",
-    "threads",
-    "train",
-]
+__all__ = ["Checkpoint", "History", "TrainingError", "as_seed", "bar", "fingerprint",
+           "multiply_adds", "resolve_device", "seeded", "threads", "train"]
 
 SMALL_STEP = 2.5e9
 """Multiply-adds of a training step, forward and backward, up to which one thread computes it.
 
-That is about a tenth of a second on one core. What the chapters train on 8 x 8 digits and on tables
-of a few thousand rows lies below (TELL 0.4e9, with the dense network 2.0e9; DeepCluster 0.4e9; IDC
-0.2e9, its largest tables 1.0e9), MNIST and CIFAR above (DeepCluster from 2.7e9, TELL 5.0e9, IDC
-4.5e9). On two cores that other processes used too, a second thread made the small steps 7 to 45
-times slower, because each thread waits for the one that doesn't run, and the large ones 1.7 times
-faster.
+About a tenth of a second on one core. The chapters' steps on 8 x 8 digits and on tables of a few
+thousand rows lie below (TELL 0.4e9, with the dense network 2.0e9; DeepCluster 0.4e9; IDC 0.2e9, its
+largest tables 1.0e9), MNIST and CIFAR above (DeepCluster from 2.7e9, TELL 5.0e9, IDC 4.5e9). On two
+busy cores a second thread made the small steps 7 to 45 times slower, because each thread waits for
+the one that doesn't run, and the large ones 1.7 times faster.
 """
 MOST_THREADS = 1024
 threads_used = 0
@@ -71,10 +59,10 @@ threads_used = 0
 
 
 class TrainingError(RuntimeError):
-    """A loss stopped being a finite number; the message names it and the epoch."""
+    """Raised when a loss is no longer a finite number, with its name and the epoch."""
 
 
-# ------------------------------------------------------------- where, and with which random numbers
+# ------------------------------------------------------------------------ device and random numbers
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
@@ -105,8 +93,7 @@ def seeded(
     """Let *random_state* decide torch's random numbers inside the ``with`` block, and only there.
 
     Torch's global generators (the CPU's, and the GPU's if *device* is one) are seeded on entry and
-    are on exit as they were; numpy's and Python's are not touched. Yields a CPU generator for
-    shuffling, a stream of its own from the same *random_state*.
+    restored on exit. Yields a CPU generator for shuffling, a stream of its own.
 
     Examples
     --------
@@ -133,15 +120,15 @@ def _gpus(device: torch.device) -> list[int]:
     return [torch.cuda.current_device() if device.index is None else device.index]
 
 
-# ------------------------------------------------------------------------- with how many threads
+# -------------------------------------------------------------------------------- number of threads
 
 
 def multiply_adds(forward: Callable[[Tensor], Any], shape: tuple[int, ...], device: str = "meta"
                   ) -> int:
-    """The multiply-adds of *forward*, given a float tensor of that shape.
+    """The multiply-adds of *forward*'s matrix products and convolutions, for a float tensor.
 
-    Torch's matrix products and convolutions count. A backward pass takes twice as many again. On
-    the device "meta", on which the networks must lie too, nothing is computed.
+    A backward pass takes twice as many again. On the device "meta", on which the networks must lie
+    too, nothing is computed.
 
     Examples
     --------
@@ -158,9 +145,7 @@ def multiply_adds(forward: Callable[[Tensor], Any], shape: tuple[int, ...], devi
 @contextmanager
 def threads(step: float, asked: int | None = None, checkpoint: str | Path | None = None
             ) -> Iterator[int]:
-    """Let a training compute with the number of threads that its size asks for; yields the number.
-
-    It holds for torch, BLAS and OpenMP, and all are on exit as they were.
+    """Set the number of threads of torch, BLAS and OpenMP inside the ``with`` block; yields it.
 
     Parameters
     ----------
@@ -169,7 +154,7 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
     asked : int, optional
         The number to take, whatever the size.
     checkpoint : path, optional
-        A file that, if it is there, says with how many threads its training was begun.
+        If the file is there, the number with which its training was begun is taken.
 
     Raises
     ------
@@ -194,21 +179,20 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
         number = 1 if small else before
     number = int(number)
     threads_used = max(threads_used, number)
-    # Torch's own call too: the MKL inside it is out of threadpoolctl's sight.
     with threadpool_limits(number):
-        torch.set_num_threads(number)
+        torch.set_num_threads(number)           # threadpoolctl does not see the MKL inside torch
         try:
             yield number
         finally:
             torch.set_num_threads(before)
 
 
-# ------------------------------------------------------------------------- what a run leaves behind
+# -------------------------------------------------------------------------------------- the history
 
 
 @dataclass
 class History:
-    """What was measured in each epoch.
+    """Measurements of each epoch.
 
     Attributes
     ----------
@@ -259,7 +243,7 @@ def train(
     checkpoint: Checkpoint | None = None, stage: str | None = None, progress: bool | None = None,
     description: str = "",
 ) -> History:
-    """Train for a number of epochs on tensors in memory, or go on where a killed run stopped.
+    """Train for a number of epochs on tensors in memory, or resume a killed run.
 
     Modules in *state* are in training mode when an epoch begins, and in evaluation mode during
     *on_epoch* and when training returns.
@@ -281,11 +265,11 @@ def train(
     drop_last, shuffle : bool
         Leave out a smaller last batch; draw a new order each epoch.
     on_epoch_start : callable, optional
-        ``on_epoch_start(epoch)`` before the first batch. It may put other objects of the same
-        shapes into *state*; its random numbers belong to training.
+        ``on_epoch_start(epoch)`` before the first batch. It may replace objects in *state*; its
+        random numbers belong to training.
     on_epoch : callable, optional
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
-        the history's row; training's random numbers are out of its reach.
+        the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
         Saved when due, at the end, and on Ctrl-C as of the last finished epoch.
     stage : str, optional
@@ -319,20 +303,15 @@ def train(
     >>> len(history), round(model.weight.item(), 3)
     (20, 3.0)
     """
-    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-    batch_size = _checked(tensors, epochs, batch_size)
-    n, device, names = len(tensors[0]), tensors[0].device, set(state)
-    begun, name = time.perf_counter(), stage or "training"
-    earlier, stored = _stored(checkpoint, name)
-    history = History()
-    if stored is not None:
-        with _whole(checkpoint):
-            history = _restored(stored, state, generator, device, epochs, name)
+    batch_size = _clipped(tensors, epochs, batch_size)
+    n, device, name = len(tensors[0]), tensors[0].device, stage or "training"
+    begun = time.perf_counter()
+    earlier, history = _resumed(checkpoint, name, state, generator, device, epochs)
     spent, unsaved = history.seconds, None
     try:
-        done = len(history)
-        with bar(epochs, description, progress=progress, initial=done, unit="epoch") as shown:
-            for epoch in range(done + 1, epochs + 1):
+        with bar(epochs, description, progress=progress, initial=len(history),
+                 unit="epoch") as shown:
+            for epoch in range(len(history) + 1, epochs + 1):
                 _set_mode(state, training=True)
                 if on_epoch_start:
                     on_epoch_start(epoch)
@@ -341,17 +320,13 @@ def train(
                 if drop_last and n % batch_size:
                     batches = batches[:-1]
                 means = _one_epoch(step, epoch, tensors, batches)
-                row = {"epoch": epoch, "stage": stage} if stage else {"epoch": epoch}
-                _extend(row, means)
+                row = {"epoch": epoch, **({"stage": stage} if stage else {}), **means}
                 if on_epoch:
                     _set_mode(state, training=False)
                     with _undisturbed(generator, device):
-                        _extend(row, json.loads(as_json(on_epoch(epoch, dict(row)) or {})))
+                        row |= json.loads(as_json(on_epoch(epoch, dict(row)) or {}))
                 history.rows.append(row)
                 history.seconds = spent + time.perf_counter() - begun
-                if set(state) != names:
-                    raise ValueError(f"state must hold {sorted(names)} from start to end, but "
-                                     f"holds {sorted(state)} after epoch {epoch}")
                 if checkpoint:
                     unsaved = _snapshot(state, generator, device, history)
                     if checkpoint.due or epoch == epochs:
@@ -369,11 +344,10 @@ def train(
     return history
 
 
-def _checked(tensors: tuple[Tensor, ...], epochs: int, batch_size: int) -> int:
-    """The batch size to use; raises InputError for what can't be trained."""
-    for name, value, least in (("epochs", epochs, 0), ("batch_size", batch_size, 1)):
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}, but is {value!r}")
+def _clipped(tensors: tuple[Tensor, ...], epochs: int, batch_size: int) -> int:
+    """The batch size to use; raises InputError for arguments out of range."""
+    checks.whole("epochs", epochs)
+    checks.whole("batch_size", batch_size, 1)
     lengths = [len(tensor) for tensor in tensors]
     if len(set(lengths)) > 1:
         raise InputError(f"the tensors must have one row per sample, but have {lengths} rows")
@@ -388,12 +362,11 @@ def _checked(tensors: tuple[Tensor, ...], epochs: int, batch_size: int) -> int:
 def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int, tensors: tuple[Tensor, ...],
                batches: Iterable[Tensor]) -> dict[str, float]:
     """Do an epoch's steps; the mean over its samples of each quantity."""
-    names, total, samples = None, 0.0, 0
+    names: list[str] = []
+    total, samples = 0.0, 0
     for rows in batches:
         values = step(epoch, *(tensor.index_select(0, rows) for tensor in tensors))
-        names = list(values) if names is None else names
-        if values.keys() != set(names):
-            raise ValueError(f"a step of epoch {epoch} returned {list(values)}, an earlier {names}")
+        names = names or list(values)
         samples += len(rows)
         if names:
             scalars = torch.stack([values[name].detach().reshape(()) for name in names])
@@ -407,12 +380,6 @@ def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int, tensors: t
     return means
 
 
-def _extend(row: dict[str, Any], more: Mapping[str, Any]) -> None:
-    if taken := sorted(row.keys() & more.keys()):
-        raise ValueError(f"the history's row has {taken} already; give the new number another name")
-    row.update(more)
-
-
 def _set_mode(state: Mapping[str, Any], *, training: bool) -> None:
     for part in state.values():
         if isinstance(part, nn.Module):
@@ -421,16 +388,19 @@ def _set_mode(state: Mapping[str, Any], *, training: bool) -> None:
 
 @contextmanager
 def _undisturbed(generator: torch.Generator, device: torch.device) -> Iterator[None]:
-    """No gradients inside, and afterwards all random numbers as if nothing had happened."""
+    """Disable gradients inside, and restore all random number generators afterwards."""
     shuffling = generator.get_state()
     with torch.no_grad(), torch.random.fork_rng(_gpus(device)):
         yield
     generator.set_state(shuffling)
 
 
+# ------------------------------------------------------------------------------------------- resume
+
+
 def _snapshot(state: Mapping[str, Any], generator: torch.Generator, device: torch.device,
               history: History) -> dict[str, Any]:
-    """All that decides the epochs to come, copied out of training's reach."""
+    """Deep copy of all training state."""
     return {
         "state": {name: copy.deepcopy(part.state_dict()) for name, part in state.items()},
         "shuffling": generator.get_state(),
@@ -441,26 +411,24 @@ def _snapshot(state: Mapping[str, Any], generator: torch.Generator, device: torc
     }
 
 
-def _stored(checkpoint: Checkpoint | None, name: str) -> tuple[dict[str, Any], dict | None]:
-    """The snapshots of the stages before this one, and its own, as far as there are any."""
+def _resumed(checkpoint: Checkpoint | None, name: str, state: Mapping[str, Any],
+             generator: torch.Generator, device: torch.device, epochs: int
+             ) -> tuple[dict[str, Any], History]:
+    """The snapshots of the stages before this one; this one's history, its state put back."""
     if checkpoint is None:
-        return {}, None
+        return {}, History()
     if name in checkpoint._trained:
         raise ValueError(f"the stage {name!r} has run with this Checkpoint already; give each call "
                          "of train its own stage, and each fit a new Checkpoint")
     payload = checkpoint.load()
     if payload is None:
-        return {}, None
-    with _whole(checkpoint):
-        stages = payload["stages"]
-        return {key: stages[key] for key in takewhile(name.__ne__, stages)}, stages.get(name)
-
-
-@contextmanager
-def _whole(checkpoint: Checkpoint) -> Iterator[None]:
-    """Report what a checkpoint lacks by the one error for it."""
+        return {}, History()
     try:
-        yield
+        stages = payload["stages"]
+        earlier = {key: stages[key] for key in takewhile(name.__ne__, stages)}
+        if name not in stages:
+            return earlier, History()
+        return earlier, _restored(stages[name], state, generator, device, epochs, name)
     except InputError:
         raise
     except Exception as error:
@@ -471,7 +439,7 @@ def _whole(checkpoint: Checkpoint) -> Iterator[None]:
 
 def _restored(stored: Mapping[str, Any], state: Mapping[str, Any], generator: torch.Generator,
               device: torch.device, epochs: int, name: str) -> History:
-    """Put everything back as the snapshot has it; the history until then."""
+    """Put everything back as in the snapshot; the history until then."""
     done = len(stored["rows"])
     if done > epochs:
         raise InputError(f"the checkpoint is at epoch {done} of {name}, beyond the {epochs} asked "
@@ -481,7 +449,7 @@ def _restored(stored: Mapping[str, Any], state: Mapping[str, Any], generator: to
                          f"trains {sorted(state)}; name another path")
     if len(stored["gpu"]) != len(_gpus(device)):
         warnings.warn(f"the checkpoint was not made on {device.type}: the end will differ from an "
-                      "uninterrupted run's", UserWarning, stacklevel=3)
+                      "uninterrupted run's", UserWarning, stacklevel=4)
     for part_name, part in state.items():
         part.load_state_dict(stored["state"][part_name])
     generator.set_state(stored["shuffling"])

@@ -4,23 +4,24 @@ Peng, Li, Tsang, Zhu, Lv, Zhou, *XAI Beyond Classification: Interpretable Neural
 JMLR 23(6), 2022. An autoencoder maps a sample to a point on the unit sphere; a linear layer whose
 rows are the cluster centers compares it with all of them; the largest output names the cluster.
 `layer` has the layer and its losses (section 2.2 of the paper), `networks` the autoencoders
-(section 4.2), `estimator` one training (sections 2.3 and 4.1) and what a user calls.
+(section 4.2), `estimator` the training (sections 2.3 and 4.1).
 
 Differences from the authors' code
 ----------------------------------
 - The data live in one tensor on the device; the one-hot assignment and its loop over samples are
   one maximum. Losses, gradients and steps are the same: the tests hold a literal transcription.
-- A batch normalization sees the centers only in evaluation mode: decoding them changes nothing.
-  The released code decodes them in training mode and so moves its running statistics.
+- A batch normalization sees the centers only in evaluation mode. The released code decodes them in
+  training mode and so moves its running statistics.
 - The centers are the layer's weights, saved with them. There they are a plain attribute, and
   ``tSNE.py`` predicts with random ones.
-- In epochs that leave the centers alone their gradient is removed, so the optimizer's memory of
-  them stays as it is. That is what the released code does from PyTorch 2.0 on; under the paper's
-  version 1.7 the gradient was zero instead and Adadelta's averages decayed.
-- A run that is interrupted goes on after its last epoch; the released code repeats that epoch.
-- The paper's five starts and the choice among them by the clustering loss are here (``n_init``);
-  the released code has one start. Two-stage training, fixed features, online data and Adam have
-  no released code; where the paper leaves them open, the estimator's docstring says what is done.
+- In epochs that leave the centers alone their gradient is removed, so the optimizer's averages of
+  them stay as they are, as in the released code from PyTorch 2.0 on; under the paper's version 1.7
+  the gradient was zero instead and Adadelta's averages decayed.
+- A resumed run goes on after its last epoch; the released code repeats that epoch.
+- Two-stage training, fixed features, online data and Adam have no released code; where the paper
+  leaves them open, the estimator's docstring says what is done.
+- One fit is one start. The paper takes the one with the smallest clustering loss, ``loss_``, of
+  five.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""TELL as an estimator, and one training of it (section 2.3 of the paper).
+r"""TELL as an estimator, with its training (section 2.3 of the paper).
 
 The loss is the paper's Eq. 15 as the released code computes it,
 
@@ -12,9 +12,7 @@ it moves the encoder only. The reconstruction loss moves the autoencoder in all 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from torch.nn import functional
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..checkpoints import Checkpoint, as_json, load_model, save_model
+from ..checkpoints import as_json, load_model, save_model
 from ..errors import InputError, unknown
 from ..metrics import contingency, scores
 from .layer import ClusterLayer, clustering_loss, squared_distance
@@ -42,7 +40,7 @@ from .networks import (
     Snapshots,
 )
 
-#: Each optimizer and its learning rate in the paper's experiments: torch's default.
+#: Each optimizer with its learning rate in the paper's experiments: torch's default.
 OPTIMIZERS: dict[str, tuple[Callable[..., torch.optim.Optimizer], float]] = {
     "adadelta": (torch.optim.Adadelta, 1.0),
     "adam": (torch.optim.Adam, 1e-3),
@@ -52,31 +50,7 @@ _CHOICES = {
     "training": ("end-to-end", "two-stage"),
     "optimizer": tuple(OPTIMIZERS),
     "init": ("kaiming", "samples"),
-    "precision": ("float32", "bfloat16"),
 }
-
-
-@dataclass
-class Run:
-    """One training, from its first weights to its end."""
-
-    seed: int
-    model: Model
-    snapshots: dict[int, dict[str, Tensor]]
-    history: training.History
-    labels: np.ndarray
-    loss: float
-
-
-@dataclass
-class Stage:
-    """A part of training: its step, and what it is fed when it begins."""
-
-    name: str
-    step: Callable[[int, Tensor], dict[str, Tensor]]
-    data: Callable[[], Tensor]
-    optimizer: torch.optim.Optimizer
-    clusters: bool = True
 
 
 class TELL(DeepClusterer):
@@ -108,24 +82,18 @@ class TELL(DeepClusterer):
     batch_size : int
         A smaller last batch is left out, as in the released code.
     optimizer : {"adadelta", "adam"}
-    learning_rate : float, optional
-        By default 1 for Adadelta and 0.001 for Adam, as torch has them.
+        With torch's default learning rate: 1 for Adadelta, 0.001 for Adam.
     normalize_gradients : bool
-        Whether the gradient of each center is brought to 10 % of its weights' length.
+        Bring the gradient of each center to 10 % of its weights' length.
     init : {"kaiming", "samples"}
         The first centers: random directions, as in the paper; or the embeddings of random samples.
-    n_init : int
-        Independent starts, of which the one with the smallest final clustering loss is kept: the
-        paper's choice among five. Start *i* is the run that ``random_state + i`` would give alone.
     evaluate_every : int
         Epochs between two evaluations on all samples, which the history shows; the last epoch is
         always evaluated.
     snapshot_epochs : sequence of int
         Epochs whose weights are kept; see `at`.
-    precision : {"float32", "bfloat16"}
-        Of the autoencoder in training; bfloat16 is faster and coarser.
     compile : bool
-        Whether torch compiles the loss: slow to start, faster after; on a GPU as a CUDA graph.
+        Compile the loss with torch: slow to start, faster after; on a GPU as a CUDA graph.
     random_state : int, RandomState instance or None
         Decides first weights, dropout and the order of the samples.
     device : str
@@ -134,7 +102,7 @@ class TELL(DeepClusterer):
         Of the CPU in ``fit``, whatever the size of a step; by default one where steps are small,
         see `training.threads`.
     checkpoint : path, optional
-        Where to keep the state of training, so that a killed run goes on.
+        The file for the state of training, from which a killed run is resumed.
     progress : bool, optional
         Show a bar; by default only where a person watches.
 
@@ -150,16 +118,13 @@ class TELL(DeepClusterer):
         Per epoch ``reconstruction`` (mean squared error of a pixel) and ``clustering`` (as
         ``loss_``, over the epoch's batches); where it was evaluated, ``loss``, ``occupied`` (number
         of clusters that have samples), and all of `metrics.scores` if ``fit`` was given classes.
-    starts_ : list of dict
-        ``seed`` and ``loss`` of each start.
     network_, layer_ : Module
         The autoencoder and the cluster layer.
 
     Notes
     -----
     The same ``random_state`` gives the same labels on the same machine with the same versions and
-    number of threads, which follows the size of a step and not the machine (see `training`); on a
-    GPU as far as its kernels are deterministic.
+    number of threads (see `training`); on a GPU as far as its kernels are deterministic.
 
     References
     ----------
@@ -175,14 +140,15 @@ class TELL(DeepClusterer):
     ((1797,), (10, 64))
     """
 
+    _removed = {"learning_rate": None, "n_init": 1, "precision": "float32"}
+
     def __init__(
         self, n_clusters: int = 10, *, network: str = "auto",
         image_shape: tuple[int, int, int] | None = None, embedding_size: int = 10,
         hidden: Sequence[int] = (500, 500, 2000), dropout: float = 0.2, alpha: float = 1e-3,
         clustering_weight: float = 0.01, training: str = "end-to-end", epochs: int = 3000,
-        batch_size: int = 256, optimizer: str = "adadelta", learning_rate: float | None = None,
-        normalize_gradients: bool = True, init: str = "kaiming", n_init: int = 1,
-        evaluate_every: int = 50, snapshot_epochs: Sequence[int] = (), precision: str = "float32",
+        batch_size: int = 256, optimizer: str = "adadelta", normalize_gradients: bool = True,
+        init: str = "kaiming", evaluate_every: int = 50, snapshot_epochs: Sequence[int] = (),
         compile: bool = False, random_state: Any = None, device: str = "auto",
         threads: int | None = None, checkpoint: str | Path | None = None,
         progress: bool | None = None,
@@ -199,13 +165,10 @@ class TELL(DeepClusterer):
         self.epochs = epochs
         self.batch_size = batch_size
         self.optimizer = optimizer
-        self.learning_rate = learning_rate
         self.normalize_gradients = normalize_gradients
         self.init = init
-        self.n_init = n_init
         self.evaluate_every = evaluate_every
         self.snapshot_epochs = snapshot_epochs
-        self.precision = precision
         self.compile = compile
         self.random_state = random_state
         self.device = device
@@ -213,10 +176,7 @@ class TELL(DeepClusterer):
         self.checkpoint = checkpoint
         self.progress = progress
 
-    _modules = ("base", "batchnorm", "checks", "tell.layer", "tell.networks", "tell.estimator",
-                "training")
-
-    # ------------------------------------------------------------------------------- fitting
+    # --------------------------------------------------------------------------------- training
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
         """Train the network and the centers.
@@ -225,8 +185,7 @@ class TELL(DeepClusterer):
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,), optional
-            Classes, only to write scores into ``history_``: nothing is trained on them, and no
-            start or epoch is chosen by them.
+            Classes, only to write scores into ``history_``: nothing is trained on them.
 
         Returns
         -------
@@ -244,26 +203,111 @@ class TELL(DeepClusterer):
         if y is not None:
             contingency(y, np.zeros(len(X), dtype=int))  # refuses what could not be scored
         device = training.resolve_device(self.device)
-        first = training.as_seed(self.random_state)
-        with training.threads(self._step_size(*X.shape), self.threads, self.checkpoint) as number:
-            checkpoint = self._checkpoint(training.fingerprint(X), first, number)
+        seed = training.as_seed(self.random_state)
+        with (training.threads(self._step_size(*X.shape), self.threads, self.checkpoint) as number,
+              training.seeded(seed, device) as generator):
+            checkpoint = self._checkpoint(training.fingerprint(X), seed, number)
             data = as_tensor(X, device)
-            runs = [self._train(data, y, (first + i) % 2**32, checkpoint,
-                                f"start {i + 1}: " if self.n_init > 1 else "")
-                    for i in range(self.n_init)]
-        best = min(runs, key=lambda run: run.loss)
-        self.starts_ = [{"seed": run.seed, "loss": run.loss} for run in runs]
-        self.network_, self.layer_ = best.model.network, best.model.layer
-        self.history_, self.loss_, self.labels_ = best.history, best.loss, best.labels
-        self._snapshots, self._online = best.snapshots, None
+            model = self._new_model(X.shape[1]).to(device)
+            if self.init == "samples":
+                rows = torch.randperm(len(X), generator=generator)[: self.n_clusters]
+                model.eval()
+                model.layer.reset_centers(model.embed(data[rows.to(device)]))
+            snapshots, history = Snapshots(model, self.snapshot_epochs), training.History()
+            for stage, step, optimizer, samples in self._stages(model, data):
+                history = history + training.train(
+                    step, (samples,), epochs=self.epochs, batch_size=self.batch_size,
+                    generator=generator, drop_last=True, checkpoint=checkpoint, stage=stage,
+                    state={"model": model, "snapshots": snapshots, "optimizer": optimizer},
+                    on_epoch=(None if stage == "reconstruction"
+                              else self._observer(model, data, y, snapshots)),
+                    progress=self.progress, description=stage)
+            self.labels_, self.loss_ = model.assign(model.eval().embed(data))
+        self.network_, self.layer_, self.history_ = model.network, model.layer, history
+        self._snapshots, self._online = snapshots.weights, None
         return self
+
+    def _stages(self, model: Model, X: Tensor) -> Iterator[tuple]:
+        """Name, step, optimizer and samples of each stage: one; or the autoencoder, then centers.
+
+        The samples of the centers' stage are the embedding after the stage before it.
+        """
+        fixed = isinstance(model.network, FixedFeatures)
+        if self.training == "end-to-end" and not fixed:
+            optimizer = self._optimizer(model.parameters())
+            yield "training", self._joint_step(model, optimizer), optimizer, X
+            return
+        if not fixed:
+            optimizer = self._optimizer(model.network.parameters())
+            yield "reconstruction", self._reconstruction_step(model, optimizer), optimizer, X
+        optimizer = self._optimizer(model.layer.parameters())
+
+        def step(_epoch: int, z: Tensor) -> dict[str, Tensor]:
+            return {"clustering": self._move_centers(model.layer, optimizer, z)}
+
+        yield "centers", step, optimizer, model.eval().embed(X)
+
+    def _joint_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
+        """A step on Eq. 15, which moves the centers or the encoder in turn (section 2.3)."""
+        network, layer = model.network, model.layer
+
+        def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, Tensor, Tensor]:
+            z = network.encode(X)
+            reconstruction = functional.mse_loss(network.decode(z), X)
+            logits = layer.logits(z.detach() if moves_centers else z)
+            clustering = clustering_loss(logits, self.alpha)
+            return reconstruction + self.clustering_weight * clustering, reconstruction, logits
+
+        losses = self._compiled(losses, model)
+
+        def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
+            moves_centers = epoch % 2 == 1
+            loss, reconstruction, logits = losses(X, moves_centers)
+            optimizer.zero_grad()
+            loss.backward()
+            if not moves_centers:
+                layer.weight.grad = None        # the optimizer leaves the centers as they are
+            elif self.normalize_gradients:
+                layer.normalize_gradient()
+            optimizer.step()
+            layer.normalize_centers()
+            return {"reconstruction": reconstruction.detach(),
+                    "clustering": squared_distance(logits.detach(), self.alpha)}
+
+        return step
+
+    def _reconstruction_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
+        """A step of the autoencoder alone."""
+        losses = self._compiled(lambda X: functional.mse_loss(model.network(X), X), model)
+
+        def step(_epoch: int, X: Tensor) -> dict[str, Tensor]:
+            loss = losses(X)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return {"reconstruction": loss.detach()}
+
+        return step
+
+    def _move_centers(self, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
+                      z: Tensor) -> Tensor:
+        """One step of the centers on fixed embeddings; the mean squared distance before it."""
+        logits = layer.logits(z)
+        loss = self.clustering_weight * clustering_loss(logits, self.alpha)
+        optimizer.zero_grad()
+        loss.backward()
+        if self.normalize_gradients:
+            layer.normalize_gradient()
+        optimizer.step()
+        layer.normalize_centers()
+        return squared_distance(logits.detach(), self.alpha)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> TELL:
         """Move the centers with samples that arrive now; the first call fits.
 
         The encoder stays as it is. Each batch of ``batch_size`` samples, in the order in which they
-        arrive, is one step of the centers (section 4.4 and Table 5 of the paper). ``labels_`` are
-        then those of these samples, assigned after the steps.
+        arrive, is one step of the centers (section 4.4 and Table 5 of the paper). ``labels_`` and
+        ``loss_`` are then those of these samples, after the steps.
 
         Parameters
         ----------
@@ -280,9 +324,7 @@ class TELL(DeepClusterer):
             z = self._embedding(X)
             for batch in z.split(self.batch_size):
                 self._move_centers(self.layer_, optimizer, batch)
-            logits = self.layer_.logits(z).detach()
-            self.labels_ = logits.argmax(1).cpu().numpy()
-            self.loss_ = float(squared_distance(logits, self.alpha))
+            self.labels_, self.loss_ = Model(self.network_, self.layer_).assign(z)
         return self
 
     def _new_model(self, n_features: int) -> Model:
@@ -312,111 +354,9 @@ class TELL(DeepClusterer):
 
         return 3 * training.multiply_adds(forward, (min(self.batch_size, n_samples), n_features))
 
-    def _train(self, X: Tensor, y: ArrayLike | None, seed: int, checkpoint: Checkpoint | None,
-               prefix: str) -> Run:
-        """Train from the first weights that *seed* gives; *prefix* names its stages."""
-        with training.seeded(seed, X.device) as generator:
-            model = self._new_model(X.shape[1]).to(X.device)
-            if self.init == "samples":
-                rows = torch.randperm(len(X), generator=generator)[: self.n_clusters]
-                model.eval()
-                model.layer.reset_centers(model.embed(X[rows.to(X.device)]))
-            snapshots = Snapshots(model, self.snapshot_epochs)
-            history = training.History()
-            for stage in self._stages(model, X):
-                history = history + training.train(
-                    stage.step, (stage.data(),), epochs=self.epochs, batch_size=self.batch_size,
-                    generator=generator, drop_last=True,
-                    state={"model": model, "snapshots": snapshots, "optimizer": stage.optimizer},
-                    on_epoch=self._observer(model, X, y, snapshots) if stage.clusters else None,
-                    checkpoint=checkpoint, stage=prefix + stage.name, progress=self.progress,
-                    description=prefix + stage.name)
-        labels, loss = model.eval().assign(X)
-        return Run(seed, model, snapshots.weights, history, labels, loss)
-
-    def _stages(self, model: Model, X: Tensor) -> Iterator[Stage]:
-        """End-to-end training; or the autoencoder alone, then the centers on its embedding."""
-        fixed = isinstance(model.network, FixedFeatures)
-        if not fixed and self.training == "end-to-end":
-            optimizer = self._optimizer(model.parameters())
-            yield Stage("training", self._joint_step(model, optimizer), lambda: X, optimizer)
-            return
-        if not fixed:
-            optimizer = self._optimizer(model.network.parameters())
-            yield Stage("reconstruction", self._reconstruction_step(model, optimizer), lambda: X,
-                        optimizer, clusters=False)
-        of_centers = self._optimizer(model.layer.parameters())
-
-        def step(_epoch: int, z: Tensor) -> dict[str, Tensor]:
-            return {"clustering": self._move_centers(model.layer, of_centers, z)}
-
-        # A function: the embedding is asked for when the stages before have run.
-        yield Stage("centers", step, lambda: model.eval().embed(X), of_centers)
-
-    def _joint_step(self, model: Model, optimizer: torch.optim.Optimizer):
-        """A step on Eq. 15, which moves the centers or the encoder in turn (section 2.3)."""
-        network, layer = model.network, model.layer
-
-        def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, Tensor, Tensor]:
-            z, reconstruction = self._autoencode(network, X)
-            logits = layer.logits(z.detach() if moves_centers else z)
-            clustering = clustering_loss(logits, self.alpha)
-            return reconstruction + self.clustering_weight * clustering, reconstruction, logits
-
-        losses = self._compiled(losses, model)
-
-        def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
-            moves_centers = epoch % 2 == 1
-            loss, reconstruction, logits = losses(X, moves_centers)
-            optimizer.zero_grad()
-            loss.backward()
-            if not moves_centers:
-                layer.weight.grad = None        # the optimizer leaves the centers as they are
-            elif self.normalize_gradients:
-                layer.normalize_gradient()
-            optimizer.step()
-            layer.normalize_centers()
-            return {"reconstruction": reconstruction.detach(),
-                    "clustering": squared_distance(logits.detach(), self.alpha)}
-
-        return step
-
-    def _reconstruction_step(self, model: Model, optimizer: torch.optim.Optimizer):
-        """A step of the autoencoder alone."""
-        losses = self._compiled(lambda X: self._autoencode(model.network, X)[1], model)
-
-        def step(_epoch: int, X: Tensor) -> dict[str, Tensor]:
-            loss = losses(X)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            return {"reconstruction": loss.detach()}
-
-        return step
-
-    def _move_centers(self, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
-                      z: Tensor) -> Tensor:
-        """One step of the centers on fixed embeddings; the mean squared distance before it."""
-        logits = layer.logits(z)
-        loss = self.clustering_weight * clustering_loss(logits, self.alpha)
-        optimizer.zero_grad()
-        loss.backward()
-        if self.normalize_gradients:
-            layer.normalize_gradient()
-        optimizer.step()
-        layer.normalize_centers()
-        return squared_distance(logits.detach(), self.alpha)
-
-    def _autoencode(self, network: Autoencoder, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The embedding, and the mean squared error of a pixel."""
-        with torch.autocast(X.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            z = network.encode(X)
-            decoded = network.decode(z)
-        return z.float(), functional.mse_loss(decoded.float(), X)
-
     def _optimizer(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-        make, usual = OPTIMIZERS[self.optimizer]
-        return make(parameters, lr=usual if self.learning_rate is None else self.learning_rate)
+        make, learning_rate = OPTIMIZERS[self.optimizer]
+        return make(parameters, lr=learning_rate)
 
     def _compiled(self, losses: Callable, model: Model) -> Callable:
         if not self.compile:
@@ -425,18 +365,18 @@ class TELL(DeepClusterer):
         return torch.compile(losses, mode="reduce-overhead" if on_gpu else None)
 
     def _observer(self, model: Model, X: Tensor, y: ArrayLike | None, snapshots: Snapshots):
-        """What the history adds after an epoch; snapshots are taken on the side."""
+        """After an epoch, take a snapshot or evaluate, where one is due."""
         def observe(epoch: int, _row: dict[str, Any]) -> dict[str, Any]:
             snapshots.take(epoch)
             if epoch % self.evaluate_every and epoch < self.epochs:
                 return {}
-            labels, loss = model.assign(X)
+            labels, loss = model.assign(model.embed(X))
             found = {"loss": loss, "occupied": len(np.unique(labels))}
             return found if y is None else found | scores(y, labels)
 
         return observe
 
-    # ----------------------------------------------------------------------- what was learnt
+    # ------------------------------------------------------------------------- the fitted model
 
     @property
     def cluster_centers_(self) -> np.ndarray:
@@ -461,10 +401,7 @@ class TELL(DeepClusterer):
 
     @torch.no_grad()
     def reconstruct_centers(self) -> np.ndarray:
-        """The samples that the centers stand for: decoded, shape (n_clusters, n_features).
-
-        Without a network they are the centers themselves.
-        """
+        """The centers decoded, shape (n_clusters, n_features); without a network, themselves."""
         check_is_fitted(self)
         self.network_.eval()
         return self.network_.decode(self.layer_.centers()).cpu().numpy()
@@ -472,20 +409,18 @@ class TELL(DeepClusterer):
     def at(self, epoch: int) -> TELL:
         """The model as it was after an epoch of ``snapshot_epochs``: it predicts and transforms.
 
-        Raises
-        ------
-        InputError
-            If there is no snapshot of that epoch.
+        Raises InputError if there is no snapshot of that epoch.
         """
         check_is_fitted(self)
         if epoch not in self._snapshots:
             raise unknown("snapshot of epoch", epoch, map(str, self._snapshots))
-        return self._with(self.n_features_in_, self._snapshots[epoch], self.layer_.weight.device)
+        return clone(self)._restore(self.n_features_in_, self._snapshots[epoch],
+                                    self.layer_.weight.device)
 
     def save(self, path: str | Path) -> None:
         """Write settings and weights to a file; see `load`.
 
-        Raises InputError if the file can't be written; what was there stays.
+        Raises InputError if the file can't be written, and leaves it as it was.
         """
         check_is_fitted(self)
         model = Model(self.network_, self.layer_)
@@ -505,29 +440,26 @@ class TELL(DeepClusterer):
         device = training.resolve_device(device)
 
         def make(stored: dict[str, Any]) -> TELL:
-            settings = json.loads(stored["settings"])
-            if settings["image_shape"] is not None:
-                settings["image_shape"] = tuple(settings["image_shape"])
-            model = cls(**settings, device=device)._with(stored["n_features"], stored["weights"],
-                                                         device)
+            model = cls._from_settings(stored["settings"], device=device)
+            if model.image_shape is not None:
+                model.image_shape = tuple(model.image_shape)
             model.loss_ = stored["loss"]
-            return model
+            return model._restore(stored["n_features"], stored["weights"], device)
 
         return load_model(path, "TELL", device, make)
 
-    # ----------------------------------------------------------------------------- inside
-
-    def _with(self, n_features: int, weights: dict[str, Tensor], device: torch.device) -> TELL:
-        """A copy that holds these weights."""
-        with training.seeded(0):            # the first weights, soon redeviced, draw random numbers
+    def _restore(self, n_features: int, weights: dict[str, Tensor], device: torch.device) -> TELL:
+        """Take these weights."""
+        with training.seeded(0):            # the first weights, soon replaced, draw random numbers
             model = self._new_model(n_features)
         model.load_state_dict(weights)
         model.to(device).eval()
-        other = clone(self)
-        other.n_features_in_ = n_features
-        other.network_, other.layer_ = model.network, model.layer
-        other._snapshots, other._online = {}, None
-        return other
+        self.n_features_in_ = n_features
+        self.network_, self.layer_ = model.network, model.layer
+        self._snapshots, self._online = {}, None
+        return self
+
+    # ----------------------------------------------------------------------------- inside
 
     def _embedding(self, X: ArrayLike) -> Tensor:
         check_is_fitted(self)
@@ -541,29 +473,20 @@ class TELL(DeepClusterer):
         return self.network_.embedding_size
 
     def _check_settings(self, n_samples: int) -> None:
+        """Raise InputError for settings that neither the model nor the training checks."""
         for name, known in _CHOICES.items():
             checks.one_of(name, getattr(self, name), known)
-        for name in ("n_clusters", "embedding_size", "n_init", "batch_size", "evaluate_every"):
+        for name in ("n_clusters", "embedding_size", "batch_size", "evaluate_every"):
             checks.whole(name, getattr(self, name), 1)
         checks.whole("epochs", self.epochs)
         checks.number("clustering_weight", self.clustering_weight, zero=True)
-        checks.number("alpha", self.alpha)
-        if self.learning_rate is not None:
-            checks.number("learning_rate", self.learning_rate)
         if self.n_clusters > n_samples:
-            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}; ask for "
-                             "fewer")
-        if self.network == "cnn" and self.image_shape is None:
-            raise InputError("the convolutional network needs image_shape, (channels, height, "
-                             "width) of a row of X; or take network='fcn'")
-        try:
-            wrong = [e for e in self.snapshot_epochs
-                     if not isinstance(e, Integral) or not 1 <= e <= self.epochs]
-        except TypeError:
-            wrong = self.snapshot_epochs
-        if wrong:
+            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}")
+        if not np.iterable(self.snapshot_epochs) or any(
+                not isinstance(epoch, Integral) or not 1 <= epoch <= self.epochs
+                for epoch in self.snapshot_epochs):
             raise InputError("snapshot_epochs must be a list of whole numbers from 1 to the "
-                             f"{self.epochs} epochs of training, but has {wrong}")
+                             f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
 
     def _check_images(self, X: np.ndarray) -> None:
         if self.image_shape is not None:

@@ -6,19 +6,19 @@ The squared distance of a sample :math:`x` to a center :math:`\Omega_j` is
           W_j = 2\Omega_j, \quad b_j = -\|\Omega_j\|^2
 
 (Eqs. 4 to 6), a linear layer and a term that all clusters share. With :math:`x` and
-:math:`\Omega_j` on the unit sphere it is :math:`2 - W_j^\top x`: what is left is spherical k-means.
-The released code scales the weights once more, :math:`W_j = 2\alpha\Omega_j`.
+:math:`\Omega_j` on the unit sphere it is :math:`2 - W_j^\top x`: spherical k-means. The released
+code scales the weights once more, :math:`W_j = 2\alpha\Omega_j`.
 """
 
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from .. import checks
 from ..errors import InputError
 
 #: A normalized gradient has this share of the length of the weights (section 4.1 of the paper).
@@ -48,13 +48,12 @@ def squared_distance(logits: Tensor, alpha: float) -> Tensor:
 
 
 def clustering_loss(logits: Tensor, alpha: float) -> Tensor:
-    r"""The clustering loss as the released code has it, before the factor 0.01.
+    r"""The clustering loss of the released code, before the factor 0.01.
 
     .. math:: \frac{1}{\alpha B K} \sum_{i,j} (2\alpha - \delta_{ij} W_j^\top z_i)
 
     with :math:`\delta_{ij} = 1` for the largest logit of a sample. The mean runs over clusters too,
-    so all but one of a sample's terms are constants, and the gradient is that of
-    `squared_distance` divided by the number of clusters.
+    so the gradient is that of `squared_distance` divided by the number of clusters.
 
     Parameters
     ----------
@@ -85,10 +84,10 @@ class ClusterLayer(nn.Module):
     n_clusters, n_features : int
         Number of centers, and their dimension.
     alpha : float
-        Scale of the weights. It leaves the loss as it is (it cancels) and sets the length of a
-        step: under plain gradient descent with learning rate 1 a normalized step is 10 % of the
-        length of a center whatever *alpha* is; under Adadelta only while :math:`0.2\alpha` is small
-        against the square root of its epsilon.
+        Scale of the weights. It cancels in the loss and sets the length of a step: under plain
+        gradient descent with learning rate 1 a normalized step is 10 % of the length of a center
+        whatever *alpha* is; under Adadelta only while :math:`0.2\alpha` is small against the square
+        root of its epsilon.
 
     Attributes
     ----------
@@ -119,12 +118,9 @@ class ClusterLayer(nn.Module):
 
     def __init__(self, n_clusters: int, n_features: int, alpha: float = 1e-3):
         super().__init__()
-        for name, value in (("n_clusters", n_clusters), ("n_features", n_features)):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name} must be a positive whole number, not {value!r}")
-        if isinstance(alpha, bool) or not isinstance(alpha, Real) or not 0 < alpha < math.inf:
-            raise InputError(f"alpha must be a positive number, not {alpha!r}: it is the scale of "
-                             "the layer's weights; the paper's code has 0.001")
+        checks.whole("n_clusters", n_clusters, 1)
+        checks.whole("n_features", n_features, 1)
+        checks.number("alpha", alpha)
         self.n_clusters, self.n_features = int(n_clusters), int(n_features)
         self.alpha = float(alpha)
         self.weight = nn.Parameter(torch.empty(self.n_clusters, self.n_features))
@@ -151,8 +147,7 @@ class ClusterLayer(nn.Module):
                 raise InputError(f"centers have shape {tuple(centers.shape)}, but the layer has "
                                  f"{self.n_clusters} of {self.n_features} features")
             if not torch.isfinite(centers).all() or not (centers != 0).any(1).all():
-                raise InputError("each center needs finite values, not all of them 0: it is "
-                                 "brought to unit length")
+                raise InputError("each center needs finite values, not all of them 0")
             self.weight.copy_(centers / centers.abs().amax(1, keepdim=True))
         self.normalize_centers()
 
@@ -183,31 +178,23 @@ class ClusterLayer(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """The mean squared distance of each sample's direction to its nearest center (Eq. 13).
 
-        Parameters
-        ----------
-        z : Tensor of shape (n_samples, n_features)
-            Of any length: the layer brings it to length 1.
-
-        Returns
-        -------
-        Tensor
-            A scalar; see `squared_distance`.
+        *z*, of shape (n_samples, n_features), may have any length. See `squared_distance`.
         """
         return squared_distance(self.logits(functional.normalize(z, dim=1)), self.alpha)
 
     @torch.no_grad()
     def cluster(self, z: Tensor, soft: bool = False, temperature: float = 0.1) -> Tensor:
-        r"""The cluster of each sample, or how much it belongs to each (Eqs. 7 and 8).
+        r"""The nearest center of each sample, or its soft assignment (Eqs. 7 and 8).
 
         Parameters
         ----------
         z : Tensor of shape (n_samples, n_features)
             Of any length.
         soft : bool
-            Whether to return the soft assignment instead of the nearest center.
+            Return the soft assignment instead of the nearest center.
         temperature : float
-            :math:`\tau`, in units of squared distance, which runs from 0 to 4: much smaller, and
-            the assignment is hard; much larger, and it is uniform.
+            :math:`\tau`, in units of squared distance, which runs from 0 to 4: with a much smaller
+            one the assignment is hard, with a much larger one uniform.
 
         Returns
         -------
@@ -215,9 +202,7 @@ class ClusterLayer(nn.Module):
             (n_samples,) of int64; if *soft*, (n_samples, n_clusters) with rows that sum to 1:
             :math:`\mathrm{softmax}_j(-\|z - \Omega_j\|^2 / \tau)`.
         """
-        if not temperature > 0:
-            raise InputError(f"temperature must be a positive number, not {temperature!r}; its "
-                             "limit 0 is the hard assignment, soft=False")
+        checks.number("temperature", temperature)
         logits = self.logits(functional.normalize(z, dim=1))
         # ‖z - Ω‖² = 2 - logits/α, and the 2 cancels in the softmax
         return (logits / (self.alpha * temperature)).softmax(1) if soft else logits.argmax(1)

@@ -1,4 +1,4 @@
-"""The autoencoders of the paper (section 4.2), and none at all; the model with its cluster layer.
+"""The autoencoders of the paper (section 4.2), none at all, and the model with its cluster layer.
 
 Each takes samples as rows, images flattened, and has `encode` (to unit vectors) and `decode`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 import torch
@@ -37,8 +37,7 @@ class Autoencoder(nn.Module):
 
     def encode(self, X: Tensor) -> Tensor:
         """The embedding, unit vectors of shape (n_samples, embedding_size)."""
-        z = self.encoder(X)
-        return functional.normalize(z.float() if z.dtype == torch.bfloat16 else z, dim=1)
+        return functional.normalize(self.encoder(X), dim=1)
 
     def decode(self, z: Tensor) -> Tensor:
         """The samples that *z* stands for, (n_samples, n_features)."""
@@ -106,6 +105,17 @@ class ConvAutoencoder(Autoencoder):
         self.to(memory_format=torch.channels_last)
 
 
+def _block(convolution: nn.Module) -> tuple[nn.Module, ...]:
+    return convolution, BatchNorm2d(convolution.out_channels), nn.ReLU(inplace=True)
+
+
+class _ChannelsLast(nn.Module):
+    """The memory format in which convolutions are faster on a CPU."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.contiguous(memory_format=torch.channels_last)
+
+
 class DenseAutoencoder(Autoencoder):
     """Linear layers with ReLU between them, mirrored: the paper's FCN, 500-500-2000-10.
 
@@ -116,9 +126,9 @@ class DenseAutoencoder(Autoencoder):
         Neurons of the encoder's hidden layers; the decoder has them in reverse.
     embedding_size : int
     dropout : float
-        Share of each encoder layer's inputs left out in training: 0.2 in the released code.
+        Dropout rate before each encoder layer: 0.2 in the released code.
     sigmoid : bool
-        Whether the output is squeezed into [0, 1], for pixels; else it is linear, for tables.
+        End in a sigmoid, for pixels; else the output is linear, for tables.
 
     Examples
     --------
@@ -129,12 +139,12 @@ class DenseAutoencoder(Autoencoder):
     def __init__(self, n_features: int, hidden: Sequence[int] = (500, 500, 2000),
                  embedding_size: int = 10, dropout: float = 0.2, sigmoid: bool = True):
         super().__init__()
-        if (isinstance(hidden, Integral | str)
-                or any(not isinstance(w, Integral) or w < 1 for w in hidden)):
-            raise InputError("hidden must be a list of positive whole numbers, such as [500, 500, "
-                             f"2000], not {hidden!r}")
+        if not np.iterable(hidden) or isinstance(hidden, str):
+            raise InputError(f"hidden must be a list, such as [500, 500, 2000], not {hidden!r}")
+        for width in hidden:
+            checks.whole("each of hidden", width, 1)
         if not isinstance(dropout, Real) or not 0 <= dropout < 1:
-            raise InputError(f"dropout is a share from 0 to below 1, not {dropout!r}")
+            raise InputError(f"dropout must be a number from 0 to below 1, not {dropout!r}")
         widths = [n_features, *hidden, embedding_size]
         down: list[nn.Module] = []
         for inputs, outputs in zip(widths, widths[1:], strict=False):
@@ -148,7 +158,7 @@ class DenseAutoencoder(Autoencoder):
 
 
 class FixedFeatures(Autoencoder):
-    """No network: samples are brought to length 1 and that is all (Table 5 of the paper)."""
+    """No network: samples are only brought to length 1 (Table 5 of the paper)."""
 
     def __init__(self, n_features: int):
         super().__init__()
@@ -172,14 +182,14 @@ class Model(nn.Module):
         return z
 
     @torch.no_grad()
-    def assign(self, X: Tensor) -> tuple[np.ndarray, float]:
-        """The cluster of each sample, and the mean squared distance to its center."""
-        logits = self.layer.logits(self.embed(X))
+    def assign(self, z: Tensor) -> tuple[np.ndarray, float]:
+        """The nearest center of each embedding, and the mean squared distance to it."""
+        logits = self.layer.logits(z)
         return logits.argmax(1).cpu().numpy(), float(squared_distance(logits, self.layer.alpha))
 
 
 class Snapshots:
-    """Copies of a model's weights at some epochs, which a checkpoint keeps with the rest."""
+    """Copies of a model's weights at some epochs, which a checkpoint keeps."""
 
     def __init__(self, model: Model, epochs: Iterable[int]):
         self._model, self._epochs = model, set(epochs)
@@ -192,20 +202,9 @@ class Snapshots:
                                    for name, tensor in self._model.state_dict().items()}
 
     def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """What a checkpoint keeps."""
+        """The weights by epoch."""
         return dict(self.weights)
 
     def load_state_dict(self, stored: dict[int, dict[str, Tensor]]) -> None:
-        """Put back what a checkpoint kept."""
+        """Restore the weights of an earlier `state_dict`."""
         self.weights = dict(stored)
-
-
-def _block(convolution: nn.Module) -> tuple[nn.Module, ...]:
-    return convolution, BatchNorm2d(convolution.out_channels), nn.ReLU(inplace=True)
-
-
-class _ChannelsLast(nn.Module):
-    """Images with their channels beside each other in memory: the same values, faster on a CPU."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        return images.contiguous(memory_format=torch.channels_last)
