@@ -10,7 +10,7 @@ import pytest
 
 from clusterbook import checks, paths
 from clusterbook.errors import InputError, unknown
-from clusterbook.io import write_atomically
+from clusterbook.paths import write_atomically
 
 IMAGES = np.linspace(0, 1, 32).reshape(2, 16)
 

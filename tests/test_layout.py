@@ -12,7 +12,7 @@ from clusterbook import paths
 PACKAGE = Path(paths.__file__).resolve().parent
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
-    ("errors",), ("checks", "paths", "io"), ("metrics", "figures", "progress", "fingerprint"),
+    ("errors",), ("checks", "paths"), ("metrics", "figures", "progress", "fingerprint"),
     ("batchnorm", "footprint", "checkpoints"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
 )
@@ -23,7 +23,7 @@ def modules() -> dict[str, Path]:
     """Every module by its name in the package, ``__init__`` as the package itself."""
     return {".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"):
             path for path in sorted(PACKAGE.rglob("*.py")) if path.parent != PACKAGE
-            or path.stem not in ("__init__", "__main__")}
+            or path.stem != "__init__"}
 
 
 def imports(name: str, path: Path, known: dict[str, Path]) -> set[str]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..errors import InputError
-from ..io import write_atomically
+from ..paths import write_atomically
 
 FILE = "clock.json"
 

@@ -15,7 +15,7 @@ from nbformat.v4 import new_markdown_cell
 from ..errors import InputError
 from ..evidence import Record
 from ..evidence.profiles import Profile
-from ..io import write_atomically
+from ..paths import write_atomically
 from . import parameters
 from .reading import read_notebook
 

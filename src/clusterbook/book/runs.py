@@ -29,7 +29,7 @@ from .. import evidence, paths
 from ..errors import InputError
 from ..evidence.checks import UNMADE
 from ..evidence.verdicts import is_stale, present_code, present_data
-from ..io import write_atomically
+from ..paths import write_atomically
 from . import clock, ours, pages, parameters, sheet
 from .grid import own_file
 

@@ -23,7 +23,7 @@ from PIL import Image
 from .. import __version__
 from ..evidence.recording import git_state
 from ..figures.showing import LIST, listed
-from ..io import write_atomically
+from ..paths import write_atomically
 from . import parameters
 from .ours import MARK, PAGE, refuse_page
 from .reading import read_notebook

@@ -16,7 +16,7 @@ import nbformat
 
 from .. import paths
 from ..errors import InputError
-from ..io import write_atomically
+from ..paths import write_atomically
 from .reading import read_yaml
 
 _REPOSITORY = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")

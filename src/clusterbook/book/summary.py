@@ -20,7 +20,7 @@ from ..evidence.profiles import duration
 from ..evidence.records import Record
 from ..evidence.views import spread
 from ..figures.showing import LIST, save
-from ..io import write_atomically
+from ..paths import write_atomically
 from . import parameters, sheet
 from .grid import Grid
 

@@ -37,7 +37,7 @@ from ..evidence.recording import plain
 from ..evidence.records import Record, as_record, read_record
 from ..evidence.verdicts import is_stale, present_code, present_data
 from ..fingerprint import fingerprint
-from ..io import write_atomically
+from ..paths import write_atomically
 from . import ours, parameters, runs, sheet, summary, worker
 from .grid import Grid, Run, grid, own_file
 from .reading import read_notebook

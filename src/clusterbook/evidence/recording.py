@@ -29,7 +29,7 @@ import numpy as np
 from .. import __version__, datasets, paths
 from ..errors import InputError
 from ..fingerprint import fingerprint
-from ..io import write_atomically
+from ..paths import write_atomically
 from .checks import checked
 from .claims import load_claims
 from .records import as_record, dumps, sha256
