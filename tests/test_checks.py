@@ -87,13 +87,16 @@ def test_a_file_is_written_whole_or_not_at_all(monkeypatch, tmp_path, temporary)
     write_atomically(path, b"first, ", b"whole", temporary=temporary)
     assert path.read_bytes() == b"first, whole" and path.stat().st_mode & 0o044 == 0o044
 
-    def full(*_):
-        raise OSError(28, "No space left on device")
+    def fail(error):
+        raise error
 
-    for call in ("fsync", "replace"):
-        with monkeypatch.context() as patched, pytest.raises(InputError, match="No space left"):
-            patched.setattr(os, call, full)
-            write_atomically(path, b"second", temporary=temporary)
+    full = OSError(28, "No space left on device")
+    for error, expected in ((full, InputError), (KeyboardInterrupt(), KeyboardInterrupt)):
+        for call in ("fsync", "replace"):
+            with monkeypatch.context() as patched, pytest.raises(expected) as caught:
+                patched.setattr(os, call, lambda *_, error=error: fail(error))
+                write_atomically(path, b"second", temporary=temporary)
+            assert error is not full or "No space left" in str(caught.value)
     assert path.read_bytes() == b"first, whole" and os.listdir(path.parent) == ["run.pt"]
     with pytest.raises(InputError, match="it is a folder"):
         write_atomically(path.parent, b"second")

@@ -298,7 +298,6 @@ def without(content, keys):
 
 @TRAINERS
 @pytest.mark.parametrize(("keys", "says"), [
-    (("key",), "can't be read"),
     (("identity",), "can't be read"),
     (("identity", "parameters"), "can't be read"),
     (("payload",), "can't be read"),

@@ -156,12 +156,13 @@ def test_a_chapters_hash_covers_what_can_change_its_numbers(package, name, old, 
     assert (fingerprint("demo", package=package) != before) == changes
 
 
-def test_a_chapter_may_be_a_package(package):
+@pytest.mark.parametrize("edited", ["big/part.py", "metrics.py", "training.py"])
+def test_a_package_is_covered_with_the_scores_and_the_training_loop(package, edited):
     (package / "big").mkdir()
     (package / "big" / "__init__.py").write_text("from .part import f\n")
     (package / "big" / "part.py").write_text("f = 1\n")
     before = fingerprint("big", package=package)
-    edit(package, "big/part.py", "1", "2")
+    edit(package, edited, "1", "2")
     assert fingerprint("big", package=package) != before
 
 
@@ -184,6 +185,7 @@ DEMO = {
     "datasets", "datasets.table", "demo", "downloads", "figures", "helpers", "helpers.deep",
     "helpers.side", "late", "metrics", "palette",
 }  # fmt: skip
+ALL = DEMO | {"errors", "evidence", "evidence.claims", "other", "paths", "training", "unused"}
 
 
 @pytest.mark.parametrize(
@@ -193,13 +195,13 @@ DEMO = {
         (["from clusterbook import late"], {"late"}),
         (["from clusterbook import Demo"], DEMO),
         (["from clusterbook.demo import fit"], DEMO),
-        (["import clusterbook.late"], {"late"}),
-        (["import clusterbook as cb\ncb.late.f(1)"], {"late"}),
-        (["import clusterbook\nclusterbook.Demo()"], DEMO),
+        (["import clusterbook.late as late"], {"late"}),
+        (["import clusterbook as cb\ncb.late.f(1)"], ALL),           # all of it is at hand
+        (["import clusterbook\nclusterbook.Demo()"], ALL),
         (["from clusterbook import __version__"], set()),
         (["from clusterbook.evidence import load"], {"evidence", "evidence.claims"}),
         (["from clusterbook.evidence import claims"], {"evidence", "evidence.claims"}),
-        (["from clusterbook import *"], DEMO | {"other"}),
+        (["from clusterbook import *"], ALL),
         (["def g():\n    from clusterbook import late"], {"late"}),
         (["%matplotlib inline\nfrom clusterbook import late"], {"late"}),
         (["if a:\n    !pip install x\nfrom clusterbook import late"], {"late"}),
@@ -209,8 +211,9 @@ DEMO = {
         (["from clusterbook import paths"], {"paths", "unused"}),
     ],
 )
-def test_modules_of_a_notebooks_cells(package, cells, expected):
-    assert modules_of(cells, package=package) == expected
+def test_modules_of_a_notebooks_cells(package, monkeypatch, cells, expected):
+    monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", package)
+    assert modules_of(cells) == expected
 
 
 def test_the_real_package_is_followed():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.autograd import gradcheck
 from torch.nn import functional
 
 from clusterbook import TELL, training
@@ -21,6 +20,7 @@ from clusterbook.tell import (
 )
 
 ALPHAS = [1e-3, 0.3, 5.0]
+EVERY_ALPHA = pytest.mark.parametrize("alpha", ALPHAS)
 
 
 def literal_loss(logits, alpha):
@@ -55,7 +55,7 @@ def layer_with(centers, alpha=1e-3):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("alpha", ALPHAS)
+@EVERY_ALPHA
 def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha, dtype):
     atol = 1e-12 if dtype == torch.float64 else 1e-6
     z, centers = unit_vectors(40, 6, 0, dtype), unit_vectors(7, 6, 1, dtype)
@@ -70,7 +70,7 @@ def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha, dtype):
         assert scale > 1e-3
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@EVERY_ALPHA
 def test_the_distance_is_the_squared_distance_to_the_nearest_center(alpha):
     found = []
     for by_hand in (False, True):
@@ -85,21 +85,12 @@ def test_the_distance_is_the_squared_distance_to_the_nearest_center(alpha):
     torch.testing.assert_close(found[0][1] + along, found[1][1], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", [clustering_loss, squared_distance])
-@pytest.mark.parametrize("alpha", ALPHAS)
-def test_gradients_are_those_of_finite_differences(loss, alpha):
-    logits = torch.randn(9, 5, dtype=torch.float64, requires_grad=True,
-                         generator=torch.Generator().manual_seed(0))
-    assert gradcheck(lambda logits: loss(logits, alpha), (logits,))
-
-
 def test_the_losses_have_their_stated_bounds_and_relation():
     z = unit_vectors(30, 5, 0)
     at_best = 2e-3 * z @ z.T
     assert squared_distance(at_best, 1e-3).item() == pytest.approx(0, abs=1e-12)
     assert clustering_loss(at_best, 1e-3).item() == pytest.approx(2 - 2 / 30, abs=1e-12)
-    opposite = 2e-3 * z[:1] @ -z[:1].T
-    assert squared_distance(opposite, 1e-3).item() == pytest.approx(4)
+    assert squared_distance(2e-3 * z[:1] @ -z[:1].T, 1e-3).item() == pytest.approx(4)
     logits = 2e-3 * z @ unit_vectors(4, 5, 1).T
     distance = squared_distance(logits, 1e-3).item()
     assert clustering_loss(logits, 1e-3).item() == pytest.approx(2 - (2 - distance) / 4, abs=1e-12)
@@ -108,12 +99,11 @@ def test_the_losses_have_their_stated_bounds_and_relation():
 # --- the layer --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@EVERY_ALPHA
 def test_weights_are_two_alpha_times_unit_centers(alpha):
     layer = ClusterLayer(5, 3, alpha)
     for _ in range(2):
         assert layer.weight.norm(dim=1).tolist() == pytest.approx([2 * alpha] * 5, rel=1e-6)
-        assert layer.centers().norm(dim=1).tolist() == pytest.approx([1] * 5, rel=1e-6)
         torch.testing.assert_close(layer.weight, 2 * alpha * layer.centers())
         with torch.no_grad():
             layer.weight += torch.randn(5, 3)
@@ -126,11 +116,16 @@ def test_first_centers_are_kaiming_uniform_directions_as_of_a_linear_layer():
     with training.seeded(3):
         linear = nn.Linear(4, 6, bias=False)
     torch.testing.assert_close(layer.centers(), functional.normalize(linear.weight.detach(), dim=1))
+    layer.reset_centers(np.eye(6, 4) + 1)
+    torch.testing.assert_close(layer.centers()[4], torch.full((4,), 0.5))
+    layer.reset_centers()
+    assert not torch.allclose(layer.centers()[4], torch.full((4,), 0.5))
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+@EVERY_ALPHA
 def test_a_normalized_step_is_a_tenth_of_the_length(alpha):
     layer = layer_with(unit_vectors(4, 6, 0), alpha)
+    layer.normalize_gradient()                      # without a gradient there is nothing to do
     before = layer.weight.detach().clone()
     # The first center has many samples, the second one, the others none.
     samples = torch.cat([before[:1] + 0.2 * alpha * unit_vectors(50, 6, 1), before[1:2]])
@@ -144,17 +139,9 @@ def test_a_normalized_step_is_a_tenth_of_the_length(alpha):
     optimizer.step()
     moved = (layer.weight.detach() - before).norm(dim=1)
     assert (moved / before.norm(dim=1)).tolist() == pytest.approx([0.1, 0.1, 0, 0], rel=1e-6)
-    assert torch.equal(layer.weight[2:], before[2:])
     layer.normalize_centers()
-    nearer = (functional.normalize(samples[:50].sum(0), dim=0) * layer.centers()[0]).sum()
-    farther = (functional.normalize(samples[:50].sum(0), dim=0) * before[0] / (2 * alpha)).sum()
-    assert nearer > farther
-
-
-def test_without_a_gradient_there_is_nothing_to_normalize():
-    layer = ClusterLayer(2, 2)
-    layer.normalize_gradient()
-    assert layer.weight.grad is None
+    mean = functional.normalize(samples[:50].sum(0), dim=0)
+    assert mean @ layer.centers()[0] > mean @ before[0] / (2 * alpha)
 
 
 def test_alpha_cancels_in_the_loss_and_lengths_do_not_matter():
@@ -165,17 +152,8 @@ def test_alpha_cancels_in_the_loss_and_lengths_do_not_matter():
     assert layer_with(3 * centers)(z).item() == pytest.approx(values[0], abs=1e-12)
 
 
-def test_the_layer_trains_an_encoder_behind_which_it_is_put():
-    layer = layer_with(unit_vectors(3, 2, 0))
-    z = (3 * unit_vectors(12, 2, 1)).requires_grad_()
-    assert gradcheck(lambda z: torch.func.functional_call(layer, {}, (z,)), (z,))
-    before = layer(z)
-    gradient, = torch.autograd.grad(before, z)
-    assert layer(z - 0.5 * gradient) < before
-
-
-@pytest.mark.parametrize("temperature", [0.05, 0.1, 3.0])
-@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("temperature", [1e-4, 0.1, 3.0, 1e6])
+@EVERY_ALPHA
 def test_the_soft_assignment_is_a_softmax_of_distances(alpha, temperature):
     z, centers = unit_vectors(15, 4, 0), unit_vectors(6, 4, 1)
     layer = layer_with(centers, alpha)
@@ -186,40 +164,13 @@ def test_the_soft_assignment_is_a_softmax_of_distances(alpha, temperature):
     assert layer.cluster(z).dtype == torch.int64 and not found.requires_grad
 
 
-def test_the_soft_assignment_is_not_uniform_unless_the_temperature_is_high():
-    centers = unit_vectors(10, 10, 0)
-    layer = layer_with(centers)
-    assert layer.cluster(centers, soft=True).amax(1).min() > 0.9
-    hard = functional.one_hot(layer.cluster(centers), 10).double()
-    torch.testing.assert_close(layer.cluster(centers, soft=True, temperature=1e-4), hard)
-    flat = layer.cluster(centers, soft=True, temperature=1e6)
-    torch.testing.assert_close(flat, torch.full((10, 10), 0.1, dtype=torch.float64), rtol=1e-4,
-                               atol=0)
-
-
-def test_centers_are_saved_copied_and_moved_with_the_layer():
-    layer = ClusterLayer(3, 4, alpha=0.5)
+def test_centers_are_saved_and_moved_with_the_layer():
+    layer, other, z = ClusterLayer(3, 4, 0.5), ClusterLayer(3, 4, 0.5), torch.randn(9, 4)
     assert list(layer.state_dict()) == ["weight"]
-    other = ClusterLayer(3, 4, alpha=0.5)
     assert not torch.equal(other.centers(), layer.centers())
     other.load_state_dict(layer.state_dict())
-    z = torch.randn(9, 4)
-    assert torch.equal(other.centers(), layer.centers())
     assert torch.equal(other.cluster(z), layer.cluster(z))
-    wide = other.to(torch.float64)
-    assert wide.centers().dtype == wide(z.double()).dtype == torch.float64
-    assert wide(z.double()).item() == pytest.approx(layer(z).item(), abs=1e-6)
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        ClusterLayer(2, 4).load_state_dict(layer.state_dict())
-
-
-def test_centers_can_be_set_and_drawn_anew():
-    layer = ClusterLayer(2, 2)
-    layer.reset_centers(np.array([[3.0, 0.0], [0.0, -0.5]]))
-    torch.testing.assert_close(layer.centers(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
-    layer.reset_centers()
-    assert layer.centers().norm(dim=1).tolist() == pytest.approx([1, 1])
-    assert not torch.allclose(layer.centers(), torch.tensor([[1.0, 0.0], [0.0, -1.0]]))
+    assert other.to(torch.float64)(z.double()).item() == pytest.approx(layer(z).item(), abs=1e-6)
 
 
 @pytest.mark.parametrize(("centers", "says"), [
@@ -229,7 +180,7 @@ def test_centers_can_be_set_and_drawn_anew():
     (torch.tensor([[1.0, float("inf")], [0.0, 1.0]]), "finite"),
     (torch.tensor([[1.0, 0.0], [0.0, 0.0]]), "not all of them 0"),
 ])
-def test_centers_that_are_none_are_refused_and_change_nothing(centers, says):
+def test_impossible_centers_are_refused_and_change_nothing(centers, says):
     layer = ClusterLayer(2, 2)
     before = layer.centers()
     with pytest.raises(InputError, match=says):
@@ -237,34 +188,24 @@ def test_centers_that_are_none_are_refused_and_change_nothing(centers, says):
     assert torch.equal(layer.centers(), before)
 
 
-@pytest.mark.parametrize("alpha", [0, -1e-3, float("nan"), float("inf"), "0.1", None])
-def test_alpha_must_be_a_positive_number(alpha):
-    with pytest.raises(InputError, match="alpha must be a positive number"):
-        ClusterLayer(2, 2, alpha)
-
-
-@pytest.mark.parametrize(("sizes", "says"), [
-    ((0, 2), "n_clusters"), ((2, 0), "n_features"), ((2.0, 2), "n_clusters"),
-    ((True, 2), "n_clusters"), ((2, "2"), "n_features"),
+@pytest.mark.parametrize("call", [
+    lambda: ClusterLayer(2, 2, alpha=0), lambda: ClusterLayer(2, 2, alpha="0.1"),
+    lambda: ClusterLayer(0, 2), lambda: ClusterLayer(2, 2.0),
+    lambda: ClusterLayer(2, 2).cluster(torch.ones(1, 2), soft=True, temperature=0),
+    lambda: DenseAutoencoder(4, hidden=(5, 0)), lambda: DenseAutoencoder(4, hidden=8),
+    lambda: DenseAutoencoder(4, dropout=1.0), lambda: DenseAutoencoder(4, dropout=float("nan")),
+    lambda: ConvAutoencoder((28, 28)),
 ])
-def test_sizes_must_be_positive_whole_numbers(sizes, says):
-    with pytest.raises(InputError, match=f"{says} must be a positive whole number"):
-        ClusterLayer(*sizes)
-
-
-@pytest.mark.parametrize("temperature", [0, -1.0, float("nan")])
-def test_the_temperature_must_be_positive(temperature):
-    with pytest.raises(InputError, match="temperature must be a positive number"):
-        ClusterLayer(2, 2).cluster(torch.ones(1, 2), soft=True, temperature=temperature)
+def test_arguments_out_of_range_are_refused(call):
+    with pytest.raises(InputError, match="must be|each of hidden"):
+        call()
 
 
 # --- the networks -----------------------------------------------------------------------------
 
-SHAPES = [(1, 28, 28), (3, 32, 32), (1, 8, 8), (1, 12, 20)]
-
 
 def layers(part):
-    """Each layer with what it makes of how much, by stride; what only reshapes is left out."""
+    """The layers with their sizes; those that only reshape are left out."""
     found = []
     for layer in part:
         if isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)):
@@ -286,7 +227,7 @@ def n_parameters(network):
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 12, 20)])
 def test_the_convolutional_network_takes_any_size_divisible_by_4(shape):
     network = ConvAutoencoder(shape, embedding_size=6)
     X = torch.rand(5, int(np.prod(shape)))
@@ -294,11 +235,17 @@ def test_the_convolutional_network_takes_any_size_divisible_by_4(shape):
         network.train(mode)
         z = network.encode(X)
         assert z.shape == (5, 6) and z.norm(dim=1).tolist() == pytest.approx([1] * 5, abs=1e-6)
-        decoded = network.decode(z)
-        assert decoded.shape == X.shape and decoded.min() >= 0 and decoded.max() <= 1
+        assert network.decode(z).shape == X.shape
     torch.testing.assert_close(network(X), network.decode(network.encode(X)))
     wild = network.decode(100 * torch.randn(5, 6))
     assert wild.min() >= 0 and wild.max() <= 1
+
+
+@pytest.mark.parametrize("shape", [(1, 30, 28), (1, 28, 30), (3, 2, 4)])
+def test_an_image_that_cannot_be_halved_twice_is_refused(shape):
+    with pytest.raises(InputError, match=f"divisible by 4, but are {shape[1]} and {shape[2]}; "
+                                         "pad or crop the images, or take network='fcn'"):
+        ConvAutoencoder(shape)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -324,9 +271,8 @@ def test_the_convolutional_network_is_the_papers(channels):
 def test_pixels_keep_their_places():
     """Rows of X are images in the order channel, row, column, on the way in and on the way out."""
     network = ConvAutoencoder((3, 8, 12)).eval()
-    image = torch.rand(1, 3, 8, 12)
+    image, seen = torch.rand(1, 3, 8, 12), []
     first = next(layer for layer in network.encoder if isinstance(layer, nn.Conv2d))
-    seen = []
     first.register_forward_hook(lambda _layer, given, _made: seen.append(given[0]))
     network.encode(image.reshape(1, -1))
     assert torch.equal(seen[0], image)
@@ -334,20 +280,6 @@ def test_pixels_keep_their_places():
     last.register_forward_hook(lambda _layer, _given, made: seen.append(made))
     decoded = network.decode(torch.randn(1, 10))
     torch.testing.assert_close(decoded.reshape(1, 3, 8, 12), torch.sigmoid(seen[1]))
-
-
-@pytest.mark.parametrize("shape", [(1, 30, 28), (1, 28, 30), (3, 2, 4)])
-def test_an_image_that_cannot_be_halved_twice_is_refused(shape):
-    with pytest.raises(InputError, match=f"divisible by 4, but are {shape[1]} and {shape[2]}; "
-                                         "pad or crop the images, or take network='fcn'"):
-        ConvAutoencoder(shape)
-
-
-@pytest.mark.parametrize("shape", [(28, 28), (1, 0, 28), (1, -4, 4), 784, None, (1, 8, 8, 1),
-                                   (1, "a", 8), (1, 8.5, 8), "888"])
-def test_what_is_no_image_shape_is_refused(shape):
-    with pytest.raises(InputError, match="three positive whole numbers, .channels, height, width"):
-        ConvAutoencoder(shape)
 
 
 def test_the_dense_network_is_the_papers():
@@ -363,35 +295,12 @@ def test_the_dense_network_is_the_papers():
         ("Linear", 500, 784), "Sigmoid",
     ]
     assert n_parameters(network) == 3_330_794
-
-
-def test_dropout_is_there_in_training_only():
-    network, X = DenseAutoencoder(20, (30,), 4, dropout=0.5), torch.rand(3, 20)
-    network.train()
-    assert not torch.equal(network.encode(X), network.encode(X))
-    z = torch.randn(3, 4)
-    assert torch.equal(network.decode(z), network.decode(z))
-    network.eval()
-    assert torch.equal(network.encode(X), network.encode(X))
-
-
-def test_a_table_is_not_squeezed_into_pixels():
-    z = 100 * torch.randn(50, 3)
-    with training.seeded(0):
-        table, pixels = (DenseAutoencoder(4, (5,), 3, sigmoid=sigmoid) for sigmoid in (False, True))
-    assert table.decode(z).abs().max() > 1
-    assert pixels.decode(z).min() >= 0 and pixels.decode(z).max() <= 1
     assert layers(DenseAutoencoder(4, (), 3, dropout=0.0).decoder) == [("Linear", 3, 4), "Sigmoid"]
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    ({"hidden": (5, 0)}, "hidden"), ({"hidden": (5, 2.5)}, "hidden"),
-    ({"dropout": 1.0}, "dropout"), ({"dropout": -0.1}, "dropout"),
-    ({"dropout": float("nan")}, "dropout"),
-])
-def test_a_dense_network_of_nothing_is_refused(options, says):
-    with pytest.raises(InputError, match=says):
-        DenseAutoencoder(4, **options)
+def test_a_table_is_not_squeezed_into_pixels():
+    table, z = DenseAutoencoder(4, (5,), 3, sigmoid=False), 100 * torch.randn(50, 3)
+    assert table.decode(z).abs().max() > 1
 
 
 def test_fixed_features_are_only_brought_to_length_1():
@@ -411,78 +320,51 @@ IMAGE = {"image_shape": (1, 8, 8)}
 @pytest.fixture
 def no_training(monkeypatch):
     """Fail where an epoch would begin."""
-    def begun(*_, **__):
-        pytest.fail("training began")
-
-    monkeypatch.setattr(training, "train", begun)
+    monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("training began"))
 
 
-def changed(row=0, column=0, value=np.nan):
+def changed(value):
     X = IMAGES.copy()
-    X[row, column] = value
+    X[3, 4] = value
     return X
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 @pytest.mark.parametrize(("X", "options", "says"), [
-    (IMAGES[:, :60], {"network": "cnn", "image_shape": (1, 6, 10)},
-     "divisible by 4, but are 6 and 10"),
     (IMAGES[:, :60], {"network": "auto", "image_shape": (1, 6, 10)},
      "divisible by 4, but are 6 and 10"),
-    (IMAGES, {"network": "cnn"}, "the convolutional network needs image_shape"),
-    (255 * IMAGES, IMAGE, r"pixels must lie in \[0, 1\].*divide bytes by 255"),
-    (changed(value=-0.01), IMAGE, "X runs from -0.01 to"),
-    (changed(value=1.01), {**IMAGE, "network": "cnn"}, "to 1.01"),
-    (IMAGES, {"image_shape": (1, 28, 28)}, r"\(1, 28, 28\) has 784 values, but X has 64 features"),
+    (IMAGES, {"network": "cnn"}, "image_shape must be three positive whole numbers"),
     (IMAGES, {"image_shape": (8, 8)}, "image_shape must be three positive whole numbers"),
-    (IMAGES, {"image_shape": (True, 8, 8)}, "image_shape must be three positive whole numbers"),
-    (IMAGES, {"image_shape": (1, 8.5, 8)}, "image_shape must be three positive whole numbers"),
-    (changed(), {}, "NaN"),
-    (changed(3, 4, np.inf), IMAGE, "infinity"),
+    (IMAGES, {"image_shape": (1, 28, 28)}, r"\(1, 28, 28\) has 784 values, but X has 64 features"),
+    (255 * IMAGES, IMAGE, r"pixels must lie in \[0, 1\].*divide bytes by 255"),
+    (changed(-0.01), IMAGE, "X runs from -0.01 to"),
+    (changed(np.nan), {}, "NaN"),
     (1e39 * IMAGES.astype(np.float64), {}, "infinity"),                          # beyond float32
-    (IMAGES[0], {}, "2D array"),
     (IMAGES[:1], {"n_clusters": 1}, "1 sample"),
     (IMAGES, {"alpha": 0}, "alpha must be a number above 0, not 0"),
-    (IMAGES, {"alpha": -1.0}, "alpha must be a number above 0"),
-    (IMAGES, {"alpha": float("nan")}, "alpha must be a number above 0"),
-    (IMAGES, {"alpha": "small"}, "alpha must be a number above 0"),
     (IMAGES, {"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
-    (IMAGES, {"learning_rate": 0}, "learning_rate must be a number above 0"),
     (IMAGES, {"n_clusters": 25}, "n_clusters=25 exceeds n_samples=24"),
     (IMAGES, {"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
-    (IMAGES, {"n_clusters": 2.0}, "n_clusters must be a whole number"),
     (IMAGES, {"embedding_size": 0}, "embedding_size must be"),
     (IMAGES, {"epochs": -1}, "epochs must be a whole number of at least 0"),
-    (IMAGES, {"epochs": 1.5}, "epochs must be"),
     (IMAGES, {"batch_size": 0}, "batch_size must be"),
-    (IMAGES, {"n_init": 0}, "n_init must be"),
-    (IMAGES, {"n_init": True}, "n_init must be"),
     (IMAGES, {"evaluate_every": 0}, "evaluate_every must be"),
-    (IMAGES, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, but has \[3\]"),
-    (IMAGES, {"snapshot_epochs": (0,)}, r"from 1 to the 2 epochs of training, but has \[0\]"),
-    (IMAGES, {"snapshot_epochs": 1}, "snapshot_epochs"),
-    (IMAGES, {"snapshot_epochs": (1.5,)}, "snapshot_epochs"),
-    (IMAGES, {"hidden": (8, 0)}, "hidden must be a list of positive whole numbers"),
-    (IMAGES, {"hidden": 8}, "hidden must be"),
-    (IMAGES, {"dropout": 1}, "dropout is a share"),
-    (IMAGES, {"dropout": "none"}, "dropout is a share"),
+    (IMAGES, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
+    (IMAGES, {"snapshot_epochs": (0,)}, "snapshot_epochs must be"),
+    (IMAGES, {"snapshot_epochs": 1}, "snapshot_epochs must be"),
+    (IMAGES, {"snapshot_epochs": (1.5,)}, "snapshot_epochs must be"),
+    (IMAGES, {"hidden": (8, 0)}, "each of hidden must be a whole number of at least 1"),
+    (IMAGES, {"dropout": 1}, "dropout must be a number from 0 to below 1, not 1"),
     (IMAGES, {"device": "gpu"}, "can't use the device 'gpu'"),
     (IMAGES, {"random_state": -1}, "random_state must be"),
+    *((IMAGES, {name: wrong}, f"no {name} '{wrong}'; did you mean '{meant}'")
+      for name, wrong, meant in (("network", "auot", "auto"), ("optimizer", "Adam", "adam"),
+                                 ("training", "two stage", "two-stage"),
+                                 ("init", "sample", "samples"))),
 ])
 def test_bad_input_is_refused_before_training(no_training, X, options, says):
     with pytest.raises(ValueError, match=says):
         TELL(**{**SMALL, **options}).fit(X)
-
-
-@pytest.mark.parametrize(("name", "wrong", "meant"), [
-    ("network", "auot", "auto"), ("optimizer", "adadelt", "adadelta"),
-    ("optimizer", "Adam", "adam"), ("training", "two stage", "two-stage"),
-    ("init", "sample", "samples"), ("precision", "bf16", "bfloat16"),
-    ("precision", "float", "float32"),
-])
-def test_an_unknown_word_is_refused_with_the_nearest_one(no_training, name, wrong, meant):
-    with pytest.raises(InputError, match=f"no {name} '{wrong}'; did you mean '{meant}'"):
-        TELL(**{**SMALL, name: wrong}).fit(IMAGES)
 
 
 @pytest.mark.parametrize("y", [[0, 1], np.full(24, np.nan), np.zeros((24, 2))])
@@ -496,40 +378,21 @@ def test_the_guard_of_these_tests_would_notice_training(no_training):
         TELL(**SMALL).fit(IMAGES)
 
 
-def test_a_batch_larger_than_the_data_is_clipped_with_a_warning():
-    with pytest.warns(UserWarning, match="batch_size 100 is larger than the data; all 24"):
-        large = TELL(**{**SMALL, "batch_size": 100}).fit(IMAGES)
-    whole = TELL(**{**SMALL, "batch_size": 24}).fit(IMAGES)
-    assert np.array_equal(large.cluster_centers_, whole.cluster_centers_)
-
-
-def test_after_fit_the_same_is_asked_of_new_samples():
+def test_after_fit_new_samples_are_checked_too():
     model = TELL(**SMALL, **IMAGE).fit(IMAGES)
     for ask in (model.predict, model.transform, model.soft_assignment, model.partial_fit):
-        with pytest.raises(InputError, match=r"pixels must lie in \[0, 1\]"):
-            ask(255 * IMAGES)
-        with pytest.raises(ValueError, match="NaN"):
-            ask(changed())
-        with pytest.raises(ValueError, match="60 features"):
-            ask(IMAGES[:, :60])
-
-
-def test_the_constructor_only_stores():
-    options = {"n_clusters": "many", "alpha": -1, "hidden": [8], "snapshot_epochs": [1],
-               "image_shape": [1, 8, 8], "device": "gpu", "random_state": "no"}
-    model = TELL(**options)
-    for name, value in options.items():
-        assert getattr(model, name) is value
-    assert set(vars(model)) == set(model.get_params())
+        for X, says in ((255 * IMAGES, r"pixels must lie in \[0, 1\]"), (changed(np.nan), "NaN"),
+                        (IMAGES[:, :60], "60 features")):
+            with pytest.raises(ValueError, match=says):
+                ask(X)
 
 
 def test_the_defaults_are_the_papers():
     stored = TELL().get_params()
     expected = {"n_clusters": 10, "embedding_size": 10, "hidden": (500, 500, 2000), "dropout": 0.2,
                 "alpha": 1e-3, "clustering_weight": 0.01, "training": "end-to-end", "epochs": 3000,
-                "batch_size": 256, "optimizer": "adadelta", "learning_rate": None,
-                "normalize_gradients": True, "init": "kaiming", "n_init": 1,
-                "precision": "float32", "compile": False}
+                "batch_size": 256, "optimizer": "adadelta", "normalize_gradients": True,
+                "init": "kaiming", "compile": False}
     assert {name: stored[name] for name in expected} == expected
 
 
