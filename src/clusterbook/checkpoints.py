@@ -58,6 +58,8 @@ def fingerprint(*arrays: Any) -> str:
 class Checkpoint:
     """The file of a training's state, for one combination of parameters, data and code.
 
+    Raises InputError if nothing can be written there, or a parameter has no JSON form.
+
     Parameters
     ----------
     path : str or Path
@@ -68,11 +70,6 @@ class Checkpoint:
         Their fingerprints.
     every_seconds : float
         How often `train` saves, in seconds; 0 saves after each epoch.
-
-    Raises
-    ------
-    InputError
-        If nothing can be written there, or a parameter has no JSON form.
     """
 
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,

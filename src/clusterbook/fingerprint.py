@@ -41,6 +41,8 @@ def fingerprint(chapter: str, *, package: Path | None = None) -> str:
     It covers the chapter's module, the modules that its notebook imports, the metrics, the training
     loop, and whatever of clusterbook these import in turn, but for `EXCLUDED`.
 
+    Raises InputError if there is neither such a module nor such a notebook.
+
     Parameters
     ----------
     chapter : str
@@ -48,11 +50,6 @@ def fingerprint(chapter: str, *, package: Path | None = None) -> str:
     package : Path, optional
         The folder of the ``clusterbook`` package to read; the imported one by default, with its
         notebook.
-
-    Raises
-    ------
-    InputError
-        If there is neither such a module nor such a notebook.
     """
     modules = _modules(package)
     notebook = paths.root() / "notebooks" / f"{chapter}.ipynb"

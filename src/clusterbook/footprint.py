@@ -21,6 +21,8 @@ from numpy.typing import ArrayLike
 def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]:
     """The rise of a process's peak memory while an estimator is fitted, without that of a GPU.
 
+    Raises RuntimeError if a fit failed, with the end of its error.
+
     Parameters
     ----------
     estimators : mapping of str to estimator
@@ -31,11 +33,6 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
     -------
     dict of str to float
         In mebibytes (2**20 bytes); NaN on systems other than Linux.
-
-    Raises
-    ------
-    RuntimeError
-        If a fit failed, with the end of its error.
 
     Examples
     --------

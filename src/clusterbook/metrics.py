@@ -32,6 +32,9 @@ _MUNKRES_LIMIT = 50
 def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
     """Count the samples of each class in each cluster.
 
+    Raises InputError if the vectors differ in length, are empty, are not one-dimensional or hold
+    NaN.
+
     Parameters
     ----------
     y_true, y_pred : array-like of shape (n_samples,)
@@ -41,11 +44,6 @@ def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
     -------
     ndarray of shape (n_classes, n_clusters), int64
         Rows and columns in sorted order of the values that occur.
-
-    Raises
-    ------
-    InputError
-        If the vectors differ in length, are empty, are not one-dimensional or hold NaN.
 
     Examples
     --------
@@ -163,6 +161,9 @@ def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = Non
                random_state: int = 0) -> float:
     """Mean silhouette, without labels: near 1 for tight, separate clusters, below 0 for mixed ones.
 
+    Raises InputError if there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN
+    or infinity.
+
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
@@ -173,11 +174,6 @@ def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = Non
         Score a random sample of this size: all pairs of n_samples take n_samples² distances.
     random_state : int
         Decides the sample.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN or infinity.
     """
     X, labels = _separable(X, labels)
     if sample_size is not None and sample_size >= len(X):

@@ -70,6 +70,8 @@ def write_atomically(path: Path, *parts: bytes, noun: str = "the file",
                      temporary: Path | None = None) -> None:
     """Replace a file by one with the given content, or leave it as it was; make its folder.
 
+    Raises InputError if the file can't be written, or is a folder or a device.
+
     Parameters
     ----------
     path : Path
@@ -80,11 +82,6 @@ def write_atomically(path: Path, *parts: bytes, noun: str = "the file",
     temporary : Path, optional
         The file that is written first and then renamed; by default a new one beside *path*. With a
         fixed name, what a killed process left is replaced by the next.
-
-    Raises
-    ------
-    InputError
-        If the file can't be written, or is a folder or a device.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -147,6 +147,8 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
             ) -> Iterator[int]:
     """Set the number of threads of torch, BLAS and OpenMP inside the ``with`` block; yields it.
 
+    Raises InputError for a number out of range, or a file that is no checkpoint.
+
     Parameters
     ----------
     step : float
@@ -155,11 +157,6 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
         The number to take, whatever the size.
     checkpoint : path, optional
         If the file is there, the number with which its training was begun is taken.
-
-    Raises
-    ------
-    InputError
-        For a number out of range, or a file that is no checkpoint.
 
     Examples
     --------
@@ -248,6 +245,10 @@ def train(
     Modules in *state* are in training mode when an epoch begins, and in evaluation mode during
     *on_epoch* and when training returns.
 
+    Raises InputError for no samples, tensors of unequal length, epochs or a batch size out of
+    range, or a checkpoint that does not fit.
+    TrainingError
+
     Parameters
     ----------
     step : callable
@@ -277,13 +278,6 @@ def train(
         skipped. It also stands in the history's rows.
     progress, description
         See `bar`.
-
-    Raises
-    ------
-    InputError
-        For no samples, tensors of unequal length, epochs or a batch size out of range, or a
-        checkpoint that does not fit.
-    TrainingError
         If a mean of what *step* returned is NaN or infinite.
 
     Examples

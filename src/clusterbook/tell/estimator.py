@@ -181,6 +181,9 @@ class TELL(DeepClusterer):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
         """Train the network and the centers.
 
+        Raises InputError if a setting is out of range, the data hold NaN, do not fit the image
+        shape or leave [0, 1] where there is one, or the checkpoint belongs to another run.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
@@ -190,12 +193,6 @@ class TELL(DeepClusterer):
         Returns
         -------
         TELL
-
-        Raises
-        ------
-        InputError
-            If a setting is out of range, the data hold NaN, do not fit the image shape or leave
-            [0, 1] where there is one, or the checkpoint belongs to another run.
         """
         X = validate_data(self, X, dtype=np.float32, order="C", ensure_min_samples=2)
         self._check_settings(len(X))
@@ -432,10 +429,8 @@ class TELL(DeepClusterer):
     def load(cls, path: str | Path, *, device: str = "auto") -> TELL:
         """A model from a file of `save`: it predicts, transforms and decodes.
 
-        Raises
-        ------
-        InputError
-            If the file is not there, is no such file, or its weights are those of another network.
+        Raises InputError if the file is not there, is no such file, or its weights are those of
+        another network.
         """
         device = training.resolve_device(device)
 

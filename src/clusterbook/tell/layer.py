@@ -79,6 +79,8 @@ class ClusterLayer(nn.Module):
     The weights are :math:`W = 2\alpha\Omega` with unit centers :math:`\Omega`. Call the layer for
     the loss; before an optimizer's step call `normalize_gradient`, after it `normalize_centers`.
 
+    Raises InputError if a size is not a positive whole number, or *alpha* is not a positive number.
+
     Parameters
     ----------
     n_clusters, n_features : int
@@ -93,11 +95,6 @@ class ClusterLayer(nn.Module):
     ----------
     weight : Parameter of shape (n_clusters, n_features)
         :math:`W`; part of ``state_dict``.
-
-    Raises
-    ------
-    InputError
-        If a size is not a positive whole number, or *alpha* is not a positive number.
 
     Examples
     --------
@@ -130,14 +127,11 @@ class ClusterLayer(nn.Module):
     def reset_centers(self, centers: Tensor | None = None) -> None:
         """Start from these centers, brought to unit length, or from Kaiming-uniform random ones.
 
+        Raises InputError if the shape is another, or a center is not finite or is zero.
+
         Parameters
         ----------
         centers : Tensor of shape (n_clusters, n_features), optional
-
-        Raises
-        ------
-        InputError
-            If the shape is another, or a center is not finite or is zero.
         """
         if centers is None:
             nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # as torch's own linear layer

@@ -54,16 +54,13 @@ class ConvAutoencoder(Autoencoder):
     Batch normalization and ReLU follow each convolution but the decoder's last, which ends in a
     sigmoid, so that pixels lie in [0, 1].
 
+    Raises InputError if the shape is not three positive whole numbers, or is not divisible by 4.
+
     Parameters
     ----------
     image_shape : tuple of int
         (channels, height, width); height and width divisible by 4.
     embedding_size : int
-
-    Raises
-    ------
-    InputError
-        If the shape is not three positive whole numbers, or is not divisible by 4.
 
     Examples
     --------
