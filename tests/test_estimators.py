@@ -119,10 +119,10 @@ def test_a_checkpoint_goes_on_with_its_number(seen, train, tmp_path, monkeypatch
 
 
 @TRAINERS
-@pytest.mark.parametrize("number", [0, -1, 1.5, True, "2", 10**9])
-def test_threads_must_be_a_count(train, number):
-    with pytest.raises(InputError, match="threads must be None or a whole number from 1 to 1024"):
-        train(threads=number)
+def test_threads_must_be_a_count(train):
+    for number in (0, -1, 1.5, True, "2", 10**9):
+        with pytest.raises(InputError, match="threads must be None or a whole number from 1 to"):
+            train(threads=number)
 
 
 def test_online_steps_follow_the_rule_too(seen, monkeypatch):
@@ -186,45 +186,23 @@ def test_the_number_is_saved_with_the_model(kind, tmp_path):
 # --------------------------------------------------------------------------------------- bad input
 
 
-def folder(tmp_path):
-    return tmp_path
-
-
-def missing_folder(tmp_path):
-    return tmp_path / "nowhere" / "model.pt"
-
-
-def full_disk(tmp_path):
-    return "/dev/full"
-
-
-def file_in_a_file(tmp_path):
-    (tmp_path / "file").write_text("")
-    return tmp_path / "file" / "model.pt"
-
-
-def no_path(tmp_path):
-    return 3
-
-
 @pytest.fixture(scope="module")
 def fitted():
     return {kind: make(kind).fit(X) for kind in (TELL, IDC, DeepCluster)}
 
 
 @KINDS
-@pytest.mark.parametrize(("place", "says"), [
-    (folder, r"^the model .* can't be written \(it is a folder\); name another path$"),
-    (missing_folder, "^there is no folder .*nowhere to save the model in; make it, or name"),
-    (full_disk, r"^the model /dev/full can't be written \(it is not a file\); name another path$"),
-    (file_in_a_file, "^there is no folder .*file to save the model in; make it, or name"),
-    (no_path, "^a model can't be saved at 3 .*; name a file$"),
-])
-def test_a_model_is_saved_in_a_file_or_refused(fitted, kind, place, says, tmp_path):
-    path = place(tmp_path)
-    with pytest.raises(InputError, match=says):
-        fitted[kind].save(path)
-    assert not list(tmp_path.glob("*.pt")) and not list(tmp_path.glob(".*"))
+def test_a_model_is_saved_in_a_file_or_refused(fitted, kind, tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, says in (
+            (tmp_path, r"^the model .* can't be written \(it is a folder\); name another path$"),
+            (tmp_path / "nowhere" / "model.pt", "^there is no folder .*nowhere to save the model"),
+            ("/dev/full", r"^the model /dev/full can't be written \(it is not a file\); name"),
+            (tmp_path / "file" / "model.pt", "^there is no folder .*file to save the model in"),
+            (3, "^a model can't be saved at 3 .*; name a file$")):
+        with pytest.raises(InputError, match=says):
+            fitted[kind].save(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @KINDS
@@ -254,32 +232,27 @@ def test_a_link_is_followed_and_stays(fitted, kind, tmp_path):
 
 
 @KINDS
-@pytest.mark.parametrize("lacks", ["clusterbook", "settings", "weights"])
-def test_a_model_file_without_its_keys_is_refused(fitted, kind, lacks, tmp_path):
+def test_a_model_file_without_its_keys_is_refused(fitted, kind, tmp_path):
     path = tmp_path / "model.pt"
     fitted[kind].save(path)
     content = torch.load(path, weights_only=True)
-    del content[lacks]
-    torch.save(content, path)
-    with pytest.raises(InputError, match=rf"no model that {kind.__name__}.save wrote \(it lacks "
-                                         rf"'{lacks}'\)"):
-        kind.load(path, device="cpu")
+    for lacks in ("clusterbook", "settings", "weights"):
+        torch.save({name: part for name, part in content.items() if name != lacks}, path)
+        with pytest.raises(InputError, match=rf"no model that {kind.__name__}.save wrote "
+                                             rf"\(it lacks '{lacks}'\)"):
+            kind.load(path, device="cpu")
 
 
 @TRAINERS
-@pytest.mark.parametrize(("options", "says"), [
-    ({"checkpoint": ""}, "^checkpoint must be the path of a file, such as 'run.pt', not ''$"),
-    ({"checkpoint": "."}, "^checkpoint must be the path of a file"),
-    ({"checkpoint": 5}, "^checkpoint must be the path of a file"),
-    ({"checkpoint": "a\0b"}, "^checkpoint must be the path of a file"),
-    ({"checkpoint": "/"}, "^checkpoint must be the path of a file"),
-    ({"checkpoint": ".."}, r"^the checkpoint \.\. must be a file, but is a folder$"),
-    ({"device": "meta"}, "^torch can't use the device 'meta' .*; use 'cpu' or 'auto'$"),
-    ({"device": "xla"}, "^torch can't use the device 'xla'"),
-], ids=str)
-def test_a_path_or_device_that_can_hold_nothing_is_refused(train, options, says):
-    with pytest.raises(InputError, match=says):
-        train(**options)
+def test_a_path_or_device_that_can_hold_nothing_is_refused(train):
+    for options, says in (
+            *(({"checkpoint": path}, "^checkpoint must be the path of a file, such as 'run.pt'")
+              for path in ("", ".", 5, "a\0b", "/")),
+            ({"checkpoint": ".."}, r"^the checkpoint \.\. must be a file, but is a folder$"),
+            ({"device": "meta"}, "^torch can't use the device 'meta' .*; use 'cpu' or 'auto'$"),
+            ({"device": "xla"}, "^torch can't use the device 'xla'")):
+        with pytest.raises(InputError, match=says):
+            train(**options)
 
 
 @KINDS
@@ -288,30 +261,33 @@ def test_a_checkpoint_needs_a_seed(kind, tmp_path):
         make(kind, checkpoint=tmp_path / "run.pt", random_state=None).fit(X)
 
 
-def without(content, keys):
-    """Take what lies at the end of a path of keys out of nested dictionaries."""
-    *above, last = keys
-    for key in above:
-        content = content[next(iter(content)) if key is None else key]
-    del content[last]
+@KINDS
+def test_a_checkpoint_belongs_to_all_code_of_its_estimator(kind, tmp_path, monkeypatch):
+    covered = set()
+    monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: covered.update(names) or "")
+    make(kind, checkpoint=tmp_path / "run.pt", epochs=4).fit(X)
+    method = kind.__module__.split(".")[1]
+    assert {"base", "checkpoints", "metrics", "training", method, f"{method}.networks"} <= covered
+    assert not {"datasets", "evidence", "figures", "paths"} & covered
 
 
 @TRAINERS
-@pytest.mark.parametrize(("keys", "says"), [
-    (("identity",), "can't be read"),
-    (("identity", "parameters"), "can't be read"),
-    (("payload",), "can't be read"),
-    (("payload", "stages"), "lacks a part of the training's state"),
-    *((("payload", "stages", None, part), "lacks a part of the training's state")
-      for part in ("state", "rows", "seconds", "shuffling", "cpu")),
-], ids=str)
-def test_a_checkpoint_without_its_keys_is_refused(train, keys, says, tmp_path):
+def test_a_checkpoint_without_its_keys_is_refused(train, tmp_path):
     path = tmp_path / "run.pt"
     train(checkpoint=path)
-    stored = torch.load(io.BytesIO(path.read_bytes()[32:]), weights_only=True)
-    without(stored, keys)
-    buffer = io.BytesIO()
-    torch.save(stored, buffer)
-    path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
-    with pytest.raises(InputError, match=rf"^the checkpoint .*run\.pt {says}.*delete it to start"):
-        train(checkpoint=path)
+    whole = path.read_bytes()[32:]
+    stage = next(iter(torch.load(io.BytesIO(whole), weights_only=True)["payload"]["stages"]))
+    for keys in (("identity",), ("identity", "parameters"), ("payload",), ("payload", "stages"),
+                 *(("payload", "stages", stage, part)
+                   for part in ("state", "rows", "seconds", "shuffling", "cpu"))):
+        stored = torch.load(io.BytesIO(whole), weights_only=True)
+        content = stored
+        for key in keys[:-1]:
+            content = content[key]
+        del content[keys[-1]]
+        buffer = io.BytesIO()
+        torch.save(stored, buffer)
+        path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+        says = "lacks a part of the training's state" if "stages" in keys else "can't be read"
+        with pytest.raises(InputError, match=rf"^the checkpoint .*run\.pt {says}.*delete it to"):
+            train(checkpoint=path)

@@ -81,47 +81,26 @@ def test_accuracy_is_what_scipy_finds(table):
 
 
 @pytest.mark.parametrize("shape", [(60, 60), (51, 12), (8, 70)])
-def test_many_clusters_take_another_path_to_the_same_result(shape, monkeypatch):
+def test_more_than_fifty_clusters_take_another_path_to_the_same_result(shape, monkeypatch):
     table = np.random.default_rng(0).integers(0, 40, shape)
-    fast = metrics.match(table)
-    calls = []
-
-    class Counted(metrics.Munkres):
-        def compute(self, cost):
-            calls.append(len(cost))
-            return super().compute(cost)
-
-    monkeypatch.setattr(metrics, "Munkres", Counted)
-    assert np.array_equal(metrics.match(table), fast) and not calls
+    with monkeypatch.context() as patched:
+        patched.setattr(metrics, "Munkres", None)
+        fast = metrics.match(table)
+        assert len(fast) == min(shape)
+    monkeypatch.setattr(metrics, "linear_sum_assignment", None)
+    assert metrics.match(np.eye(50, dtype=int)).tolist() == [[i, i] for i in range(50)]
     monkeypatch.setattr(metrics, "_MUNKRES_LIMIT", 100)
     slow = metrics.match(table)
-    assert calls == [max(shape)]
     assert slow.shape == fast.shape
     assert table[tuple(slow.T)].sum() == table[tuple(fast.T)].sum()
-
-
-def test_up_to_fifty_clusters_munkres_decides(monkeypatch):
-    def refuse(*_args, **_options):
-        raise AssertionError("scipy was asked")
-
-    monkeypatch.setattr(metrics, "linear_sum_assignment", refuse)
-    assert metrics.match(np.eye(50, dtype=int)).tolist() == [[i, i] for i in range(50)]
-    with pytest.raises(AssertionError, match="scipy was asked"):
-        metrics.match(np.eye(51, dtype=int))
 
 
 # --- accuracy, where released code goes wrong ---------------------------------------------------
 
 
-def test_accuracy_with_an_empty_cluster_0():
-    # TELL's released code says 0.1 here: it shifts the labels after it has matched them.
-    y = np.repeat(np.arange(10), 10)
-    clusters = np.where(y == 0, 9, y)              # nobody in cluster 0; classes 0 and 9 share one
-    assert metrics.accuracy(y, clusters) == 0.9
-
-
 @pytest.mark.parametrize("empty", range(10))
 def test_accuracy_does_not_depend_on_which_cluster_is_empty(empty):
+    # TELL's released code says 0.1 with cluster 0 empty: it shifts the labels after matching them.
     y = np.repeat(np.arange(10), 10)
     assert metrics.accuracy(y, np.where(y == empty, (empty + 1) % 10, y)) == 0.9
 
@@ -164,7 +143,7 @@ def test_the_information_scores_by_hand():
     mutual = (0.5 * math.log(0.5 / (0.75 * 0.5)) + 0.25 * math.log(0.25 / (0.75 * 0.5))
               + 0.25 * math.log(0.25 / (0.25 * 0.5)))
     found = metrics.scores(y_true, y_pred)
-    assert found["acc"] == 0.75
+    assert found["acc"] == 0.75 and all(type(value) is float for value in found.values())
     assert found["nmi"] == pytest.approx(mutual / ((classes + clusters) / 2), abs=1e-12)
     assert found["nmi"] != pytest.approx(mutual / math.sqrt(classes * clusters), abs=1e-4)
     assert found["homogeneity"] == pytest.approx(mutual / classes, abs=1e-12)
@@ -195,7 +174,7 @@ def test_ami_is_the_mutual_information_less_what_chance_gives():
 
 @quicker
 @given(label_pairs(), st.randoms(use_true_random=False))
-def test_no_score_depends_on_what_clusters_are_called_or_on_the_order_of_samples(pair, random):
+def test_no_score_depends_on_the_names_of_clusters_or_the_order_of_samples(pair, random):
     y_true, y_pred = pair
     expected = metrics.scores(y_true, y_pred)
     assert set(expected) == NAMES
@@ -209,7 +188,7 @@ def test_no_score_depends_on_what_clusters_are_called_or_on_the_order_of_samples
 
 @quicker
 @given(label_pairs())
-def test_texts_floats_and_negative_numbers_are_labels_as_good_as_any(pair):
+def test_texts_floats_and_negative_numbers_are_labels_too(pair):
     y_true, y_pred = pair
     expected = metrics.scores(y_true, y_pred)
     words = np.array(["one", "two", "", "four", "fünf", "6", "-7", "eight"])
@@ -250,15 +229,6 @@ def test_chance_adjusted_scores_are_0_on_average_where_nmi_is_not():
     assert np.mean([metrics.nmi(*pair) for pair in drawn]) > 0.2
 
 
-@pytest.mark.parametrize("name", AGAINST_LABELS)
-def test_scores_are_plain_floats_and_leave_their_input_alone(name):
-    y_true, y_pred = np.array([0, 1, 1, 2]), np.array([5, 5, -1, 0])
-    copies = y_true.copy(), y_pred.copy()
-    assert type(getattr(metrics, name)(y_true, y_pred)) is float
-    assert np.array_equal(y_true, copies[0]) and np.array_equal(y_pred, copies[1])
-
-
-@pytest.mark.parametrize("name", AGAINST_LABELS)
 @pytest.mark.parametrize(
     ("y_true", "y_pred", "says"),
     [
@@ -272,9 +242,10 @@ def test_scores_are_plain_floats_and_leave_their_input_alone(name):
         ([0, 1], np.array(["a", np.nan], dtype=object), "y_pred holds missing labels"),
     ],
 )
-def test_what_is_no_label_vector_is_refused(name, y_true, y_pred, says):
-    with pytest.raises(InputError, match=says):
-        getattr(metrics, name)(y_true, y_pred)
+def test_wrong_label_vectors_are_refused(y_true, y_pred, says):
+    for name in AGAINST_LABELS:
+        with pytest.raises(InputError, match=says):
+            getattr(metrics, name)(y_true, y_pred)
 
 
 # --- without labels -----------------------------------------------------------------------------
@@ -319,6 +290,6 @@ def test_a_silhouette_of_a_sample_repeats_and_a_sample_of_all_is_all():
         (X, [0, 0, 1, np.nan], "labels holds 1 labels"),
     ],
 )
-def test_scores_without_labels_refuse_what_they_are_not_defined_for(score, points, labels, says):
+def test_scores_without_labels_refuse_data_without_a_definition(score, points, labels, says):
     with pytest.raises(InputError, match=says):
         score(points, labels)
