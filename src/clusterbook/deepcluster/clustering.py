@@ -1,24 +1,13 @@
-r"""Pseudo-labels: PCA and whitening, k-means, the images of an epoch (sections 3.2 to 3.4).
+r"""Pseudo-labels of DeepCluster: PCA and whitening, k-means, sampling (sections 3.2 to 3.4).
 
 Features :math:`f` with mean :math:`\mu` and covariance :math:`U \Lambda U^\top` are reduced to
-:math:`d` dimensions, 256 in the paper (section 3.4),
+:math:`d` dimensions, 256 in the paper,
 
 .. math:: z = \Lambda_d^{-1/2} U_d^\top (f - \mu), \qquad \hat z = z / \lVert z \rVert
 
-and clustered by k-means (Eq. 2),
-
-.. math::
-
-    \min_C \frac1N \sum_n \min_{y_n} \lVert \hat z_n - C y_n \rVert^2
-    \quad\text{with}\quad y_n \in \{0, 1\}^k,\ y_n^\top 1_k = 1
-
-The paper names two trivial solutions (section 3.3). `split_empty` is its cure for empty clusters.
-A cluster that holds most images would teach the network to always predict that cluster:
-`epoch_indices` samples uniformly over the clusters instead.
-
-References
-----------
-.. [1] D. Arthur and S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
+and clustered by k-means (Eq. 2). Section 3.3 names two trivial solutions: empty clusters, which
+`split_empty` fills, and one cluster of most images, against which `epoch_indices` samples uniformly
+over the clusters.
 """
 
 from __future__ import annotations
@@ -26,19 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array, eye_array, hstack
+from scipy.sparse import eye_array, hstack
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sklearn.metrics import normalized_mutual_info_score
+from sklearn.metrics.cluster import contingency_matrix
 from torch import Tensor
 from torch.nn import functional
 
 from .. import checks
-from ..errors import InputError, unknown
+from ..errors import InputError
 
 #: A component with less than this part of the largest variance is rounding noise, and becomes 0.
 NOISE = 1e-10
@@ -48,65 +37,34 @@ HELD_ROWS = 4096
 HELD_DISTANCES = 2**18
 #: The first centers are chosen among this many random points, or `PER_CLUSTER` times k if larger.
 SEEDED_ON, PER_CLUSTER = 8192, 8
-#: Rounds on these points alone, each of which spares about one round on all samples.
+#: Rounds on these points alone, each of which saves about one round on all samples.
 FIRST_ROUNDS = 10
 #: Distance of the two halves of a split cluster from its center, relative to the center's length.
 PERTURBATION = 1 / 1024
-BACKENDS = ("torch", "faiss")
 SAMPLINGS = ("uniform", "natural")
 
 
-# --------------------------------------------------------------------------- PCA and whitening
+# ------------------------------------------------------------------- PCA and whitening, section 3.4
 
 
 @dataclass
 class Reduction:
-    """A fitted PCA.
+    """A fitted PCA, with what `reduce` does after the projection."""
 
-    Attributes
-    ----------
-    mean : Tensor of shape (n_features,)
-    components : Tensor of shape (n_components, n_features)
-        Unit vectors by decreasing variance; the largest entry of each is positive.
-    variances : Tensor of shape (n_components,)
-        Of the features along each component (divided by n_samples - 1).
-    spectrum : Tensor of shape (n_features,) or (n_samples,), whichever is smaller
-        The variances along all components, including those left out.
-    whiten, normalize : bool
-        What `reduce` does after the projection.
-    """
-
-    mean: Tensor
-    components: Tensor
-    variances: Tensor
-    spectrum: Tensor
+    mean: Tensor            # (n_features,)
+    components: Tensor      # (n_components, n_features), unit vectors by decreasing variance
+    variances: Tensor       # (n_components,), divided by n_samples - 1
+    spectrum: Tensor        # variances along all components, including those left out
     whiten: bool = True
     normalize: bool = True
 
 
 def fit_reduction(features: Tensor | Iterable[Tensor], n_components: int | None = 256, *,
                   whiten: bool = True, normalize: bool = True) -> Reduction:
-    """Fit a PCA to features, or to batches of them that are read once.
+    """Fit a PCA in float64 to features, (n_samples, n_features), or to batches read once.
 
-    Parameters
-    ----------
-    features : Tensor of shape (n_samples, n_features), or iterable of such
-        Only the sum of the batches' outer products is held, 8 bytes times n_features². A tensor
-        with fewer rows than features needs no such matrix.
-    n_components : int, optional
-        Dimensions to keep; None keeps all.
-    whiten, normalize : bool
-        See `reduce`.
-
-    Returns
-    -------
-    Reduction
-        On the features' device, float32, computed in float64.
-
-    Raises
-    ------
-    InputError
-        If there are fewer samples or features than components, or features are not finite.
+    ``n_components=None`` keeps all dimensions. Raises InputError if there are fewer samples or
+    features than components, or features are not finite.
 
     Examples
     --------
@@ -132,13 +90,11 @@ def _by_covariance(batches: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor, i
     """Mean, variances and directions by decreasing variance, and the number of samples."""
     n, origin, total, outer = 0, None, 0.0, 0.0
     for batch in batches:
-        rows = _double(batch)
+        rows = batch.double()
         if origin is None:                  # near the mean, so that squares lose no digits
             origin = rows.mean(0)
         rows = rows - origin
         n, total, outer = n + len(rows), total + rows.sum(0), outer + rows.T @ rows
-    if origin is None:
-        raise InputError("there are no features to reduce")
     _check_finite(outer)
     shift = total / n
     covariance = (outer - n * torch.outer(shift, shift)) / max(n - 1, 1)
@@ -149,14 +105,10 @@ def _by_covariance(batches: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor, i
 def _by_svd(features: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
     """The same for fewer samples than features: as many directions as samples."""
     _check_finite(features)
-    rows = _double(features)
+    rows = features.double()
     mean = rows.mean(0)
     _, lengths, directions = torch.linalg.svd(rows - mean, full_matrices=False)
     return mean, lengths.square() / (len(rows) - 1), directions, len(rows)
-
-
-def _double(rows: Tensor) -> Tensor:
-    return rows.to(torch.float64 if rows.device.type != "mps" else torch.float32)
 
 
 def _check_finite(values: Tensor) -> None:
@@ -177,19 +129,10 @@ def check_components(n_components: int | None, n_samples: int, n_features: int) 
 
 
 def reduce(features: Tensor, fitted: Reduction) -> Tensor:
-    """Project features; bring each component to variance 1, and each sample to length 1.
+    """Project features, (n_samples, n_features), to (n_samples, n_components); never NaN.
 
-    Whether it does the last two is up to *fitted*'s ``whiten`` and ``normalize``. A component of
-    rounding noise becomes 0 and a sample of length 0 stays 0, so the result is never NaN.
-
-    Parameters
-    ----------
-    features : Tensor of shape (n_samples, n_features)
-    fitted : Reduction
-
-    Returns
-    -------
-    Tensor of shape (n_samples, n_components)
+    With ``fitted.whiten`` each component is scaled to variance 1 (rounding noise to 0); with
+    ``fitted.normalize`` each sample is then scaled to length 1 (a sample of length 0 stays 0).
     """
     rotation = fitted.components.T
     if fitted.whiten:
@@ -200,33 +143,27 @@ def reduce(features: Tensor, fitted: Reduction) -> Tensor:
     return functional.normalize(z, dim=1) if fitted.normalize else z
 
 
-# ------------------------------------------------------------------------------------- k-means
+# ----------------------------------------------------------------------------- k-means, section 3.2
 
 
 @dataclass
 class Clusters:
-    """The result of k-means.
+    """The result of k-means."""
 
-    Attributes
-    ----------
-    labels : Tensor of int64, shape (n_samples,)
-        The nearest center of each sample.
-    centers : Tensor of shape (n_clusters, n_features)
-    inertia : float
-        Sum of squared distances of the samples to their centers.
-    n_iter : int
-        Number of rounds.
-    """
-
-    labels: Tensor
-    centers: Tensor
-    inertia: float
-    n_iter: int
+    labels: Tensor          # int64, (n_samples,)
+    centers: Tensor         # (n_clusters, n_features)
+    inertia: float          # sum of squared distances of the samples to their centers
+    n_iter: int             # rounds
 
 
-def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20, tol: float = 0.0,
-           reassign_empty: bool = True, backend: str = "torch", seed: int = 0) -> Clusters:
-    r"""Cluster the rows of *X* (Eq. 2 of the paper), starting from k-means++ [1]_.
+def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
+           reassign_empty: bool = True, seed: int = 0) -> Clusters:
+    r"""Cluster the rows of *X* by k-means (Eq. 2), starting from k-means++ [1]_.
+
+    .. math::
+
+        \min_C \frac1N \sum_n \min_{y_n} \lVert x_n - C y_n \rVert^2
+        \quad\text{with}\quad y_n \in \{0, 1\}^k,\ y_n^\top 1_k = 1
 
     Parameters
     ----------
@@ -236,40 +173,28 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20, t
     n_init : int
         Number of starts, of which the one with the smallest inertia is kept.
     max_iter : int
-        Rounds of assigning all samples and moving centers; 20 in the released code.
-    tol : float
-        Stop when the centers' squared movements add up to at most this times the mean variance of
-        a feature, as in scikit-learn (1e-4 there); 0 stops only when no sample changes its
-        cluster. Not for faiss.
+        Rounds of assigning all samples and moving centers; 20 in the released code. It stops
+        earlier when no sample changes its cluster.
     reassign_empty : bool
-        Whether an empty cluster takes part of another one, see `split_empty`; otherwise it stays
-        where it is. faiss always splits.
-    backend : {"torch", "faiss"}
-        faiss starts from random samples, as in the released code, and runs all rounds.
+        Fill empty clusters by `split_empty`; otherwise they keep their center.
     seed : int
-
-    Returns
-    -------
-    Clusters
-        None of which is empty, unless *reassign_empty* is off or there are fewer distinct samples
-        than clusters.
 
     Raises
     ------
     InputError
-        For fewer samples than clusters, features that are not finite, a setting out of range, or
-        faiss where it is not installed.
+        For fewer samples than clusters, features that are not finite, or a setting out of range.
 
     Notes
     -----
-    Beyond *X* itself the peak memory, for N samples of d features, is about
+    Beyond *X* itself the peak memory, for N samples of d features, is about :math:`4 (m (d + 3 \log
+    k + 6) + 5 k d + 3 N + \max(2^{18}, 256 k)) + 16 N` bytes with :math:`m = \min(N, \max(8192, 8
+    k))`, and 4 N d more where the features' mean is far from the origin. The same seed gives the
+    same clusters on a CPU; on a GPU the order of additions varies.
 
-    .. math:: 4 \left(m (d + 3 \log k + 6) + 5 k d + 3 N + \max(2^{18}, 256 k)\right) + 16 N
-              \ \text{bytes, with}\ m = \min(N, \max(8192, 8 k)),
-
-    and 4 N d more where the features' mean is far from the origin: for 1.3 million samples of 256
-    features and k = 10,000, 190 MB beside the features' 1.3 GB. The same seed gives the same
-    clusters on a CPU; on a GPU the order of additions varies.
+    References
+    ----------
+    .. [1] D. Arthur and S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA
+       2007.
 
     Examples
     --------
@@ -278,113 +203,93 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20, t
     >>> round(found.inertia, 3), bool(found.labels[0] == found.labels[1] != found.labels[2])
     (0.01, True)
     """
-    if backend not in BACKENDS:
-        raise unknown("k-means backend", backend, BACKENDS)
     for name, value in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
         checks.whole(name, value, 1)
-    checks.number("tol", tol, zero=True)
     if X.ndim != 2:
         raise InputError("k-means needs rows of features, (n_samples, n_features), not an array "
                          f"of shape {tuple(X.shape)}")
     if n_clusters > len(X):
         raise InputError(f"n_clusters={n_clusters} exceeds n_samples={len(X)}; ask for fewer")
     _check_finite(X.sum(0))                     # of X itself, isfinite would take a copy
-    if backend == "faiss":
-        return _by_faiss(X, n_clusters, n_init, max_iter, seed)
     generator = torch.Generator().manual_seed(seed)
     # Differences of squares lose digits far from the origin, so the origin moves to the mean.
     mean = X.mean(0)
-    if float(mean.square().sum()) > 1e-3 * float(_mean_variance(X, mean)) * X.shape[1]:
+    squares = sum((part - mean).square().sum(dtype=torch.float64) for part in X.split(HELD_ROWS))
+    if float(mean.square().sum()) > 1e-3 * float(squares / X.numel()) * X.shape[1]:
         X = X - mean
     else:                                       # spares a copy
         mean = torch.zeros_like(mean)
-    enough = tol * float(_mean_variance(X, X.mean(0))) if tol else 0.0
-    best = min((_one_start(X, n_clusters, max_iter, enough, reassign_empty, generator)
+    best = min((_one_start(X, n_clusters, max_iter, reassign_empty, generator)
                 for _ in range(n_init)), key=lambda found: found.inertia)
     best.centers += mean
     return best
 
 
-def assign(X: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest center of each row, int64, and the squared distance to it, both (n_samples,).
-
-    Only `HELD_DISTANCES` distances are held at once.
-    """
-    return _nearest(X, centers, _lengths(X))
-
-
-def _one_start(X: Tensor, k: int, max_iter: int, enough: float, reassign_empty: bool,
+def _one_start(X: Tensor, k: int, max_iter: int, reassign_empty: bool,
                generator: torch.Generator) -> Clusters:
-    lengths = _lengths(X)
+    lengths, before, n_iter = _lengths(X), None, 0
     centers = _first_centers(X, k, generator)
-    before, done = None, 0
-    while done < max_iter:
-        done += 1
+    while n_iter < max_iter:
+        n_iter += 1
         labels, _ = _nearest(X, centers, lengths)
         if before is not None and torch.equal(labels, before):
             break
         before, counts = labels, torch.bincount(labels, minlength=k)
         if reassign_empty and not counts.all():
             labels = split_empty(X, labels, centers, generator)
-            counts = torch.bincount(labels, minlength=k)
-        moved = _means(X, labels, counts, centers)
-        shift = float((moved - centers).square().sum())
+        moved = _means(X, labels, centers)
+        stays = torch.equal(moved, centers)
         centers = moved
-        if shift <= enough:
+        if stays:
             break
     labels, distances = _nearest(X, centers, lengths)
     # The last move can leave a cluster empty; only equal samples can keep it so.
     for _ in range(10 if reassign_empty else 0):
         if torch.bincount(labels, minlength=k).all():
             break
-        parted = split_empty(X, labels, centers, generator)
-        centers = _means(X, parted, torch.bincount(parted, minlength=k), centers)
+        centers = _means(X, split_empty(X, labels, centers, generator), centers)
         labels, distances = _nearest(X, centers, lengths)
-    return Clusters(labels, centers, float(distances.sum(dtype=torch.float64)), done)
+    return Clusters(labels, centers, float(distances.sum(dtype=torch.float64)), n_iter)
 
 
 def _first_centers(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """Centers by k-means++; of many samples on a random part, where they also move a few times."""
     m = max(SEEDED_ON, PER_CLUSTER * k)
     if len(X) <= m:
-        return _seeded(X, k, generator)
+        return _plus_plus(X, k, generator)
     part = X[torch.randperm(len(X), generator=generator)[:m].to(X.device)]
-    centers, lengths = _seeded(part, k, generator), _lengths(part)
+    centers = _plus_plus(part, k, generator)
     for _ in range(FIRST_ROUNDS):
-        labels, _ = _nearest(part, centers, lengths)
-        centers = _means(part, labels, torch.bincount(labels, minlength=k), centers)
+        centers = _means(part, assign(part, centers)[0], centers)
     return centers
 
 
-def _seeded(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """First centers by greedy k-means++, (k, n_features).
-
-    Of 2 + log(k) candidates (as in scikit-learn), drawn by their squared distance to the nearest
-    center so far, it takes the one that lowers the sum of these distances most.
-    """
+def _plus_plus(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
+    """First centers by greedy k-means++ with 2 + log(k) candidates, as in scikit-learn."""
     lengths, trials = _lengths(X), 2 + int(log(k))
+
+    def squared(rows: Tensor) -> Tensor:
+        """Squared distances of some rows to all, (n_rows, n_samples)."""
+        inner = torch.addmm(lengths, X[rows], X.T, alpha=-2)
+        return inner.add_(lengths[rows, None]).clamp_(min=0)
+
     # All random numbers at once, so that the device is never waited for.
     draws = torch.rand(k, trials, generator=generator, dtype=torch.float64).to(X.device)
     chosen = torch.empty(k, dtype=torch.int64, device=X.device)
     chosen[0] = (draws[0, 0] * len(X)).long()
-    closest = _squared(X, lengths, chosen[:1])[0]
+    closest = squared(chosen[:1])[0]
     for i in range(1, k):
         heights = closest.cumsum(0, dtype=torch.float64)
         candidates = torch.searchsorted(heights, draws[i] * heights[-1]).clamp_(max=len(X) - 1)
-        distances = torch.minimum(_squared(X, lengths, candidates), closest)
+        distances = torch.minimum(squared(candidates), closest)
         best = distances.sum(1).argmin()
         closest, chosen[i] = distances[best], candidates[best]
     return X[chosen]
 
 
-def _lengths(X: Tensor) -> Tensor:
-    """The squared length of each row, without holding the squares of all numbers."""
-    return torch.linalg.vector_norm(X, dim=1).square_()
-
-
-def _squared(X: Tensor, lengths: Tensor, rows: Tensor) -> Tensor:
-    """Squared distances of some rows to all, (n_rows, n_samples)."""
-    return torch.addmm(lengths, X[rows], X.T, alpha=-2).add_(lengths[rows, None]).clamp_(min=0)
+def assign(X: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest center of each row, int64, and the squared distance to it, both (n_samples,)."""
+    return _nearest(X, centers, _lengths(X))
 
 
 def _nearest(X: Tensor, centers: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
@@ -395,43 +300,33 @@ def _nearest(X: Tensor, centers: Tensor, lengths: Tensor) -> tuple[Tensor, Tenso
     held = torch.empty(min(size, len(X)), len(centers), dtype=X.dtype, device=X.device)
     for start in range(0, len(X), size):
         part = slice(start, start + size)
-        rows = X[part]
         # The nearest center has the largest inner product, less half its own squared length.
-        found = torch.addmm(half, rows, transposed, out=held[:len(rows)])
+        found = torch.addmm(half, X[part], transposed, out=held[:len(X[part])])
         torch.max(found, 1, out=(inner[part], labels[part]))
     return labels, inner.mul_(-2).add_(lengths).clamp_(min=0)
 
 
-def _means(X: Tensor, labels: Tensor, counts: Tensor, centers: Tensor) -> Tensor:
+def _lengths(X: Tensor) -> Tensor:
+    """The squared length of each row, without holding the squares of all numbers."""
+    return torch.linalg.vector_norm(X, dim=1).square_()
+
+
+def _means(X: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
     """The mean of each cluster's rows; an empty one keeps its center."""
+    counts = torch.bincount(labels, minlength=len(centers))
     sums = torch.zeros_like(centers).index_add_(0, labels, X)
     return torch.where((counts > 0)[:, None], sums / counts.clamp(min=1)[:, None], centers)
 
 
-def _mean_variance(X: Tensor, mean: Tensor) -> Tensor:
-    """The mean over features of their variance, in pieces."""
-    squares = sum((part - mean).square().sum(dtype=torch.float64) for part in X.split(2**12))
-    return squares / X.numel()
+# ----------------------------------------------------------------- trivial solutions, section 3.3
 
 
 def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Generator) -> Tensor:
     """Labels in which each empty cluster has received part of a random other one (section 3.3).
 
     The center of a random cluster is perturbed to either side, by a random sign of each feature,
-    and its samples go to the nearer of the two.
-
-    Parameters
-    ----------
-    X : Tensor of shape (n_samples, n_features)
-    labels : Tensor of int64, shape (n_samples,)
-    centers : Tensor of shape (n_clusters, n_features)
-    generator : torch.Generator
-        On the CPU.
-
-    Returns
-    -------
-    Tensor of int64, shape (n_samples,)
-        Without an empty cluster, if there are at least as many samples as clusters.
+    and its samples go to the nearer of the two. *X* has shape (n_samples, n_features), *labels*
+    (n_samples,), *centers* (n_clusters, n_features); the generator is on the CPU.
     """
     labels = labels.clone()
     counts = torch.bincount(labels, minlength=len(centers))
@@ -453,35 +348,9 @@ def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Gen
     return labels
 
 
-def _by_faiss(X: Tensor, k: int, n_init: int, max_iter: int, seed: int) -> Clusters:
-    faiss = import_faiss()
-    rows = X.detach().cpu().float().contiguous().numpy()
-    # By default faiss uses 256 samples a cluster, and warns if there are fewer than 39.
-    found = faiss.Kmeans(rows.shape[1], k, niter=max_iter, nredo=n_init, seed=seed % 2**31,
-                         min_points_per_centroid=1, max_points_per_centroid=10_000_000)
-    found.train(rows)
-    distances, labels = found.index.search(rows, 1)
-    return Clusters(torch.from_numpy(labels[:, 0]).to(X.device),
-                    torch.from_numpy(found.centroids).to(X.device),
-                    float(distances.sum(dtype="float64")), max_iter)
-
-
-def import_faiss() -> Any:
-    """The module faiss; raises InputError if it is not installed."""
-    try:
-        import faiss
-    except ImportError:
-        raise InputError("faiss is not installed; install it by pip install clusterbook[faiss], or "
-                         "use the built-in k-means, backend='torch'") from None
-    return faiss
-
-
-# ---------------------------------------------------------------------- the images of an epoch
-
-
 def epoch_indices(labels: Tensor, n_draws: int, generator: torch.Generator,
                   sampling: str = "uniform") -> Tensor:
-    """The images of an epoch in the order of training (section 3.3).
+    """The images of an epoch in the order of training, (n_draws,) (section 3.3).
 
     Parameters
     ----------
@@ -493,18 +362,8 @@ def epoch_indices(labels: Tensor, n_draws: int, generator: torch.Generator,
         On the CPU.
     sampling : {"uniform", "natural"}
         Equally many images of each nonempty cluster, or equally many copies of each image, both to
-        within one.
-
-    Returns
-    -------
-    Tensor of int64, shape (n_draws,)
-        A cluster that is larger than its share gives distinct random images; of a smaller one each
-        image appears equally often, to within one.
-
-    Raises
-    ------
-    InputError
-        For another name of sampling.
+        within one. Of a cluster larger than its share images are distinct; of a smaller one each
+        appears equally often, to within one.
 
     Examples
     --------
@@ -528,14 +387,14 @@ def epoch_indices(labels: Tensor, n_draws: int, generator: torch.Generator,
     return drawn[torch.randperm(n_draws, generator=generator)]
 
 
-# ------------------------------------------------------------------- comparing two clusterings
+# ------------------------------------------------------- comparing two clusterings, section 4.1
 
 
 def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:
     r"""Normalized mutual information as in the paper: :math:`I(A;B) / \sqrt{H(A) H(B)}`.
 
-    `clusterbook.metrics.nmi` divides by the arithmetic mean of the entropies, scikit-learn's
-    default since 0.22, which the released script therefore prints now.
+    `clusterbook.metrics.nmi` divides by the arithmetic mean of the entropies instead,
+    scikit-learn's default since 0.22, which the released script therefore prints now.
     """
     return float(normalized_mutual_info_score(np.asarray(first), np.asarray(second),
                                               average_method="geometric"))
@@ -549,12 +408,9 @@ def churn(previous: ArrayLike, labels: ArrayLike) -> float:
     >>> churn([0, 0, 1, 1], [5, 5, 3, 5])
     0.25
     """
-    _, rows = np.unique(previous, return_inverse=True)
-    _, columns = np.unique(labels, return_inverse=True)
-    n = rows.max() + 1
-    counts = coo_array((np.ones(len(rows)), (rows, columns))).tocsr()   # adds up equal pairs
+    counts = contingency_matrix(previous, labels, sparse=True, dtype=float)
     counts.data += 1
     # Every row can also match a column of its own, which counts no image: no row has to match.
-    either = hstack([counts, eye_array(n)]).tocsr()
+    either = hstack([counts, eye_array(counts.shape[0])]).tocsr()
     matched = either[min_weight_full_bipartite_matching(either, maximize=True)]
-    return 1 - float(matched.sum() - n) / len(rows)
+    return 1 - float(matched.sum() - counts.shape[0]) / len(labels)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isqrt, prod, sqrt
-from numbers import Integral
 
 import numpy as np
 import torch
@@ -18,11 +17,13 @@ from torch.nn import functional
 
 from .. import checks
 from ..batchnorm import BatchNorm2d
-from ..errors import InputError, unknown
+from ..errors import InputError
 
 #: Activations kept of a layer for a probe, at most: AlexNet's five layers then give 9,600, 9,216,
 #: 9,600, 9,600 and 9,216, as in the released ``eval_linear.py``.
 MOST_NUMBERS = 9600
+#: Weight of a probe's squared weights, and rounds of its L-BFGS.
+PENALTY, MAX_ITER = 1e-3, 200
 
 
 class Sobel(nn.Module):
@@ -42,29 +43,12 @@ class Sobel(nn.Module):
 
 
 class Network(nn.Module):
-    """Base of the networks.
+    """Base of the networks: images of (channels, height, width), seen as edges or as pixels.
 
-    Parameters
-    ----------
-    image_shape : tuple of int
-        (channels, height, width); each network has its smallest size.
-    sobel : bool
-        Whether it sees the edges, as in the paper, or the pixels.
-
-    Attributes
-    ----------
-    n_features : int
-        Size of the representation.
-    n_layers : int
-        Number of convolutional layers.
-
-    Raises
-    ------
-    InputError
-        If images are too small, or Sobel filters are to see neither 1 nor 3 channels.
+    Raises InputError if they are too small, or Sobel filters are to see neither 1 nor 3 channels.
     """
 
-    n_features: int
+    n_features: int                             # size of the representation
     smallest: int                               # height and width
     convolutions: nn.Sequential
     dense: nn.Sequential
@@ -74,8 +58,7 @@ class Network(nn.Module):
         channels, height, width = checks.image_shape(image_shape)
         if min(height, width) < self.smallest:
             raise InputError(f"{type(self).__name__} needs images of at least {self.smallest} x "
-                             f"{self.smallest} pixels, but these have {height} x {width}; enlarge "
-                             "them, or use another network")
+                             f"{self.smallest} pixels, but these have {height} x {width}")
         if sobel and channels not in (1, 3):
             raise InputError("Sobel filters need images of 1 or 3 channels, but these have "
                              f"{channels}; set sobel=False")
@@ -112,8 +95,8 @@ class Network(nn.Module):
         """The first weights of the released code."""
         for part in self.modules():
             if isinstance(part, nn.Conv2d):
-                nn.init.normal_(part.weight, 0, sqrt(2 / (prod(part.kernel_size)
-                                                          * part.out_channels)))
+                n = prod(part.kernel_size) * part.out_channels
+                nn.init.normal_(part.weight, 0, sqrt(2 / n))
             elif isinstance(part, nn.Linear):
                 nn.init.normal_(part.weight, 0, 0.01)
             if isinstance(part, nn.Conv2d | nn.Linear):
@@ -124,17 +107,9 @@ class Network(nn.Module):
 class ConvNet(Network):
     """A small network for images of 8 x 8 to 64 x 64 pixels; not from the paper.
 
-    Each block is a 3 x 3 convolution, pooling to half the size (but in the last), batch
-    normalization and ReLU. The last activations are averaged to 2 x 2; one linear layer leads from
-    there to the features.
-
-    Parameters
-    ----------
-    image_shape, sobel
-        See `Network`.
-    widths : sequence of int
-        Channels of the blocks; below 16 pixels the last one is left out.
-    n_features : int
+    Blocks of 32, 64, 128 and 256 channels (below 16 pixels without the last one): a 3 x 3
+    convolution, pooling to half the size (but in the last), batch normalization and ReLU. The last
+    activations are averaged to 2 x 2; one linear layer leads from there to 256 features.
 
     Examples
     --------
@@ -144,34 +119,26 @@ class ConvNet(Network):
     (torch.Size([5, 256]), [(32, 4, 4), (64, 2, 2), (128, 2, 2)])
     """
 
-    smallest = 8
+    n_features, smallest = 256, 8
 
-    def __init__(self, image_shape: Sequence[int], sobel: bool = True,
-                 widths: Sequence[int] = (32, 64, 128, 256), n_features: int = 256) -> None:
+    def __init__(self, image_shape: Sequence[int], sobel: bool = True) -> None:
         super().__init__(image_shape, sobel)
-        widths = tuple(widths)[: 3 if min(image_shape[1:]) < 16 else None]
+        widths = (32, 64, 128) if min(image_shape[1:]) < 16 else (32, 64, 128, 256)
         parts: list[nn.Module] = []
         inputs = self.n_inputs
-        for i, width in enumerate(widths):
+        for width in widths:
             convolution, *rest = _block(inputs, width, 3, padding=1)
-            last = i == len(widths) - 1
-            parts += [convolution, *([] if last else [nn.MaxPool2d(2)]), *rest]
+            parts += [convolution, *([] if width == widths[-1] else [nn.MaxPool2d(2)]), *rest]
             inputs = width
-        if min(image_shape[1:]) >> (len(widths) - 1) > 2 or image_shape[1] != image_shape[2]:
-            parts.append(nn.AdaptiveAvgPool2d(2))
-        self.convolutions = nn.Sequential(*parts)
-        self.dense = nn.Sequential(nn.Linear(4 * inputs, n_features))
-        self.n_features = n_features
+        self.convolutions = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(2))
+        self.dense = nn.Sequential(nn.Linear(4 * inputs, self.n_features))
         self._initialize()
         # With the released code's 0.01 so small a network would take epochs to start learning.
         nn.init.kaiming_normal_(self.dense[0].weight)
 
 
 class AlexNet(Network):
-    """AlexNet of 96-256-384-384-256 filters with batch normalization and dropout.
-
-    From 63 x 63 pixels on; 224 x 224 in the paper. See `Network` for the parameters.
-    """
+    """AlexNet of 96-256-384-384-256 filters with batch normalization and dropout."""
 
     n_features, smallest = 4096, 63
 
@@ -187,18 +154,12 @@ class AlexNet(Network):
         sides = [(side - 3) // 4 for side in image_shape[1:]]       # after the first convolution
         for _ in range(3):
             sides = [(side - 1) // 2 for side in sides]             # after a pooling
-        self.dense = nn.Sequential(
-            nn.Dropout(0.5), nn.Linear(256 * prod(sides), 4096), nn.ReLU(inplace=True),
-            nn.Dropout(0.5), nn.Linear(4096, 4096),
-        )
+        self.dense = nn.Sequential(nn.Dropout(0.5), *_dense(256 * prod(sides)))
         self._initialize()
 
 
 class VGG16(Network):
-    """VGG-16 with batch normalization.
-
-    From 32 x 32 pixels on; 224 x 224 in the paper. See `Network` for the parameters.
-    """
+    """VGG-16 with batch normalization."""
 
     n_features, smallest = 4096, 32
 
@@ -213,39 +174,8 @@ class VGG16(Network):
             parts.append(nn.MaxPool2d(2))
         self.convolutions = nn.Sequential(*parts)
         area = prod(side // 32 for side in image_shape[1:])
-        self.dense = nn.Sequential(
-            nn.Linear(512 * area, 4096), nn.ReLU(inplace=True),
-            nn.Dropout(0.5), nn.Linear(4096, 4096),
-        )
+        self.dense = nn.Sequential(*_dense(512 * area))
         self._initialize()
-
-
-NETWORKS: dict[str, type[Network]] = {"convnet": ConvNet, "alexnet": AlexNet, "vgg16": VGG16}
-
-
-def build(network: str | Callable[..., nn.Module], image_shape: Sequence[int], sobel: bool = True
-          ) -> nn.Module:
-    """The network of that name, or the one that a function of the image shape returns.
-
-    Raises
-    ------
-    InputError
-        If there is no such network, it can't take such images, or the function's module lacks
-        ``features`` or ``n_features``.
-    """
-    if isinstance(network, str):
-        if network not in NETWORKS:
-            raise unknown("network", network, NETWORKS)
-        return NETWORKS[network](image_shape, sobel=sobel)
-    if not callable(network):
-        raise InputError("network must be a name, or a function from the image shape to a module, "
-                         f"not {network!r}")
-    made = network(tuple(image_shape))
-    if (not isinstance(made, nn.Module) or not callable(getattr(made, "features", None))
-            or not isinstance(getattr(made, "n_features", None), Integral)):
-        raise InputError("the function network must return a module with features(images), the "
-                         "representation before its last ReLU, and its size n_features")
-    return made
 
 
 def _block(inputs: int, outputs: int, size: int, **options: int) -> list[nn.Module]:
@@ -253,17 +183,33 @@ def _block(inputs: int, outputs: int, size: int, **options: int) -> list[nn.Modu
             nn.ReLU(inplace=True)]
 
 
+def _dense(inputs: int) -> list[nn.Module]:
+    return [nn.Linear(inputs, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(4096, 4096)]
+
+
+NETWORKS: dict[str, type[Network]] = {"convnet": ConvNet, "alexnet": AlexNet, "vgg16": VGG16}
+
+
+def build(network: str | Callable[..., nn.Module], image_shape: Sequence[int], sobel: bool = True
+          ) -> nn.Module:
+    """The network of that name, or the one that a function of the image shape returns."""
+    if not callable(network):
+        checks.one_of("network", network, NETWORKS)
+        return NETWORKS[network](image_shape, sobel=sobel)
+    made = network(tuple(image_shape))
+    if not callable(getattr(made, "features", None)) or not hasattr(made, "n_features"):
+        raise InputError("the function network must return a module with features(images), the "
+                         "representation before its last ReLU, and its size n_features")
+    return made
+
+
 # ------------------------------------------------------------------------------- linear probes
 
 
 def pooled(activations: Tensor, most: int = MOST_NUMBERS) -> Tensor:
-    """Activations averaged over a square grid, (n_samples, channels * s * s).
+    """Activations, (n_samples, channels, height, width), averaged over a square grid.
 
-    Parameters
-    ----------
-    activations : Tensor of shape (n_samples, channels, height, width)
-    most : int
-        The grid is the finest that leaves at most this many numbers, and no finer than the pixels.
+    The grid is the finest that leaves at most *most* numbers, and no finer than the pixels.
 
     Examples
     --------
@@ -290,44 +236,35 @@ def activations(network: nn.Module, batches: Iterable[Tensor], layer: int | str,
     return torch.cat([pooled(network.layers(batch)[layer - 1], most).cpu() for batch in batches])
 
 
-def linear_accuracy(train: Tensor, y: np.ndarray, test: Tensor, y_test: np.ndarray, *,
-                    penalty: float = 1e-3, max_iter: int = 200) -> float:
+def linear_accuracy(train: Tensor, y: np.ndarray, test: Tensor, y_test: np.ndarray) -> float:
     r"""Accuracy on *test*, from 0 to 1, of a linear classifier trained on *train*.
 
     Multinomial logistic regression on standardized numbers,
 
     .. math:: \min_{W,b} \frac1N \sum_n -\log \mathrm{softmax}(W x_n + b)_{y_n}
-              + \frac{\text{penalty}}{2} \lVert W \rVert^2
+              + \frac{\text{PENALTY}}{2} \lVert W \rVert^2
 
-    by L-BFGS from zeros: nothing about it is random.
-
-    Parameters
-    ----------
-    train, test : Tensor of shape (n_samples, n_numbers)
-    y, y_test : ndarray of shape (n_samples,)
-        Classes, of any kind. A class that only *y_test* has counts as wrong.
-    penalty : float
-    max_iter : int
+    by L-BFGS from zeros: nothing about it is random. *train* and *test* are (n_samples, n_numbers)
+    on the CPU; *y* and *y_test* are classes of any kind.
     """
     classes, targets = np.unique(y, return_inverse=True)
     mean, std = train.mean(0), train.std(0, correction=0)
     scale = torch.where(std > 1e-6 * std.max().clamp(min=1e-30), std, torch.inf).reciprocal()
-    x, target = (train - mean) * scale, torch.as_tensor(targets, device=train.device)
-    weight = torch.zeros(len(classes), x.shape[1], device=x.device, requires_grad=True)
-    bias = torch.zeros(len(classes), device=x.device, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weight, bias], max_iter=max_iter, history_size=10,
+    x, target = (train - mean) * scale, torch.as_tensor(targets)
+    weight = torch.zeros(len(classes), x.shape[1], requires_grad=True)
+    bias = torch.zeros(len(classes), requires_grad=True)
+    optimizer = torch.optim.LBFGS([weight, bias], max_iter=MAX_ITER, history_size=10,
                                   tolerance_grad=1e-5, tolerance_change=1e-9,
                                   line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimizer.zero_grad()
         loss = (functional.cross_entropy(functional.linear(x, weight, bias), target)
-                + penalty / 2 * weight.square().sum())
+                + PENALTY / 2 * weight.square().sum())
         loss.backward()
         return loss
 
-    with torch.enable_grad():
-        optimizer.step(closure)
+    optimizer.step(closure)
     with torch.no_grad():
-        predicted = functional.linear((test - mean) * scale, weight, bias).argmax(1).cpu().numpy()
-    return float((classes[predicted] == np.asarray(y_test)).mean())
+        predicted = functional.linear((test - mean) * scale, weight, bias).argmax(1)
+    return float((classes[predicted.numpy()] == np.asarray(y_test)).mean())
