@@ -1,4 +1,4 @@
-"""The classifier whose weights are clustered: a step by hand, real digits, seeds, bad input."""
+"""The classifier whose weights are clustered: single steps by hand, ways of training, resuming."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import kstest
 from sklearn.model_selection import train_test_split
 
-from clusterbook import datasets, training
-from clusterbook.classifier import MLP, train_classifier
+from clusterbook import classifier, datasets, training
+from clusterbook.classifier import MLP, block_share, sparsity, train_classifier
 from clusterbook.errors import InputError
+
+ONE_STEP = {"hidden": (6, 7, 4), "epochs": 1, "batch_size": 24, "learning_rate": 0.5,
+            "random_state": 4}
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +34,31 @@ def small():
             rng.standard_normal((9, 5)), np.arange(9) % 3)
 
 
+@pytest.fixture(scope="module")
+def groups():
+    """Four groups of samples that are easy to tell apart."""
+    rng = np.random.default_rng(1)
+    y = np.arange(240) % 4
+    X = 2 * np.eye(4)[y].repeat(2, axis=1) + 0.5 * rng.standard_normal((240, 8))
+    return X[:160], y[:160], X[160:], y[160:]
+
+
 def fit(data, **options):
-    return train_classifier(*data, device="cpu", progress=False, **options)
+    return train_classifier(*data, **{"device": "cpu", "progress": False, **options})
 
 
-def all_weights(network: MLP) -> list[np.ndarray]:
+def matrices(network: MLP) -> list[np.ndarray]:
     return [network.weights(i) for i in range(len(network.linear))]
+
+
+def same(one: MLP, other: MLP) -> bool:
+    pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs)
+
+
+def start(small, options=ONE_STEP) -> list[np.ndarray]:
+    """The weights before the first step: a step of length 0."""
+    return matrices(fit(small, **{**options, "learning_rate": 0.0})[0])
 
 
 # --- the network ------------------------------------------------------------------------------
@@ -48,24 +71,17 @@ def test_a_network_is_its_weight_matrices_with_relu_between():
     x = torch.randn(7, 3, generator=torch.Generator().manual_seed(0))
     by_hand = np.maximum(x.numpy() @ network.weights(0).T, 0) @ network.weights(1).T
     np.testing.assert_allclose(network(x).detach().numpy(), by_hand, atol=1e-6)
-
-
-def test_weights_are_a_copy():
-    network = MLP([3, 2])
     network.weights(0)[:] = 0
-    assert network.weights(0).any()
+    assert network.weights(0).any(), "a copy"
 
 
-@pytest.mark.parametrize("layer", [2, -1])
-def test_a_layer_that_is_not_there_is_refused(layer):
-    with pytest.raises(InputError, match=f"no layer {layer}; this network has layers 0 to 1"):
-        MLP([3, 4, 2]).weights(layer)
-
-
-@pytest.mark.parametrize("widths", [[], [4], [4, 0, 2]])
-def test_widths_that_make_no_network_are_refused(widths):
-    with pytest.raises(InputError, match="at least two positive numbers"):
-        MLP(widths)
+def test_missing_layers_and_impossible_widths_are_refused():
+    for layer in (2, -1):
+        with pytest.raises(InputError, match=f"no layer {layer}; this network has layers 0 to 1"):
+            MLP([3, 4, 2]).weights(layer)
+    for widths in ([4], [4, 0, 2]):
+        with pytest.raises(InputError, match="at least two positive numbers"):
+            MLP(widths)
 
 
 def test_accuracy_counts_the_largest_output_and_leaves_the_mode():
@@ -82,6 +98,9 @@ def test_accuracy_counts_the_largest_output_and_leaves_the_mode():
 
 
 def test_real_digits_are_recognized(digits):
+    _, untrained = fit(digits, learning_rate=1e-12, epochs=1, random_state=0)
+    assert untrained.rows[0]["loss"] == pytest.approx(math.log(10), rel=0.05)
+    assert untrained.rows[0]["accuracy"] < 0.35
     network, history = fit(digits, learning_rate=0.1, epochs=40, random_state=0)
     assert history.rows[-1]["accuracy"] >= 0.9
     assert history.rows[-1]["loss"] < history.rows[0]["loss"] / 5
@@ -90,28 +109,15 @@ def test_real_digits_are_recognized(digits):
     assert network.accuracy(X_test, y_test) == history.rows[-1]["accuracy"]
     right = (network(X_test).detach().numpy().argmax(1) == digits[3]).mean()
     assert history.rows[-1]["accuracy"] == pytest.approx(right, abs=1e-6)
-    assert [w.shape for w in all_weights(network)] == [(128, 64), (128, 128), (10, 128)]
+    assert [w.shape for w in matrices(network)] == [(128, 64), (128, 128), (10, 128)]
     assert not network.training
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_an_untrained_network_knows_nothing(digits, seed):
-    _, history = fit(digits, learning_rate=1e-12, epochs=1, random_state=seed)
-    assert history.rows[0]["loss"] == pytest.approx(math.log(10), rel=0.05)
-    assert history.rows[0]["accuracy"] < 0.35
-
-
-def test_the_original_step_length_is_too_short_for_so_few_data(digits):
-    _, history = fit(digits, random_state=0)                # SGD 1e-3, batch 64, five epochs
-    assert len(history) == 5
-    assert history.rows[-1]["accuracy"] < 0.5
 
 
 def test_a_step_is_gradient_descent_on_the_mean_cross_entropy(small):
     X, y = np.asarray(small[0]), np.asarray(small[1])
     with training.seeded(4):
         start = MLP([5, 6, 3])
-    first, second = all_weights(start)
+    first, second = matrices(start)
     hidden = np.maximum(X @ first.T, 0)                                  # (24, 6)
     outputs = hidden @ second.T                                          # (24, 3)
     shares = np.exp(outputs) / np.exp(outputs).sum(1, keepdims=True)
@@ -123,7 +129,7 @@ def test_a_step_is_gradient_descent_on_the_mean_cross_entropy(small):
     network, history = fit(small, hidden=(6,), epochs=1, learning_rate=0.5, batch_size=24,
                            random_state=4)
     assert history.rows[0]["loss"] == pytest.approx(loss, abs=1e-6)
-    for found, by_hand, before in zip(all_weights(network), expected, (first, second), strict=True):
+    for found, by_hand, before in zip(matrices(network), expected, (first, second), strict=True):
         np.testing.assert_allclose(found, by_hand, atol=1e-6)
         assert np.abs(by_hand - before).max() > 1e-3
 
@@ -142,26 +148,21 @@ def test_an_epoch_takes_each_sample_once_in_batches(small, monkeypatch):
     assert sizes == [10, 10, 4] and sorted(seen) == sorted(small[1].tolist())
 
 
-def test_one_seed_one_network_and_another_seed_another(small):
+def test_one_seed_one_network_and_the_callers_random_numbers_are_left_alone(small):
     options = {"hidden": (6,), "epochs": 3, "learning_rate": 0.1, "batch_size": 8}
+    before = small[0].copy()
     one, first = fit(small, random_state=1, **options)
     torch.manual_seed(77)
-    two, second = fit(small, random_state=1, **options)
-    other, _ = fit(small, random_state=2, **options)
-    for a, b, c in zip(all_weights(one), all_weights(two), all_weights(other), strict=True):
-        assert np.array_equal(a, b) and not np.array_equal(a, c)
-    assert first.rows == second.rows
-
-
-def test_the_callers_random_numbers_are_left_alone(small):
-    torch.manual_seed(3)
     np.random.seed(3)                                                            # noqa: NPY002
     expected = torch.rand(2).tolist(), np.random.rand(2).tolist()                # noqa: NPY002
-    torch.manual_seed(3)
+    torch.manual_seed(77)
     np.random.seed(3)                                                            # noqa: NPY002
-    fit(small, hidden=(4,), epochs=2, random_state=0)
-    fit(small, hidden=(4,), epochs=1)
+    two, second = fit(small, random_state=1, **options)
+    other, _ = fit(small, random_state=2, **options)
+    fit(small, **options)
     assert (torch.rand(2).tolist(), np.random.rand(2).tolist()) == expected      # noqa: NPY002
+    assert same(one, two) and not same(one, other) and first.rows == second.rows
+    assert np.array_equal(small[0], before)
 
 
 def test_a_class_that_only_the_test_samples_have_has_an_output(small):
@@ -170,10 +171,323 @@ def test_a_class_that_only_the_test_samples_have_has_an_output(small):
     assert network.weights(1).shape == (5, 4)
 
 
-def test_data_are_left_alone(small):
-    before = small[0].copy()
-    fit(small, hidden=(4,), epochs=2, learning_rate=1.0, random_state=0)
-    assert np.array_equal(small[0], before)
+# --- dropout ----------------------------------------------------------------------------------
+
+
+def test_dropout_leaves_out_a_share_of_each_hidden_layer_and_nothing_else():
+    network = MLP([3, 2000, 2000, 4], dropout=0.3)
+    assert [type(module).__name__ for module in network] == [
+        "Linear", "ReLU", "Dropout", "Linear", "ReLU", "Dropout", "Linear"]
+    with torch.no_grad():
+        for layer in network.linear:
+            layer.weight.fill_(1)
+    X = torch.ones(1, 3)
+    network.train()
+    with training.seeded(0), torch.no_grad():
+        first = network[2](network[1](network[0](X)))
+    dropped = (first == 0).float().mean()
+    assert dropped == pytest.approx(0.3, abs=0.04)
+    assert first[first > 0].unique().tolist() == pytest.approx([3 / 0.7])          # mean kept
+    assert network.hidden(X)[0].unique().tolist() == [3]          # measured without dropout
+    assert torch.equal(network.hidden(X)[-1], network.eval()(X))
+
+
+def test_training_drops_after_each_hidden_layer_in_each_step_and_never_in_the_test(
+        small, monkeypatch):
+    calls, dropout = [], torch.nn.functional.dropout
+
+    def watched(outputs, p, training, inplace):
+        calls.append((p, training, outputs.shape[1], bool((outputs < 0).any())))
+        return dropout(outputs, p, training, inplace)
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", watched)
+    fit(small, **{**ONE_STEP, "epochs": 2, "batch_size": 12, "pruning_epochs": 1}, dropout=0.4)
+    assert calls == [(0.4, True, 6, False), (0.4, True, 7, False), (0.4, True, 4, False)] * 6
+
+
+def test_without_dropout_nothing_is_drawn(small):
+    network, history = fit(small, **ONE_STEP)
+    with training.seeded(4):
+        MLP([5, 6, 7, 4, 3])
+        after = torch.get_rng_state()
+    seen = []
+
+    class Watched(MLP):
+        def accuracy(self, *args, **options):
+            seen.append(torch.get_rng_state())
+            return super().accuracy(*args, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(classifier, "MLP", Watched)
+        again, _ = fit(small, **ONE_STEP)
+        fit(small, **ONE_STEP, dropout=0.1)
+    assert same(network, again)
+    assert torch.equal(seen[0], after) and not torch.equal(seen[1], after)
+
+
+# --- first weights ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("init", "limits"), [
+    ("torch", [1 / 400**0.5, 1 / 100**0.5, 1 / 200**0.5]),
+    ("glorot", [(6 / 500) ** 0.5, (6 / 300) ** 0.5, (6 / 210) ** 0.5]),
+])
+def test_first_weights_are_uniform_up_to_the_limit(init, limits):
+    with training.seeded(0):
+        network = MLP([400, 100, 200, 10], init=init, bias=True)
+    for layer, weight, limit in zip(network.linear, matrices(network), limits, strict=True):
+        assert np.abs(weight).max() <= limit * (1 + 1e-6)
+        assert kstest(weight.ravel() / limit, "uniform", (-1, 2)).pvalue > 0.001
+        assert bool(layer.bias.any()) == (init == "torch")
+
+
+def test_a_network_starts_as_it_is_told(small):
+    options = {**ONE_STEP, "init": "glorot", "bias": True, "learning_rate": 0.0}
+    network, _ = fit(small, **options)
+    with training.seeded(4):
+        expected = MLP([5, 6, 7, 4, 3], init="glorot", bias=True)
+    assert same(network, expected)
+    assert not same(network, fit(small, **{**options, "init": "torch"})[0])
+
+
+# --- L1 ---------------------------------------------------------------------------------------
+
+
+def test_l1_takes_the_same_step_from_every_weight_towards_0(small):
+    plain, without = fit(small, **ONE_STEP, bias=True)
+    network, history = fit(small, **ONE_STEP, bias=True, l1=0.01)
+    before = start(small, {**ONE_STEP, "bias": True})
+    for found, other, first in zip(matrices(network), matrices(plain), before, strict=True):
+        np.testing.assert_allclose(found - other, -0.5 * 0.01 * np.sign(first), atol=1e-7)
+    for a, b in zip(network.linear, plain.linear, strict=True):
+        assert torch.equal(a.bias, b.bias)
+    penalty = 0.01 * sum(np.abs(first).sum() for first in before)
+    assert penalty > 0.1
+    assert history.rows[0]["loss"] - without.rows[0]["loss"] == pytest.approx(penalty, abs=1e-5)
+
+
+# --- blocks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shape", "blocks"), [((4, 4), 2), ((6, 9), 3), ((5, 7), 2), ((3, 4), 1)])
+def test_the_share_inside_blocks_is_its_definition_in_value_and_gradient(shape, blocks):
+    W = np.random.default_rng(0).standard_normal(shape)
+    inside, everything, mask = 0.0, 0.0, np.zeros(shape)
+    for i in range(shape[0]):
+        for j in range(shape[1]):
+            everything += W[i, j] ** 2
+            if i * blocks // shape[0] == j * blocks // shape[1]:
+                inside += W[i, j] ** 2
+                mask[i, j] = 1
+    weight = torch.tensor(W, requires_grad=True)
+    share = block_share(weight, blocks)
+    assert share.item() == pytest.approx(inside / everything, abs=1e-12)
+    share.backward()
+    by_hand = 2 * W * (mask - inside / everything) / everything
+    np.testing.assert_allclose(weight.grad.numpy(), by_hand, atol=1e-12)
+
+
+def test_a_step_for_blocks_climbs_the_mean_share_of_the_inner_layers(small):
+    plain, without = fit(small, **ONE_STEP)
+    network, history = fit(small, **ONE_STEP, blocks=2, block_weight=0.3)
+    before, shares = start(small), []
+    for i, (found, other) in enumerate(zip(matrices(network), matrices(plain), strict=True)):
+        if i in (0, 3):                             # beside the inputs and the outputs
+            assert np.array_equal(found, other)
+            continue
+        weight = torch.tensor(before[i], requires_grad=True)
+        share = block_share(weight, 2)
+        share.backward()
+        shares.append(share.item())
+        np.testing.assert_allclose(found - other, 0.5 * 0.3 / 2 * weight.grad, atol=1e-7)
+        assert np.abs(found - other).max() > 1e-3
+    assert without.rows[0]["loss"] - history.rows[0]["loss"] == pytest.approx(
+        0.3 * np.mean(shares), abs=1e-6)
+    for half in ({"blocks": 2}, {"block_weight": 5.0}):         # one without the other
+        assert same(fit(small, **ONE_STEP, **half)[0], plain)
+
+
+def test_blocks_can_be_trained_and_the_groups_are_still_told_apart(groups):
+    options = {"hidden": (16, 16, 16), "epochs": 40, "optimizer": "adam", "learning_rate": 0.01,
+               "random_state": 0}
+    plain, _ = fit(groups, **options)
+    network, history = fit(groups, **options, blocks=2, block_weight=2.0)
+    for layer in (1, 2):
+        assert block_share(plain.linear[layer].weight, 2) < 0.75
+        assert block_share(network.linear[layer].weight, 2) > 0.97
+    assert history.rows[-1]["accuracy"] > 0.95
+
+
+# --- pruning ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("progress", "share"), [
+    (0, 0.5), (0.25, 0.9 - 0.4 * 27 / 64), (0.5, 0.85), (0.75, 0.9 - 0.4 / 64), (1, 0.9),
+])
+def test_the_share_of_pruned_weights_by_hand(progress, share):
+    assert sparsity(progress) == pytest.approx(share, abs=1e-12)
+
+
+@pytest.mark.parametrize(("optimizer", "dropout"), [("sgd", 0.0), ("adam", 0.3)])
+def test_every_layer_loses_its_smallest_weights_by_the_schedule_and_for_good(
+        groups, monkeypatch, optimizer, dropout):
+    seen = []                    # the weights that each step of pruning starts from and ends with
+    entropy, apply = torch.nn.functional.cross_entropy, classifier._Pruner.apply
+
+    def watched_apply(pruner):
+        seen.append(("before", [layer.weight.detach().numpy().copy() for layer in pruner._layers]))
+        apply(pruner)
+        seen.append(("after", [layer.weight.detach().numpy().copy() for layer in pruner._layers]))
+
+    def watched_entropy(outputs, classes):
+        seen.append(("forward", None))
+        return entropy(outputs, classes)
+
+    monkeypatch.setattr(classifier._Pruner, "apply", watched_apply)
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", watched_entropy)
+    network, history = fit(groups, hidden=(12, 10), bias=True, epochs=1, pruning_epochs=7,
+                           batch_size=32, optimizer=optimizer, learning_rate=0.05, l1=1e-4,
+                           dropout=dropout, random_state=0)
+    n_steps = 7 * 5
+    zero, at, forwards = [None] * 3, -1, 0
+    schedule = {0: 0.5, 34: 0.9} | {step: sparsity(step / 35) for step in (10, 20, 30)}
+    for k, (when, weights) in enumerate(seen[5:]):                  # after the steps before pruning
+        if when == "forward":
+            forwards += 1
+            continue
+        if when == "after":
+            for i, weight in enumerate(weights):
+                assert zero[i] is None or not weight[zero[i]].any()         # never comes back
+                zero[i] = weight == 0
+        # A new mask is applied before the forward pass of its own step.
+        if when == "after" and seen[5 + k + 1 : 5 + k + 2] == [("forward", None)] and (
+                forwards in schedule):
+            at, share = forwards, schedule[forwards]
+            sizes = [np.abs(w) for w in seen[5 + k - 1][1]]
+            for i, size in enumerate(sizes):
+                cut = round(share * size.size)
+                assert zero[i].sum() == cut
+                assert size[zero[i]].max() <= size[~zero[i]].min()
+    assert forwards == n_steps and at == 34
+    for weight, layer in zip(matrices(network), network.linear, strict=True):
+        assert (weight == 0).sum() == round(0.9 * weight.size)
+        assert layer.bias.count_nonzero() == layer.bias.numel()
+    assert [(row["stage"], row["epoch"]) for row in history.rows] == (
+        [("training", 1)] + [("pruning", e) for e in range(1, 8)])
+
+
+@pytest.mark.parametrize("n_batches", [1, 2, 11])
+def test_nine_tenths_are_pruned_however_few_the_steps(groups, n_batches):
+    network, _ = fit(groups, hidden=(10, 10), epochs=0, pruning_epochs=1, learning_rate=0.0,
+                     batch_size=-(-160 // n_batches), random_state=3)
+    with training.seeded(3):
+        first = matrices(MLP([8, 10, 10, 4]))
+    for weight, before in zip(matrices(network), first, strict=True):
+        threshold = np.sort(np.abs(before), axis=None)[round(0.9 * before.size) - 1]
+        assert np.array_equal(weight, np.where(np.abs(before) > threshold, before, 0))
+
+
+def test_pruning_begins_with_a_fresh_optimizer_and_the_trained_network(small, monkeypatch):
+    begins = []                                   # weights at the steps of an Adam without a memory
+
+    class Watched(torch.optim.Adam):
+        def step(self):
+            if not self.state:
+                begins.append([p.detach().clone() for p in self.param_groups[0]["params"]])
+            super().step()
+
+    monkeypatch.setattr(torch.optim, "Adam", Watched)
+    options = {**ONE_STEP, "optimizer": "adam", "epochs": 3, "learning_rate": 0.01}
+    trained, _ = fit(small, **options)
+    fit(small, **options, pruning_epochs=2)
+    assert len(begins) == 3                                     # one, then one for each stage
+    for found, weight in zip(begins[2], trained.parameters(), strict=True):
+        assert torch.equal(found[found != 0], weight[found != 0])
+        assert found.count_nonzero() == round(found.numel() * 0.5)
+
+
+def test_the_first_step_of_adam_is_the_learning_rate_long(small):
+    options = {**ONE_STEP, "hidden": (6,), "optimizer": "adam", "learning_rate": 0.003}
+    moved = [a - b for a, b in zip(matrices(fit(small, **options)[0]), start(small, options),
+                                   strict=True)]
+    for step in moved:
+        np.testing.assert_allclose(np.abs(step[np.abs(step) > 1e-6]), 0.003, rtol=1e-3)
+
+
+# --- resuming ---------------------------------------------------------------------------------
+
+ALL_AT_ONCE = {"hidden": (8, 8, 8), "bias": True, "init": "glorot", "epochs": 2,
+               "optimizer": "adam", "learning_rate": 0.01, "batch_size": 32, "dropout": 0.3,
+               "l1": 1e-3, "blocks": 2, "block_weight": 0.1, "pruning_epochs": 3, "random_state": 3}
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(groups):
+    return fit(groups, **ALL_AT_ONCE)
+
+
+class Killed(RuntimeError):
+    """Like a kill: no time to save anything."""
+
+
+def kill_at(monkeypatch, epoch: int, how: type[BaseException]) -> None:
+    """Stop at the end of an epoch, counted through both stages."""
+    done, accuracy = [], MLP.accuracy
+
+    def watched(self, *args, **options):
+        done.append(1)
+        if len(done) == epoch:
+            raise how
+        return accuracy(self, *args, **options)
+
+    monkeypatch.setattr(MLP, "accuracy", watched)
+
+
+@pytest.mark.parametrize(("epoch", "how"), [
+    *((epoch, KeyboardInterrupt) for epoch in range(1, 6)), (2, Killed), (5, Killed),
+])
+def test_a_killed_run_ends_bit_for_bit_where_the_uninterrupted_one_does(
+        groups, uninterrupted, tmp_path, epoch, how):
+    options = {**ALL_AT_ONCE, "checkpoint": tmp_path / "state"}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(how):
+        kill_at(patch, epoch, how)
+        fit(groups, **options)
+    network, history = fit(groups, **options)
+    assert same(network, uninterrupted[0]) and history.rows == uninterrupted[1].rows
+    again, _ = fit(groups, **options)                                  # of a finished run
+    assert same(again, uninterrupted[0])
+
+
+def test_a_run_goes_on_from_the_middle_of_pruning(groups, tmp_path, monkeypatch):
+    options = {**ALL_AT_ONCE, "checkpoint": tmp_path / "state"}
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        kill_at(patch, 5, KeyboardInterrupt)
+        fit(groups, **options)
+    steps, entropy = [], torch.nn.functional.cross_entropy
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy",
+                        lambda *args: [steps.append(1), entropy(*args)][1])
+    fit(groups, **options)
+    assert len(steps) == 5                                  # one epoch of five batches, not five
+
+
+OTHERS = {"hidden": (8, 8, 9), "bias": False, "init": "torch", "epochs": 3, "optimizer": "sgd",
+          "learning_rate": 0.02, "batch_size": 16, "dropout": 0.2, "l1": 1e-4, "blocks": 4,
+          "block_weight": 0.2, "pruning_epochs": 4, "random_state": 4}
+
+
+def test_another_runs_checkpoint_is_refused(groups, tmp_path):
+    assert OTHERS.keys() == ALL_AT_ONCE.keys()
+    options = {**ALL_AT_ONCE, "epochs": 1, "pruning_epochs": 1, "checkpoint": tmp_path / "state"}
+    fit(groups, **options)
+    for name, value in OTHERS.items():
+        with pytest.raises(InputError, match=f"the parameter '{name}' was"):
+            fit(groups, **{**options, name: value})
+    X, y, X_test, y_test = groups
+    for data in ((X + 1, y, X_test, y_test), (X, 3 - y, X_test, y_test),
+                 (X, y, X_test + 1, y_test), (X, y, X_test, 3 - y_test)):
+        with pytest.raises(InputError, match="the data differs"):
+            fit(data, **options)
+    fit(groups, **options)
 
 
 # --- bad input --------------------------------------------------------------------------------
@@ -206,16 +520,23 @@ def test_data_that_can_not_be_learned_from_are_refused(change, says):
 
 
 @pytest.mark.parametrize(("options", "says"), [
-    ({"epochs": -1}, "epochs"), ({"epochs": 1.5}, "epochs"), ({"batch_size": 0}, "batch_size"),
-    ({"hidden": (0,)}, "widths"), ({"random_state": -1}, "random_state"),
-    ({"device": "cudda"}, "device"),
+    ({"epochs": -1}, "epochs"), ({"batch_size": 0}, "batch_size"), ({"hidden": (0,)}, "widths"),
+    ({"random_state": -1}, "random_state"), ({"device": "cudda"}, "device"),
+    ({"dropout": 1.0}, "dropout must be a share"), ({"dropout": -0.1}, "dropout must be a share"),
+    ({"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
+    ({"optimizer": "adm"}, "no optimizer 'adm'; did you mean 'adam'"),
+    ({"l1": -1e-4}, "l1 must be a number at least 0"), ({"l1": float("nan")}, "l1 must be"),
+    ({"blocks": 1.5}, "blocks must be a whole"),
+    ({"pruning_epochs": -1}, "pruning_epochs must be a whole number"),
+    ({"hidden": (4,), "blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1"),
 ])
-def test_settings_that_can_not_be_are_refused(small, options, says):
+def test_settings_out_of_range_are_refused_before_any_step(small, monkeypatch, options, says):
+    monkeypatch.setattr(torch.nn.functional, "cross_entropy", lambda *_: pytest.fail("trained"))
     with pytest.raises(InputError, match=says):
-        train_classifier(*small, progress=False, **options)
+        fit(small, **{"epochs": 1, "batch_size": 8, **options})
 
 
-def test_a_loss_that_explodes_is_said_to():
+def test_a_diverging_loss_is_reported():
     X = np.random.default_rng(0).standard_normal((8, 2)) * 1e18
     with pytest.raises(training.TrainingError, match="diverged"):
         fit((X, np.arange(8) % 2, X, np.arange(8) % 2), hidden=(3,), epochs=3, learning_rate=1e18,

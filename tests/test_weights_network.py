@@ -82,10 +82,8 @@ def test_the_matrix_holds_every_edge_of_the_graph_once(n_layers):
     ([], "at least one layer"),
     ([np.ones((3, 2)), np.ones((2, 4))], "layer 1 has 4 inputs, but layer 0 has 3 outputs"),
     ([np.ones((3, 2)), np.zeros((2, 3))], "all weights are 0"),
-    ([np.ones((3, 2)), np.full((2, 3), np.nan)], "NaN"),
-    ([np.ones(3)], "must be a matrix"),
 ])
-def test_what_is_no_network_is_refused(layers, says):
+def test_layers_that_are_no_network_are_refused(layers, says):
     with pytest.raises(InputError, match=says):
         bipartite(layers)
 
@@ -93,47 +91,36 @@ def test_what_is_no_network_is_refused(layers, says):
 # --- the partition ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("k", "seed"), [(2, 0), (3, 1), (4, 2)])
-def test_partition_and_cut_are_those_of_the_full_symmetric_graph(k, seed):
-    layers, planted_labels = planted(seed, k)
+@pytest.mark.parametrize(("k", "seed", "loud"), [(2, 0, False), (4, 2, False), (3, 5, True)])
+def test_partition_and_cut_are_those_of_the_full_symmetric_graph(k, seed, loud):
+    layers, planted_labels = planted(seed, k, off=0.1 if loud else 0.02)
+    if loud:    # without the division by the roots of the degrees these are clusters of their own
+        layers[0] *= 10 ** np.random.default_rng(6).uniform(-1, 1, (SIZES[1], 1))
     edges, A = adjacency(layers), bipartite(layers)
     theirs = SpectralClustering(k, affinity="precomputed", eigen_solver="arpack", n_init=25,
                                 random_state=0).fit(edges).labels_
     rows, columns = partition(A, k, random_state=0)
-    ours = in_order(rows, columns)
-    assert ari(theirs, ours) == 1
-    assert ari(np.concatenate(planted_labels), ours) == 1
+    assert ari(theirs, in_order(rows, columns)) == 1
+    assert loud or ari(theirs, np.concatenate(planted_labels)) == 1
     literal = sum(edges[theirs == c][:, theirs != c].sum() / edges[theirs == c].sum()
                   for c in range(k))
     assert normalized_cut(A, rows, columns) == pytest.approx(literal, abs=1e-12)
     assert 0.01 < literal < 1
 
 
-def test_the_partition_is_scikit_learns_also_where_degrees_differ():
-    # Loud neurons: without the division by the roots of degrees they make clusters of their own.
-    layers, _ = planted(5, 3, off=0.1)
-    loud = 10 ** np.random.default_rng(6).uniform(-1, 1, SIZES[1])
-    layers[0] *= loud[:, None]
-    theirs = SpectralClustering(3, affinity="precomputed", eigen_solver="arpack", n_init=25,
-                                random_state=0).fit(adjacency(layers)).labels_
-    assert ari(theirs, in_order(*partition(bipartite(layers), 3, random_state=0))) == 1
-
-
 def test_neurons_without_weights_belong_to_no_cluster_and_change_nothing():
     layers, _ = planted(1, 2)
-    before = in_order(*partition(bipartite(layers), 2, random_state=0))
-    cut = normalized_cut(bipartite(layers), *partition(bipartite(layers), 2, random_state=0))
+    before = partition(bipartite(layers), 2, random_state=0)
+    cut = normalized_cut(bipartite(layers), *before)
     layers[0] = np.insert(layers[0], 3, 0.0, axis=1)                   # an input
     layers[1] = np.insert(layers[1], 2, 0.0, axis=0)                   # a hidden neuron
     layers[2] = np.insert(layers[2], 2, 0.0, axis=1)
     sizes = (SIZES[0] + 1, SIZES[1], SIZES[2] + 1, *SIZES[3:])
-    A = bipartite(layers)
-    found = partition(A, 2, random_state=0)
+    found = partition(bipartite(layers), 2, random_state=0)
     labels, isolated = in_order(*found, sizes), [3, sizes[0] + sizes[1] + 2]
     assert labels[isolated].tolist() == [-1, -1]
-    assert np.delete(labels, isolated).min() == 0
-    assert ari(np.delete(labels, isolated), before) == 1
-    assert normalized_cut(A, *found) == pytest.approx(cut, abs=1e-12)
+    assert ari(np.delete(labels, isolated), in_order(*before)) == 1
+    assert normalized_cut(bipartite(layers), *found) == pytest.approx(cut, abs=1e-12)
 
 
 def test_more_clusters_than_live_neurons_are_refused():
@@ -221,15 +208,6 @@ def test_isolated_neurons_change_neither_value_nor_null():
     padded = network_test(layers, 2, n_shuffles=3, random_state=0)
     assert padded.value == pytest.approx(test.value, abs=1e-9)
     np.testing.assert_allclose(padded.null, test.null, atol=1e-9)
-
-
-def test_a_layers_isolated_neurons_are_left_out_of_its_own_null_too():
-    W = noise(4)[1]
-    test = weights.null_test(W, 2, n_shuffles=3, random_state=0)
-    padded = np.insert(np.insert(W, [0, 3, 3], 0.0, axis=1), 1, 0.0, axis=0)
-    found = weights.null_test(padded, 2, n_shuffles=3, random_state=0)
-    assert found.value == pytest.approx(test.value, abs=1e-9)
-    np.testing.assert_allclose(found.null, test.null, atol=1e-9)
 
 
 def test_p_is_uniform_on_networks_of_noise():

@@ -3,20 +3,18 @@ r"""The networks whose weights are clustered: small classifiers, trained in seve
 A multilayer perceptron with ReLU between its layers. By default it has no biases and is trained by
 plain gradient descent, as in the notebook that the chapter repeats. Four additions are known or
 claimed to make clusters appear: dropout, an L1 penalty, pruning by magnitude (Filan et al.,
-arXiv:2103.03386), and a loss that asks for blocks (Golechha et al., arXiv:2409.15747).
+arXiv:2103.03386), and a loss for blocks (Golechha et al., arXiv:2409.15747).
 
 Differences from the authors' code
 ----------------------------------
-The data live in one tensor on the device instead of passing through a loader one by one; losses
-and steps are the same. The original notebook sets no seed; here one seed decides everything.
-Filan et al. train with TensorFlow; its initialization and its pruning schedule are written out
-here. There a pruned weight may come back if one step makes it large again; here it stays 0.
+The original notebook sets no seed; here one seed decides everything. Filan et al. train with
+TensorFlow; its initialization and its pruning schedule are written out here. There a pruned weight
+may come back if one step makes it large again; here it stays 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +23,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from . import training
-from .errors import InputError, unknown
+from .checks import number, one_of, whole
+from .errors import InputError
 from .fingerprint import hash_modules
 
 #: Steps between two updates of the pruning masks, as in the code of Filan et al.
@@ -35,7 +34,7 @@ PRUNING_INTERVAL = 10
 class MLP(nn.Sequential):
     """A multilayer perceptron with ReLU between its layers.
 
-    Without biases, the default, a layer is its weight matrix and nothing else.
+    Without biases, the default, a layer consists of its weight matrix alone.
 
     Parameters
     ----------
@@ -48,6 +47,11 @@ class MLP(nn.Sequential):
         First weights: torch's own, uniform up to 1/sqrt(inputs); or TensorFlow's, uniform up to
         sqrt(6 / (inputs + outputs)), with biases at 0.
 
+    Raises
+    ------
+    InputError
+        For fewer than two widths, or a setting out of range.
+
     Examples
     --------
     >>> MLP([64, 128, 128, 10]).weights(1).shape
@@ -59,13 +63,12 @@ class MLP(nn.Sequential):
         if len(widths) < 2 or min(widths) < 1:
             raise InputError(f"widths must be at least two positive numbers, not {list(widths)}")
         if not 0 <= dropout < 1:
-            raise InputError(f"dropout is a share from 0 to below 1, not {dropout}")
+            raise InputError(f"dropout must be a share from 0 to below 1, not {dropout}")
+        one_of("initialization", init, ("torch", "glorot"))
         layers: list[nn.Module] = []
         for inputs, outputs in zip(widths, widths[1:], strict=False):
             layers += [nn.Linear(inputs, outputs, bias=bias), nn.ReLU(), nn.Dropout(dropout)]
         super().__init__(*layers[:-2])
-        if init not in ("torch", "glorot"):
-            raise unknown("initialization", init, ("torch", "glorot"))
         if init == "glorot":
             for layer in self.linear:
                 nn.init.xavier_uniform_(layer.weight)
@@ -109,57 +112,36 @@ class MLP(nn.Sequential):
             outputs.append(X)
         return outputs
 
-    def accuracy(self, X: Tensor, y: Tensor, *, off: Sequence[ArrayLike | None] = ()) -> float:
-        """Share of the samples whose largest output is their class; see `hidden` for *off*."""
-        return float((self.hidden(X, off=off)[-1].argmax(1) == y).float().mean())
+    def accuracy(self, X: Tensor, y: Tensor) -> float:
+        """Share of the samples whose largest output is their class."""
+        return float((self.hidden(X)[-1].argmax(1) == y).float().mean())
 
 
 def train_classifier(
-    X: ArrayLike,
-    y: ArrayLike,
-    X_test: ArrayLike,
-    y_test: ArrayLike,
-    *,
-    hidden: Sequence[int] = (128, 128),
-    bias: bool = False,
-    init: str = "torch",
-    epochs: int = 5,
-    optimizer: str = "sgd",
-    learning_rate: float = 1e-3,
-    batch_size: int = 64,
-    dropout: float = 0.0,
-    l1: float = 0.0,
-    blocks: int = 0,
-    block_weight: float = 0.0,
-    pruning_epochs: int = 0,
-    random_state: int | None = None,
-    device: str = "auto",
-    threads: int | None = None,
-    checkpoint: str | Path | None = None,
-    progress: bool | None = None,
+    X: ArrayLike, y: ArrayLike, X_test: ArrayLike, y_test: ArrayLike, *,
+    hidden: Sequence[int] = (128, 128), bias: bool = False, init: str = "torch", epochs: int = 5,
+    optimizer: str = "sgd", learning_rate: float = 1e-3, batch_size: int = 64,
+    dropout: float = 0.0, l1: float = 0.0, blocks: int = 0, block_weight: float = 0.0,
+    pruning_epochs: int = 0, random_state: int | None = None, device: str = "auto",
+    threads: int | None = None, checkpoint: str | Path | None = None, progress: bool | None = None,
 ) -> tuple[MLP, training.History]:
     """Train an `MLP` as a classifier on cross-entropy.
 
     Parameters
     ----------
     X, X_test : array-like of shape (n_samples, n_features)
-        Training and test samples, already scaled as the network shall see them.
+        Training and test samples, already scaled.
     y, y_test : array-like of shape (n_samples,)
         Classes, 0 to n_classes - 1.
     hidden : sequence of int
         Number of neurons in each hidden layer.
-    bias : bool
-        Whether layers have biases.
-    init : {"torch", "glorot"}
+    bias, init, dropout
         See `MLP`.
     epochs : int
         Passes over the data before any pruning.
     optimizer : {"sgd", "adam"}
         Plain gradient descent, or Adam with torch's defaults.
-    learning_rate, batch_size
-        Step length, samples per step.
-    dropout : float
-        Share of the hidden neurons left out in each step.
+    learning_rate, batch_size : float, int
     l1 : float
         Weight of the penalty on the sum of all absolute weights.
     blocks, block_weight : int, float
@@ -169,16 +151,15 @@ def train_classifier(
         Further epochs in which the smallest weights of each layer are set to 0 for good, from 50 %
         of them to 90 % (see `sparsity`), with a fresh optimizer.
     random_state : int, RandomState instance or None
-        Decides initialization, dropout and the order of the samples.
+        Seeds initialization, dropout and the order of the samples.
     device : str
-        "auto" takes a GPU where there is one.
+        "auto" takes a GPU if there is one.
     threads : int, optional
-        Of the CPU, whatever the size of a step; by default one where steps are small, see
-        `training.threads`.
+        Of the CPU; by default one where steps are small, see `training.threads`.
     checkpoint : path, optional
-        Where to keep the state of training, so that a killed run goes on.
+        File for the state of training, from which a killed run resumes.
     progress : bool, optional
-        Show a bar; by default only where a person watches.
+        Show a bar; by default only in a terminal or a live notebook.
 
     Returns
     -------
@@ -189,7 +170,7 @@ def train_classifier(
     Raises
     ------
     InputError
-        If samples hold NaN or infinite values, lengths do not fit, or a setting is out of range.
+        If samples are not finite, lengths do not fit, or a setting is out of range.
     """
     place = training.resolve_device(device)
     X, y = _samples(X, y, "training", place)
@@ -197,67 +178,58 @@ def train_classifier(
     if X.shape[1] != X_test.shape[1]:
         raise InputError(f"training samples have {X.shape[1]} features, test samples "
                          f"{X_test.shape[1]}")
-    if not isinstance(batch_size, Integral) or batch_size < 1:
-        raise InputError(f"batch_size must be a whole number of at least 1, but is {batch_size!r}")
-    for name, value in (("blocks", blocks), ("pruning_epochs", pruning_epochs)):
-        if not isinstance(value, Integral) or value < 0:
-            raise InputError(f"{name} must be a whole number of at least 0, but is {value!r}")
-    if not 0 <= l1 < float("inf"):
-        raise InputError(f"l1 must be a number of at least 0, but is {l1!r}")
+    whole("batch_size", batch_size, 1)
+    whole("blocks", blocks)
+    whole("pruning_epochs", pruning_epochs)
+    number("l1", l1, zero=True)
+    optimizers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
+    one_of("optimizer", optimizer, optimizers)
     if blocks and block_weight and len(hidden) < 2:
-        raise InputError("blocks are asked of the layers between hidden layers, so there must be "
-                         f"at least two hidden layers, not {len(hidden)}")
-    makers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-    if optimizer not in makers:
-        raise unknown("optimizer", optimizer, makers)
+        raise InputError(f"blocks need at least two hidden layers, not {len(hidden)}")
     random_state = training.as_seed(random_state)
     widths = [X.shape[1], *hidden, int(max(y.max(), y_test.max())) + 1]
     with torch.device("meta"):
         forward = training.multiply_adds(MLP(widths).hidden, (min(batch_size, len(X)), X.shape[1]))
-    with (training.threads(3 * forward, threads, checkpoint) as number,
+    with (training.threads(3 * forward, threads, checkpoint) as n_threads,
           training.seeded(random_state, place) as generator):
-        kept = None if checkpoint is None else training.Checkpoint(
-            checkpoint, data=training.fingerprint(X, y, X_test, y_test),
-            code=hash_modules(["classifier", "training"]),
-            parameters={"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
-                        "optimizer": optimizer, "learning_rate": learning_rate,
-                        "batch_size": batch_size, "dropout": dropout, "l1": l1, "blocks": blocks,
-                        "block_weight": block_weight, "pruning_epochs": pruning_epochs,
-                        "random_state": random_state, "threads": number})
+        if checkpoint is not None:
+            checkpoint = training.Checkpoint(
+                checkpoint, data=training.fingerprint(X, y, X_test, y_test),
+                code=hash_modules(["classifier", "training"]),
+                parameters={"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
+                            "optimizer": optimizer, "learning_rate": learning_rate,
+                            "batch_size": batch_size, "dropout": dropout, "l1": l1,
+                            "blocks": blocks, "block_weight": block_weight,
+                            "pruning_epochs": pruning_epochs, "random_state": random_state,
+                            "threads": n_threads})
         network = MLP(widths, bias=bias, dropout=dropout, init=init).to(place)
         pruner = _Pruner(network, pruning_epochs * -(-len(X) // batch_size))
 
-        def step(steps: torch.optim.Optimizer, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
-            loss = nn.functional.cross_entropy(network(batch), classes)
-            if l1:
-                loss = loss + l1 * sum(layer.weight.abs().sum() for layer in network.linear)
-            if blocks and block_weight:
-                inner = network.linear[1:-1]
-                loss = loss - block_weight / len(inner) * sum(
-                    block_share(layer.weight, blocks) for layer in inner)
-            steps.zero_grad()
-            loss.backward()
-            steps.step()
-            return {"loss": loss.detach()}
+        def train(stage: str, n_epochs: int) -> training.History:
+            updates = optimizers[optimizer](network.parameters(), lr=learning_rate)
 
-        def train(stage: str, length: int) -> training.History:
-            steps = makers[optimizer](network.parameters(), lr=learning_rate)
-            prunes = stage == "pruning"
-
-            def one_step(_epoch: int, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
-                if prunes:
+            def step(_epoch: int, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
+                if stage == "pruning":
                     pruner.update()
-                losses = step(steps, batch, classes)
-                if prunes:
+                loss = nn.functional.cross_entropy(network(batch), classes)
+                if l1:
+                    loss = loss + l1 * sum(layer.weight.abs().sum() for layer in network.linear)
+                if blocks and block_weight:
+                    inner = network.linear[1:-1]
+                    loss = loss - block_weight / len(inner) * sum(
+                        block_share(layer.weight, blocks) for layer in inner)
+                updates.zero_grad()
+                loss.backward()
+                updates.step()
+                if stage == "pruning":
                     pruner.apply()
-                return losses
+                return {"loss": loss.detach()}
 
             return training.train(
-                one_step, (X, y), epochs=length, batch_size=batch_size, generator=generator,
-                state={"network": network, "optimizer": steps, "pruner": pruner},
+                step, (X, y), epochs=n_epochs, batch_size=batch_size, generator=generator,
+                state={"network": network, "optimizer": updates, "pruner": pruner},
                 on_epoch=lambda _epoch, _row: {"accuracy": network.accuracy(X_test, y_test)},
-                checkpoint=kept, stage=stage, progress=progress, description=stage,
-            )
+                checkpoint=checkpoint, stage=stage, progress=progress, description=stage)
 
         history = train("training", epochs)
         if pruning_epochs:
@@ -269,58 +241,38 @@ def block_share(weight: Tensor, blocks: int) -> Tensor:
     r"""Share of the squared weight inside equal diagonal blocks, differentiable.
 
     :math:`\sum_{ij\ \mathrm{in\ a\ block}} W_{ij}^2 / \sum_{ij} W_{ij}^2`, the *clusterability* of
-    Golechha et al. (arXiv:2409.15747); ``1 / blocks`` for weights without structure.
-
-    Parameters
-    ----------
-    weight : Tensor of shape (n_outputs, n_inputs)
-    blocks : int
-
-    Returns
-    -------
-    Tensor
-        A scalar.
+    Golechha et al. (arXiv:2409.15747); ``1 / blocks`` for weights without structure. *weight* has
+    shape (n_outputs, n_inputs); the result is a scalar.
 
     Examples
     --------
     >>> block_share(torch.eye(4), 2)
     tensor(1.)
     """
-    rows, columns = (block_labels(size, blocks).to(weight.device) for size in weight.shape)
+    rows, columns = (torch.arange(n, device=weight.device) * blocks // n for n in weight.shape)
     squares = weight.square()
     return (squares * (rows[:, None] == columns)).sum() / squares.sum()
 
 
-def block_labels(n_neurons: int, blocks: int) -> Tensor:
-    """The block of each neuron when a layer is cut into equal pieces in its own order.
+def sparsity(progress: float) -> float:
+    r"""Share of weights that are pruned after a share *progress* of the pruning steps.
 
-    Examples
-    --------
-    >>> block_labels(5, 2)
-    tensor([0, 0, 0, 1, 1])
-    """
-    return torch.arange(n_neurons) * blocks // n_neurons
-
-
-def sparsity(progress: float, *, first: float = 0.5, last: float = 0.9) -> float:
-    r"""Share of weights that are pruned when a share *progress* of the pruning steps is done.
-
-    :math:`s(t) = s_1 + (s_0 - s_1)(1 - t)^3`: fast at first, then ever slower.
+    :math:`s(t) = 0.9 - 0.4\,(1 - t)^3`, from 50 % to 90 %, as in the code of Filan et al.
 
     Examples
     --------
     >>> sparsity(0.0), sparsity(1.0)
     (0.5, 0.9)
     """
-    return last + (first - last) * (1 - min(progress, 1.0)) ** 3
+    return 0.9 + (0.5 - 0.9) * (1 - progress) ** 3
 
 
 class _Pruner(nn.Module):
-    """Masks for a network's weights; a weight that was pruned once stays 0."""
+    """Masks for a network's weights; a pruned weight stays 0."""
 
     def __init__(self, network: MLP, total: int):
         super().__init__()
-        self._layers = network.linear               # a plain list: its weights are not ours to save
+        self._layers = network.linear               # in a list: the network saves its own weights
         self._total = total
         self.register_buffer("done", torch.zeros((), dtype=torch.int64))
         for i, layer in enumerate(network.linear):
@@ -341,7 +293,7 @@ class _Pruner(nn.Module):
                     # Weights pruned before are 0 and stay below any threshold.
                     self.get_buffer(f"mask{i}").logical_and_(
                         size > size.flatten().kthvalue(cut).values)
-            self.apply()                            # before the step: it sees the pruned network
+            self.apply()                            # this step already uses the pruned network
         self._steps += 1
         self.done += 1
 

@@ -1,18 +1,18 @@
 r"""Co-clustering of a network's weights: which output neurons go with which input neurons.
 
-A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, columns: inputs, as
-torch stores it) is read as a bipartite graph: neurons are vertices and :math:`A = |W|` holds the
-weights of the edges. Spectral co-clustering [1]_ gives rows and columns one common set of labels;
-the normalized cut says how much weight runs between clusters [2]_; and a null model of shuffled
-weights (`clusterbook.weights.nulls`) says whether that is less than they would show in any order.
+A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, columns: inputs, as in
+torch) is read as a bipartite graph: neurons are vertices and :math:`A = |W|` holds the weights of
+the edges. Spectral co-clustering [1]_ gives rows and columns one common set of labels; the
+normalized cut measures how much weight runs between clusters [2]_; and a null model of shuffled
+weights decides whether that is less than in any other arrangement of the same weights.
 
 Differences from the authors' code
 ----------------------------------
 The notebook that this chapter repeats clusters left and right singular vectors by two separate
-k-means runs, so that its label *i* of the rows has nothing to do with its label *i* of the columns;
-here one k-means sees both. It inverts the degrees, which fails on a neuron without weights; here
-such a neuron belongs to no cluster (label -1). It keeps the singular vectors as they are; here
-each neuron's row of them is scaled to unit length, so that its degree does not decide its cluster.
+k-means runs, so its row label *i* is unrelated to its column label *i*; here one k-means sees both.
+It inverts the degrees, which fails on a neuron without weights; here such a neuron belongs to no
+cluster (label -1). It keeps the singular vectors as they are; here each neuron's row of them is
+scaled to unit length, so that its degree does not decide its cluster.
 
 References
 ----------
@@ -24,6 +24,8 @@ References
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +35,9 @@ from sklearn.cluster import KMeans, SpectralCoclustering
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ..errors import InputError, unknown
+from ..checks import as_seed, one_of, whole
+from ..errors import InputError
+from ..progress import bar
 
 # --------------------------------------------------------------------------------- the graph
 
@@ -41,15 +45,8 @@ from ..errors import InputError, unknown
 def degree_scale(A: np.ndarray) -> np.ndarray:
     r"""Scale a bipartite graph's weights by the degrees: :math:`D_r^{-1/2} A D_c^{-1/2}`.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n_rows, n_columns)
-        Edge weights, not negative.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns)
-        Singular values lie in [0, 1] and the first is 1. A row or column without weight stays 0.
+    *A* (n_rows, n_columns) holds the edge weights, not negative. The singular values of the result
+    lie in [0, 1] and the first is 1. A row or column without weight stays 0.
     """
     return A * _inverse_root(A.sum(1))[:, None] * _inverse_root(A.sum(0))
 
@@ -67,21 +64,11 @@ def normalized_cut(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike
        \mathrm{cut}(c) = \mathrm{vol}(c) - 2 \sum_{i, j \in c} |W_{ij}|,
 
     over clusters *c* of rows and columns together, with the degrees :math:`d` of all neurons
-    (Filan et al., section 3). 0 for blocks without any weight between them; about
-    ``n_clusters - 1`` for a partition that has nothing to do with the weights.
+    (Filan et al., section 3). It is 0 if no weight runs between clusters, and about
+    ``n_clusters - 1`` for a partition that is unrelated to the weights.
 
-    Parameters
-    ----------
-    W : array-like of shape (n_rows, n_columns)
-        Weights; their absolute values are the edges.
-    row_labels : array-like of shape (n_rows,)
-    column_labels : array-like of shape (n_columns,)
-        Cluster of each row and column; -1 for a neuron that belongs to none.
-
-    Returns
-    -------
-    float
-        Between 0 and the number of clusters.
+    The absolute values of *W* (n_rows, n_columns) are the edges; the labels (n_rows,) and
+    (n_columns,) are -1 for a neuron that belongs to no cluster.
 
     Examples
     --------
@@ -92,11 +79,9 @@ def normalized_cut(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike
     degree_rows, degree_columns = A.sum(1), A.sum(0)
     total = 0.0
     for c in np.union1d(rows, columns):
-        if c < 0:
-            continue
         in_rows, in_columns = rows == c, columns == c
         volume = degree_rows[in_rows].sum() + degree_columns[in_columns].sum()
-        if volume > 0:
+        if c >= 0 and volume > 0:
             total += 1 - 2 * A[np.ix_(in_rows, in_columns)].sum() / volume
     return total
 
@@ -105,8 +90,9 @@ def share_inside(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike,
                  *, power: int = 1) -> float:
     r"""Share of the weight that runs inside clusters: :math:`\sum_\mathrm{in}|W|^p / \sum|W|^p`.
 
-    With ``power=2`` this is the *clusterability* of Golechha et al. (arXiv:2409.15747). About
-    ``1 / n_clusters`` for equal clusters that have nothing to do with the weights.
+    With ``power=2`` this is the *clusterability* of Golechha et al. (arXiv:2409.15747). It is about
+    ``1 / n_clusters`` for equal clusters that are unrelated to the weights. For the parameters see
+    `normalized_cut`.
 
     Examples
     --------
@@ -122,21 +108,19 @@ def share_inside(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike,
 def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
     A = np.abs(as_weights(W))
     rows, columns = np.asarray(row_labels), np.asarray(column_labels)
-    if rows.shape != A.shape[:1] or columns.shape != A.shape[1:]:
+    if (rows.shape, columns.shape) != (A.shape[:1], A.shape[1:]):
         raise InputError(f"a matrix of shape {A.shape} needs {A.shape[0]} row labels and "
                          f"{A.shape[1]} column labels, not {rows.shape} and {columns.shape}")
     return A, rows, columns
 
 
 def as_weights(W: ArrayLike) -> np.ndarray:
-    """The weights as a float64 matrix, or an `InputError` that says why they are none."""
+    """The weights as a float64 matrix; raises InputError if they are none, not finite or all 0."""
     W = np.asarray(W, dtype=np.float64)
     if W.ndim != 2:
-        raise InputError(f"a layer's weights must be a matrix (outputs × inputs); this array has "
-                         f"{W.ndim} dimensions")
+        raise InputError(f"weights must be a matrix (outputs × inputs), not {W.ndim} dimensions")
     if not np.isfinite(W).all():
-        raise InputError(f"the weights hold {int((~np.isfinite(W)).sum())} values that are NaN or "
-                         "inf; a network that diverged has no clusters")
+        raise InputError(f"the weights hold {(~np.isfinite(W)).sum()} values that are NaN or inf")
     if not W.any():
         raise InputError("all weights are 0: there is no graph to cluster")
     return W
@@ -144,7 +128,7 @@ def as_weights(W: ArrayLike) -> np.ndarray:
 
 # ---------------------------------------------------------------------------- the clustering
 
-# A full SVD is as fast as a truncated one up to about this many neurons, and has no random start.
+#: Up to about this many neurons a full SVD is as fast as a truncated one, without a random start.
 FULL_SVD = 256
 
 
@@ -154,26 +138,25 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     Parameters
     ----------
     n_clusters : int, default=2
-        Number of clusters; at most the number of rows and of columns that carry weight.
+        Number of clusters; at most the number of rows and of columns with weights.
     method : {"joint", "dhillon"}, default="joint"
         "joint": the first ``n_clusters`` singular vectors of the degree-scaled absolute weights,
-        each neuron's row of them scaled to unit length, one k-means over rows and columns, and a
-        few rounds of moving single neurons while that makes the normalized cut smaller.
+        each neuron's row of them scaled to unit length, one k-means over rows and columns, then
+        moves of single neurons as long as they make the normalized cut smaller.
         "dhillon": scikit-learn's `SpectralCoclustering` with ``svd_method="randomized"``, which
         keeps 1 + ceil(log2 n_clusters) vectors, drops the first and scales by the degrees again.
     n_init : int, default=10
-        Starts of k-means, of which the tightest is kept.
+        Starts of k-means; the tightest result is kept.
     random_state : int, RandomState instance or None, default=None
-        Decides the starts of k-means and of the truncated decomposition.
+        Seeds k-means and the truncated decomposition.
 
     Attributes
     ----------
-    row_labels_ : ndarray of shape (n_rows,)
-        Cluster of each row (output neuron); -1 for a dead neuron, one whose weights are all 0.
-    column_labels_ : ndarray of shape (n_columns,)
-        Cluster of each column (input neuron), from the same set of clusters.
-    rows_, columns_ : ndarray of shape (n_clusters, n_rows) and (n_clusters, n_columns)
-        The same as indicator matrices, as scikit-learn's biclusters have them.
+    row_labels_, column_labels_ : ndarray of shape (n_rows,) and (n_columns,)
+        Cluster of each row (output neuron) and column (input neuron); -1 for a dead neuron, whose
+        weights are all 0.
+    rows_, columns_ : bool ndarray of shape (n_clusters, n_rows) and (n_clusters, n_columns)
+        The same as indicator matrices, as in scikit-learn's biclusters.
     normalized_cut_ : float
         Of the labels on the fitted weights.
     n_features_in_ : int
@@ -182,12 +165,7 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     Raises
     ------
     InputError
-        For weights that are not a matrix, hold NaN, or are all 0; for more clusters than live
-        rows or columns.
-
-    See Also
-    --------
-    sklearn.cluster.SpectralCoclustering : Dhillon's algorithm, on the matrix as it is.
+        For weights that are not a matrix, not finite or all 0, and for too many clusters.
 
     Examples
     --------
@@ -205,25 +183,17 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y=None) -> WeightCoclustering:
-        """Co-cluster a weight matrix.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_columns)
-            Weights, signed or not.
-        y : ignored
-        """
+        """Co-cluster a weight matrix *X* (n_rows, n_columns), signed or not; *y* is ignored."""
         methods = {"joint": _joint, "dhillon": _dhillon}
-        if self.method not in methods:
-            raise unknown("method", self.method, methods)
+        one_of("method", self.method, methods)
         try:
             X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, allow_nd=True)
         except ValueError as error:
-            reason = str(error).splitlines()[0].rstrip(":")
+            reason = str(error).partition(":\n")[0]
             raise InputError(f"these weights can't be clustered: {reason}") from None
         A = np.abs(as_weights(X))
         live_rows, live_columns = A.any(1), A.any(0)
-        check_clusters(self.n_clusters, int(live_rows.sum()), int(live_columns.sum()))
+        check_clusters(self.n_clusters, live_rows.sum(), live_columns.sum())
         found = methods[self.method](A[np.ix_(live_rows, live_columns)], self.n_clusters,
                                      self.n_init, self.random_state)
         self.row_labels_ = np.full(A.shape[0], -1)
@@ -237,16 +207,11 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
 
 def check_clusters(n_clusters: int, n_rows: int, n_columns: int) -> None:
-    """Refuse more clusters than rows or columns with weights."""
-    whole = isinstance(n_clusters, (int, np.integer)) and not isinstance(n_clusters, bool)
-    if not whole or n_clusters < 1:
-        raise InputError(f"n_clusters must be a whole number of at least 1, not {n_clusters!r}")
+    """Raise InputError for more clusters than rows or columns with weights."""
+    whole("n_clusters", n_clusters, 1)
     if n_clusters > min(n_rows, n_columns):
-        raise InputError(
-            f"n_clusters={n_clusters} is more than the weights allow: with n_samples = {n_rows} "
-            f"live rows and n_features = {n_columns} live columns there can be at most "
-            f"{min(n_rows, n_columns)} clusters"
-        )
+        raise InputError(f"n_clusters={n_clusters} is too many for weights with n_samples = "
+                         f"{n_rows} live rows and n_features = {n_columns} live columns")
 
 
 def _joint(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +221,7 @@ def _joint(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarray
     length = np.linalg.norm(neurons, axis=1, keepdims=True)
     neurons = np.divide(neurons, length, out=np.zeros_like(neurons), where=length > 0)
     with warnings.catch_warnings():
-        # Fewer distinct neurons than clusters: the labels say so by themselves.
+        # Fewer distinct neurons than clusters: visible in the labels.
         warnings.filterwarnings("ignore", message="Number of distinct clusters")
         labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
     return _refine(A, labels[: len(A)], labels[len(A):], k)
@@ -264,11 +229,10 @@ def _joint(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarray
 
 def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int
             ) -> tuple[np.ndarray, np.ndarray]:
-    """Move neurons to where most of their weight goes, as long as the normalized cut gets smaller.
+    """Move neurons to where most of their weight goes, while the normalized cut gets smaller.
 
-    k-means sees each neuron by k coordinates; its edges tell more. A neuron goes to the cluster
-    that takes the most of its weight per volume, rows and columns in turn: weighted kernel k-means
-    for the normalized cut (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007).
+    Each neuron goes to the cluster that takes the most of its weight per volume, rows and columns
+    in turn: weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007).
     """
     degrees = A.sum(1), A.sum(0)
     cut = normalized_cut(A, rows, columns)
@@ -286,13 +250,11 @@ def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int
 
 def _dhillon(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarray, np.ndarray]:
     if k == 1:
-        # No vector is left after the first; scikit-learn fails there.
+        # No vector is left after the first, and scikit-learn fails.
         return np.zeros(A.shape[0], dtype=int), np.zeros(A.shape[1], dtype=int)
-    # An int stays one: scikit-learn seeds the decomposition and k-means with it, each anew.
     # svd_method="arpack" drops the wrong vector: scikit-learn issue 12863.
     model = SpectralCoclustering(k, svd_method="randomized", n_init=n_init,
-                                 random_state=random_state)
-    model.fit(A)
+                                 random_state=random_state).fit(A)
     return model.row_labels_, model.column_labels_
 
 
@@ -305,7 +267,7 @@ def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray
         left, values, right = svds(A, k=k, v0=rng.standard_normal(min(A.shape)))
         largest_first = values.argsort()[::-1]
         left, right = left[:, largest_first], right[largest_first].T
-    # A pair of singular vectors has no sign of its own; one fixed choice makes runs repeatable.
+    # The sign of a pair of singular vectors is arbitrary; fixing it makes runs repeatable.
     sign = np.sign(left[np.abs(left).argmax(0), np.arange(k)])
     return left * sign, right * sign
 
@@ -313,20 +275,9 @@ def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray
 def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
     """The original notebook's recipe: one k-means for rows, another one for columns.
 
-    Kept to show what is wrong with it: the two runs number their clusters independently, so a row
-    and a column of the same label have nothing to do with each other.
-
-    Parameters
-    ----------
-    W : array-like of shape (n_rows, n_columns)
-    n_clusters : int
-    random_state : int
-        Of both runs; equal seeds do not pair their labels.
-
-    Returns
-    -------
-    row_labels : ndarray of shape (n_rows,)
-    column_labels : ndarray of shape (n_columns,)
+    Kept to show its mistake: the two runs, both seeded with *random_state*, number their clusters
+    independently, so a row and a column of the same label are unrelated. Returns the labels of the
+    rows (n_rows,) and of the columns (n_columns,) of *W*.
     """
     A = np.abs(as_weights(W))
     check_clusters(n_clusters, *A.shape)
@@ -338,25 +289,136 @@ def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
 
 def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: float = 0.3,
                    random_state=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weights with clusters that are known: absolute Gaussians, smaller outside the blocks.
+    """Weights with known clusters: absolute Gaussians of scale 1 inside, *off_block* outside.
 
-    Parameters
-    ----------
-    n_rows, n_columns, n_clusters : int
-    off_block : float
-        Scale of the weights between clusters; 1 inside.
-    random_state : int, RandomState instance or None
-
-    Returns
-    -------
-    W : ndarray of shape (n_rows, n_columns)
-        In random order of rows and columns.
-    row_labels : ndarray of shape (n_rows,)
-    column_labels : ndarray of shape (n_columns,)
-        The planted clusters, as equal in size as the numbers allow.
+    Returns the weights (n_rows, n_columns), rows and columns in random order, and the clusters of
+    rows (n_rows,) and columns (n_columns,), as equal in size as the numbers allow.
     """
     rng = check_random_state(random_state)
     rows = rng.permutation(np.arange(n_rows) % n_clusters)
     columns = rng.permutation(np.arange(n_columns) % n_clusters)
     scale = np.where(rows[:, None] == columns, 1.0, off_block)
     return np.abs(rng.standard_normal((n_rows, n_columns))) * scale, rows, columns
+
+
+# ---------------------------------------------------------------------------- the null model
+
+
+def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.ndarray:
+    """Permute a layer's weights: the same values without structure.
+
+    With *keep_zeros* only the non-zero weights are permuted, so that a pruned layer keeps its
+    pattern of connections (the "layer_nonzero" null of Filan et al.).
+
+    Examples
+    --------
+    >>> np.sort(shuffle([[1, 2], [3, 4]], 0), axis=None)
+    array([1., 2., 3., 4.])
+    """
+    W = as_weights(W).copy()
+    rng = check_random_state(random_state)
+    places = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
+    W[places] = rng.permutation(W[places])
+    return W
+
+
+@dataclass(frozen=True)
+class NullTest:
+    """A *value* of the network and its distribution *null* (n_shuffles,) under a null model.
+
+    *larger* tells whether large values are the remarkable ones; by default small ones are.
+    """
+
+    value: float
+    null: np.ndarray
+    larger: bool = False
+
+    @cached_property
+    def z(self) -> float:
+        """Effect size: distance from the null's mean in its standard deviations."""
+        # Mean and deviation of equal numbers have rounding errors: compare the numbers.
+        if _equal(self.null, self.null[0]).all():
+            distance = self.value - self.null[0]
+            return 0.0 if _equal(distance, 0) else float(np.copysign(np.inf, distance))
+        return float((self.value - self.null.mean()) / self.null.std(ddof=1))
+
+    @cached_property
+    def p(self) -> float:
+        """Share of values at least as remarkable, the network's own counted: (r + 1) / (n + 1)."""
+        beyond = self.null >= self.value if self.larger else self.null <= self.value
+        beyond |= _equal(self.null, self.value)
+        return float((1 + beyond.sum()) / (1 + len(self.null)))
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p that this many shuffles can give."""
+        return 1 / (1 + len(self.null))
+
+
+def _equal(a: ArrayLike, b: ArrayLike) -> np.ndarray:
+    """Equal up to rounding: the same quantity summed in another order is a tie."""
+    return np.isclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def check_shuffles(number: int) -> None:
+    """Raise InputError for fewer than two values of a null model: they have no spread."""
+    if number < 2:
+        raise InputError(f"a null model needs at least 2 random versions, not {number}")
+
+
+#: Statistics of a clustered layer, and whether large values are the remarkable ones.
+STATISTICS = {
+    "cut": (normalized_cut, False),
+    "share": (share_inside, True),
+    "share_of_squares": (partial(share_inside, power=2), True),
+}
+
+
+def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50,
+               random_state: int | None = None, progress: bool | None = None
+               ) -> dict[str, NullTest]:
+    """Test whether a layer's best clusters beat those of its own weights in random order.
+
+    The same estimator clusters the layer and every shuffle anew, so that both are searched alike
+    (Filan et al., section 3). Neurons without weights are left out first; a shuffle would give them
+    weights and compare the layer with larger ones.
+
+    Parameters
+    ----------
+    W : array-like of shape (n_rows, n_columns)
+    n_clusters, n_shuffles : int
+        At least 2 shuffles; p is at least 1 / (n_shuffles + 1).
+    random_state : int or None
+        Seeds the shuffles and the clustering.
+    progress : bool, optional
+        Show a bar; by default only in a terminal or a live notebook.
+
+    Returns
+    -------
+    dict of str to NullTest
+        ``cut``: the normalized cut; ``share`` and ``share_of_squares``: the share of the absolute
+        and of the squared weight inside clusters.
+
+    Raises InputError for fewer than 2 shuffles, and as `WeightCoclustering`.
+    """
+    check_shuffles(n_shuffles)
+    seed = as_seed(random_state)
+    rng = check_random_state(seed)
+
+    def measured(weights: np.ndarray) -> list[float]:
+        found = WeightCoclustering(n_clusters, random_state=seed).fit(weights)
+        return [float(statistic(weights, found.row_labels_, found.column_labels_))
+                for statistic, _ in STATISTICS.values()]
+
+    W = as_weights(W)
+    W = W[np.ix_(W.any(1), W.any(0))]
+    values = measured(W)
+    shuffles = bar(range(n_shuffles), "shuffles", progress=progress)
+    null = np.array([measured(shuffle(W, rng)) for _ in shuffles])
+    return {name: NullTest(values[i], null[:, i], larger)
+            for i, (name, (_, larger)) in enumerate(STATISTICS.items())}
+
+
+def null_test(W: ArrayLike, n_clusters: int = 2, **options) -> NullTest:
+    """The test of the normalized cut alone; see `null_tests` for the parameters."""
+    return null_tests(W, n_clusters, **options)["cut"]

@@ -1,0 +1,363 @@
+r"""How good clusters of neurons are: what they do on data, and all measures of one network.
+
+The normalized cut sees weights only. Here the same clusters are compared with what the neurons do
+on data, each time beside a null model, because chance alone makes every measure positive:
+
+- clusters of *activations*: do neurons of a cluster fire together?
+- *preferred classes*: do neurons of a cluster prefer the same digits?
+- *information*: does a cluster's activity tell the class?
+- *lesions*: which classes are lost when a cluster is switched off?
+
+Agreement is the adjusted mutual information (AMI), which is 0 on average for unrelated labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.cluster import SpectralClustering
+from sklearn.metrics import mutual_info_score
+from sklearn.utils import check_random_state
+
+from .. import metrics
+from ..classifier import MLP
+from ..errors import InputError
+from .coclustering import NullTest, WeightCoclustering, check_shuffles, null_tests
+from .network import network_test
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """Activity on data of the neurons on both sides of a layer of weights.
+
+    Rows of the weight matrix (outputs) come first, then its columns (inputs).
+    """
+
+    activity: np.ndarray        #: (n_samples, n_neurons), after ReLU
+    classes: np.ndarray         #: (n_samples,)
+    labels: np.ndarray          #: (n_neurons,), the cluster of each neuron, -1 for none
+    is_row: np.ndarray          #: (n_neurons,), bool
+
+    @property
+    def alive(self) -> np.ndarray:
+        """Neurons that belong to a cluster and are not constant on the data."""
+        return (self.labels >= 0) & _varies(self.activity)
+
+
+def _varies(activity: np.ndarray) -> np.ndarray:
+    # The range: the deviation of a constant float32 column is a rounding error above 0.
+    return np.ptp(activity, axis=0) > 0
+
+
+def neurons(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
+            column_labels: ArrayLike) -> Neurons:
+    """Run data through a network and collect the neurons on both sides of a layer.
+
+    *X* (n_samples, n_features) are samples, *y* (n_samples,) their classes, *layer* a layer of
+    weights between two hidden layers of neurons, and the labels (n_outputs,) and (n_inputs,) its
+    clusters. Raises InputError if the layer lies elsewhere or lengths do not fit.
+    """
+    if not 1 <= layer < len(network.linear) - 1:
+        raise InputError(f"layer {layer} does not lie between two hidden layers; this network's "
+                         f"layers 1 to {len(network.linear) - 2} do")
+    outputs = network.hidden(_on_device(network, X))
+    rows, columns = (outputs[i].cpu().numpy() for i in (layer, layer - 1))
+    if (len(row_labels), len(column_labels)) != (rows.shape[1], columns.shape[1]):
+        raise InputError(f"layer {layer} has {rows.shape[1]} outputs and {columns.shape[1]} "
+                         f"inputs, not {len(row_labels)} and {len(column_labels)} as the labels")
+    if len(y) != len(rows):
+        raise InputError(f"there are {len(rows)} samples but {len(y)} classes")
+    labels = np.concatenate([row_labels, column_labels])
+    is_row = np.arange(len(labels)) < rows.shape[1]
+    return Neurons(np.hstack([rows, columns]), np.asarray(y), labels, is_row)
+
+
+def _on_device(network: MLP, X: ArrayLike) -> torch.Tensor:
+    device = network.linear[0].weight.device
+    return torch.as_tensor(np.asarray(X), dtype=torch.float32, device=device)
+
+
+# ---------------------------------------------------------------- activations and preferred classes
+
+
+def activation_clusters(activity: np.ndarray, n_clusters: int, random_state=None) -> np.ndarray:
+    """Spectral clustering of the neurons by the absolute correlations of their activities.
+
+    *activity* has shape (n_samples, n_neurons). Returns labels of shape (n_neurons,), -1 for a
+    constant neuron. Raises InputError for fewer varying neurons than clusters.
+    """
+    varies = _varies(activity)
+    labels = np.full(activity.shape[1], -1)
+    if not 1 <= n_clusters < varies.sum():
+        raise InputError(f"n_clusters={n_clusters} must be at least 1 and below the number of "
+                         f"neurons that are not constant, {varies.sum()}")
+    similarity = np.abs(np.corrcoef(activity[:, varies], rowvar=False))
+    labels[varies] = SpectralClustering(n_clusters, affinity="precomputed",
+                                        random_state=random_state).fit(similarity).labels_
+    return labels
+
+
+def preferred_class(activity: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The class with each neuron's largest mean activity, (n_neurons,); -1 for a constant neuron.
+
+    Examples
+    --------
+    >>> preferred_class(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([0, 1]))
+    array([0, 1])
+    """
+    names = np.unique(classes)
+    means = np.stack([activity[classes == c].mean(0) for c in names])
+    return np.where(_varies(activity), names[means.argmax(0)], -1)
+
+
+def agreement_test(found: Neurons, other: np.ndarray, *, n_permutations: int = 200,
+                   random_state=None) -> NullTest:
+    """AMI between the weight clusters and another labeling of the same neurons.
+
+    The null permutes the other labels among the neurons of one side, so that a difference between
+    the two sides alone is no agreement. *other* (n_neurons,) holds activation clusters or preferred
+    classes; neurons with -1 are left out.
+    """
+    check_shuffles(n_permutations)
+    rng = check_random_state(random_state)
+    used = found.alive & (other >= 0)
+    labels, other, is_row = found.labels[used], other[used], found.is_row[used]
+    if len(labels) < 2:
+        raise InputError("fewer than two neurons are alive: there is nothing to compare")
+    null = []
+    for _ in range(n_permutations):
+        mixed = other.copy()
+        for side in (is_row, ~is_row):
+            mixed[side] = rng.permutation(mixed[side])
+        null.append(metrics.ami(labels, mixed))
+    return NullTest(metrics.ami(labels, other), np.array(null), larger=True)
+
+
+# -------------------------------------------------------------------- information about the class
+
+
+def information(activity: np.ndarray, classes: np.ndarray, *, bins: int = 10) -> float:
+    """Mutual information between the activity of a set of neurons and the class, in bits.
+
+    The set's activity, the mean over its neurons, is cut into bins of equal counts. The estimate is
+    above 0 by chance, and at most log2 of the number of classes or of bins. *activity* has shape
+    (n_samples, n_neurons), *classes* (n_samples,).
+
+    Examples
+    --------
+    >>> round(information(np.array([[0.0], [0.0], [9.0], [9.0]]), np.array([3, 3, 5, 5])), 6)
+    1.0
+    """
+    level = activity.mean(1)
+    edges = np.unique(np.quantile(level, np.linspace(0, 1, bins + 1)[1:-1]))
+    return float(mutual_info_score(classes, np.searchsorted(edges, level)) / np.log(2))
+
+
+def information_tests(found: Neurons, *, n_random: int = 50, random_state=None
+                      ) -> dict[int, NullTest]:
+    """Each cluster's `information`, beside *n_random* random sets of the same size on each side."""
+    def bits(chosen: np.ndarray) -> float:
+        return information(found.activity[:, chosen], found.classes)
+
+    return {c: NullTest(bits(members), np.array([bits(one) for one in sets]), larger=True)
+            for c, members, sets in _beside_random_sets(found, n_random, random_state)}
+
+
+def _beside_random_sets(found: Neurons, n_random: int, random_state
+                        ) -> Iterator[tuple[int, np.ndarray, list[np.ndarray]]]:
+    """Each cluster, its members as a mask, and random sets with as many neurons of each side."""
+    check_shuffles(n_random)
+    rng = check_random_state(random_state)
+    for c in np.unique(found.labels[found.labels >= 0]):
+        members = found.labels == c
+        yield int(c), members, [_random_set(found, members, rng) for _ in range(n_random)]
+
+
+def _random_set(found: Neurons, members: np.ndarray, rng) -> np.ndarray:
+    chosen = np.zeros(len(members), dtype=bool)
+    for side in (found.is_row, ~found.is_row):
+        places = np.flatnonzero(side & (found.labels >= 0))
+        chosen[rng.choice(places, int((members & side).sum()), replace=False)] = True
+    return chosen
+
+
+# --------------------------------------------------------------------------------------- lesions
+
+
+@dataclass(frozen=True)
+class Lesions:
+    """Accuracy by class with clusters switched off."""
+
+    whole: np.ndarray           #: (n_classes,), of the whole network
+    without: np.ndarray         #: (n_clusters, n_classes), with each cluster switched off
+    random: np.ndarray          #: (n_clusters, n_random, n_classes), with random sets of its size
+
+    @property
+    def drop(self) -> np.ndarray:
+        """Accuracy that each class loses without each cluster, (n_clusters, n_classes)."""
+        return self.whole - self.without
+
+    @property
+    def excess(self) -> np.ndarray:
+        """The loss beyond the mean of the random sets, (n_clusters, n_classes)."""
+        return self.random.mean(1) - self.without
+
+    def test(self, summary: Callable[[np.ndarray], np.ndarray], cluster: int) -> NullTest:
+        """A summary of the losses by class (mean, range …) beside those of the random sets."""
+        return NullTest(float(summary(self.drop[cluster])),
+                        np.array([summary(row) for row in self.whole - self.random[cluster]]),
+                        larger=True)
+
+
+def lesions(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
+            column_labels: ArrayLike, *, n_random: int = 50, random_state=None) -> Lesions:
+    """Switch off one cluster after the other, and random sets of the same size on each side.
+
+    For the first six parameters and the errors see `neurons`; *n_random* is the number of random
+    sets per cluster.
+    """
+    found = neurons(network, X, y, layer, row_labels, column_labels)
+    X, classes = _on_device(network, X), np.unique(found.classes)
+
+    def by_class(off: np.ndarray) -> np.ndarray:
+        masks: list[np.ndarray | None] = [None] * (layer + 1)
+        masks[layer], masks[layer - 1] = off[found.is_row], off[~found.is_row]
+        right = network.hidden(X, off=masks)[-1].argmax(1).cpu().numpy() == found.classes
+        return np.array([right[found.classes == c].mean() for c in classes])
+
+    without, random = [], []
+    for _, members, sets in _beside_random_sets(found, n_random, random_state):
+        without.append(by_class(members))
+        random.append([by_class(one) for one in sets])
+    whole = by_class(np.zeros(len(found.labels), dtype=bool))
+    return Lesions(whole, np.array(without), np.array(random))
+
+
+# ---------------------------------------------------------------------------------- all measures
+
+
+@dataclass(frozen=True)
+class Quality:
+    """All measures of the clusters of one layer, made by `quality`."""
+
+    clusters: WeightCoclustering            #: fitted to the layer
+    layer: dict[str, NullTest]              #: see `null_tests`
+    found: Neurons
+    activations: NullTest                   #: AMI with clusters of activations
+    classes: NullTest                       #: AMI with preferred classes
+    information: dict[int, NullTest]        #: by cluster, in bits
+    lesions: Lesions
+    network: NullTest                       #: normalized cut of the whole network
+
+    @property
+    def effects(self) -> dict[str, float]:
+        """Effect size z of each measure; positive where clusters are better than chance."""
+        loss, spread = ([self.lesions.test(summary, c).z for c in range(len(self.lesions.drop))]
+                        for summary in (np.mean, np.ptp))
+        return {
+            "normalized cut of the layer": -self.layer["cut"].z,
+            "weight inside clusters": self.layer["share"].z,
+            "normalized cut of the network": -self.network.z,
+            "agreement with activations": self.activations.z,
+            "agreement with preferred classes": self.classes.z,
+            "information about the class": float(np.mean([t.z for t in self.information.values()])),
+            "accuracy lost by a lesion": float(np.mean(loss)),
+            "difference between classes": float(np.mean(spread)),
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """All measures as flat numbers, with the names that claims and records use."""
+        flat = _flat({**{f"layer_{name}": test for name, test in self.layer.items()},
+                      "network_cut": self.network, "ami_activations": self.activations,
+                      "ami_classes": self.classes})
+        flat["information_bits"] = float(np.mean([t.value for t in self.information.values()]))
+        for name, effect in self.effects.items():
+            flat[f"z_{name.replace(' ', '_')}"] = effect
+        for side, labels in (("rows", self.clusters.row_labels_),
+                             ("columns", self.clusters.column_labels_)):
+            for c in range(self.clusters.n_clusters):
+                flat[f"{side}_in_{c}"] = int((labels == c).sum())
+        return flat
+
+
+def quality(network: MLP, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: int = 2,
+            network_clusters: int = 12, n_init: int = 25, n_shuffles: int = 50,
+            random_state: int = 0, progress: bool | None = None) -> Quality:
+    """Cluster a layer's weights and measure how good the clusters are.
+
+    Parameters
+    ----------
+    network : MLP
+    X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+        Test samples, scaled as for training, and their classes.
+    layer : int
+        A layer of weights between two hidden layers.
+    n_clusters, network_clusters : int
+        Clusters of the layer, and of the whole network.
+    n_init : int
+        Starts of k-means for the whole network.
+    n_shuffles : int
+        Random versions in every null model.
+    random_state : int
+    progress : bool, optional
+        Show bars; by default only in a terminal or a live notebook.
+
+    Raises InputError as `null_tests`, `neurons` and `network_test`.
+    """
+    weights = network.weights(layer)
+    clusters = WeightCoclustering(n_clusters, random_state=random_state).fit(weights)
+    labels = clusters.row_labels_, clusters.column_labels_
+    found = neurons(network, X, y, layer, *labels)
+    activations = activation_clusters(found.activity, n_clusters, random_state)
+    preferred = preferred_class(found.activity, found.classes)
+    shown = {"n_shuffles": n_shuffles, "random_state": random_state, "progress": progress}
+    permuted = {"n_permutations": n_shuffles, "random_state": random_state}
+    drawn = {"n_random": n_shuffles, "random_state": random_state}
+    return Quality(
+        clusters=clusters,
+        layer=null_tests(weights, n_clusters, **shown),
+        found=found,
+        activations=agreement_test(found, activations, **permuted),
+        classes=agreement_test(found, preferred, **permuted),
+        information=information_tests(found, **drawn),
+        lesions=lesions(network, X, y, layer, *labels, **drawn),
+        network=network_test(_weights(network), network_clusters, n_init=n_init, **shown),
+    )
+
+
+def clusterability(network: MLP, *, layer: int = 1, n_clusters: int = 2, network_clusters: int = 12,
+                   n_init: int = 25, n_shuffles: int = 50, random_state: int = 0,
+                   progress: bool | None = None) -> dict[str, float]:
+    """How well a network's weights cluster, as flat numbers: its layer, and the whole of it.
+
+    For networks with pruned weights a second null model, ``network_cut_kept``, shuffles the
+    remaining weights among their own places. For the parameters see `quality`. Returns the value of
+    each test, the mean and spread of its null, z and p.
+    """
+    options = {"n_shuffles": n_shuffles, "random_state": random_state, "progress": progress}
+    whole = {"n_init": n_init, **options}
+    weights = _weights(network)
+    tests = {f"layer_{name}": test
+             for name, test in null_tests(weights[layer], n_clusters, **options).items()}
+    tests["network_cut"] = network_test(weights, network_clusters, **whole)
+    if any((matrix == 0).any() for matrix in weights):
+        whole["keep_zeros"] = True
+        tests["network_cut_kept"] = network_test(weights, network_clusters, **whole)
+    return _flat(tests)
+
+
+def _weights(network: MLP) -> list[np.ndarray]:
+    return [network.weights(i) for i in range(len(network.linear))]
+
+
+def _flat(tests: dict[str, NullTest]) -> dict[str, float]:
+    flat: dict[str, float] = {}
+    for name, test in tests.items():
+        flat |= {name: float(test.value), f"{name}_null_mean": float(test.null.mean()),
+                 f"{name}_null_sd": float(test.null.std(ddof=1)), f"{name}_z": test.z,
+                 f"{name}_p": test.p}
+    return flat

@@ -1,0 +1,458 @@
+"""What clusters do on data: planted networks, literal counts, and nulls that are nulls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log2
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kstest
+from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+
+from clusterbook.classifier import MLP
+from clusterbook.errors import InputError
+from clusterbook.training import seeded
+from clusterbook.weights import (
+    Lesions,
+    Neurons,
+    NullTest,
+    WeightCoclustering,
+    activation_clusters,
+    agreement_test,
+    clusterability,
+    information,
+    information_tests,
+    lesions,
+    measures,
+    network_test,
+    neurons,
+    null_tests,
+    preferred_class,
+    quality,
+)
+
+
+def network(*matrices, biases=None) -> MLP:
+    """A network with given weights."""
+    sizes = [len(matrices[0][0]), *map(len, matrices)]
+    made = MLP(sizes, bias=biases is not None)
+    with torch.no_grad():
+        for i, (layer, matrix) in enumerate(zip(made.linear, matrices, strict=True)):
+            layer.weight.copy_(torch.as_tensor(np.asarray(matrix)))
+            if biases is not None:
+                layer.bias.copy_(torch.as_tensor(np.asarray(biases[i])))
+    return made
+
+
+def random_network(seed: int, sizes=(5, 7, 4, 6, 3), **options):
+    """A network, samples, and classes of which it knows three quarters."""
+    with seeded(seed):
+        made = MLP(sizes, **options)
+    with torch.no_grad():
+        for layer in made.linear:
+            layer.weight.mul_(4)                 # so that neurons matter more than biases
+    X = np.random.default_rng(seed).standard_normal((80, sizes[0]))
+    y = made.hidden(torch.tensor(X, dtype=torch.float32))[-1].argmax(1).numpy()
+    y[::4] = np.random.default_rng(seed).integers(0, sizes[-1], len(y[::4]))
+    return made, X, y
+
+
+def halves() -> tuple[MLP, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Two networks side by side: inputs and classes 0, 1 in one, 2, 3 in the other.
+
+    Each class has two neurons in each hidden layer, in mixed order. Without any of them the fifth
+    output, which is nobody's class, is the largest.
+    """
+    rng = np.random.default_rng(0)
+    n_inputs, first, second = (rng.permutation(np.arange(n) % 4) for n in (8, 8, 12))
+
+    def between(after, before):
+        same_class, same_half = after[:, None] == before, after[:, None] // 2 == before // 2
+        return np.where(same_class, 1.0, np.where(same_half, 0.1, 0.0))
+
+    last = np.vstack([between(np.arange(4), second), np.zeros(12)])
+    made = network(between(first, n_inputs), between(second, first), last,
+                   biases=[np.zeros(8), np.zeros(12), [0, 0, 0, 0, 0.01]])
+    y = np.arange(80) % 4
+    X = np.where(y[:, None] == n_inputs, rng.uniform(1, 2, (80, 8)), 0)
+    return made, X, y, second // 2, first // 2
+
+
+def observed(labels, classes=None, activity=None, is_row=None) -> Neurons:
+    labels = np.asarray(labels)
+    n = len(labels)
+    rng = np.random.default_rng(0)
+    activity = rng.random((20, n)) if activity is None else np.asarray(activity)
+    is_row = np.arange(n) < n // 2 if is_row is None else np.asarray(is_row)
+    return Neurons(activity, np.arange(len(activity)) % 2 if classes is None else classes, labels,
+                   is_row)
+
+
+# --- the neurons on both sides of a layer -----------------------------------------------------
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
+    made, X, y = random_network(0, bias=True, dropout=0.5)
+    seen = []
+    for module in made:
+        if isinstance(module, torch.nn.ReLU):
+            module.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    made.eval()(torch.tensor(X, dtype=torch.float32))
+    n_rows, n_columns = made.weights(layer).shape
+    made.train()                                  # dropout must not reach into what is measured
+    found = neurons(made, X, y, layer, np.zeros(n_rows, int), np.ones(n_columns, int))
+    assert np.array_equal(found.activity[:, found.is_row], seen[layer].detach())
+    assert np.array_equal(found.activity[:, ~found.is_row], seen[layer - 1].detach())
+    assert found.labels.tolist() == [0] * n_rows + [1] * n_columns
+    assert np.array_equal(found.classes, y)
+
+
+@pytest.mark.parametrize(("layer", "n_rows", "n_columns", "n", "says"), [
+    (0, 7, 5, 80, "layer 0 does not lie between two hidden layers; this network's layers 1 to 2"),
+    (3, 3, 6, 80, "layer 3 does not lie"),
+    (1, 7, 4, 80, "4 outputs and 7 inputs, not 7 and 4"),
+    (1, 4, 6, 80, "4 outputs and 7 inputs, not 4 and 6"),
+    (1, 4, 7, 79, "80 samples but 79 classes"),
+])
+def test_labels_and_classes_that_do_not_fit_are_refused(layer, n_rows, n_columns, n, says):
+    made, X, y = random_network(0)
+    for use in (neurons, lesions):
+        with pytest.raises(InputError, match=says):
+            use(made, X, y[:n], layer, np.zeros(n_rows, int), np.zeros(n_columns, int))
+
+
+def test_a_neuron_that_never_changes_is_not_alive_whatever_the_rounding():
+    activity = np.random.default_rng(0).random((30_001, 5), dtype=np.float32)
+    activity[:, 1] = 0
+    activity[:, 2] = 0.1                     # a bias without weights: its float32 deviation is
+    assert activity[:, 2].std() > 0          # a rounding error
+    classes = np.arange(len(activity)) % 3
+    assert observed([0, 0, 1, -1, 1], activity=activity).alive.tolist() == [1, 0, 0, 0, 1]
+    assert (preferred_class(activity, classes) < 0).tolist() == [0, 1, 1, 0, 0]
+    found = activation_clusters(activity[:500], 2, 0)
+    assert (found < 0).tolist() == [0, 1, 1, 0, 0]
+
+
+# --- activations and preferred classes --------------------------------------------------------
+
+
+def test_neurons_that_fire_together_or_opposite_make_one_cluster():
+    rng = np.random.default_rng(1)
+    causes, sign = np.arange(12) % 3, rng.choice([-1, 1], 12)
+    scale = 10.0 ** rng.integers(-2, 3, 12)
+    activity = (rng.standard_normal((300, 3))[:, causes] * sign
+                + 0.3 * rng.standard_normal((300, 12))) * scale + 5
+    assert adjusted_rand_score(causes, activation_clusters(activity, 3, 0)) == 1
+
+
+@pytest.mark.parametrize("n_clusters", [0, 4, 9])
+def test_fewer_changing_neurons_than_clusters_are_refused(n_clusters):
+    activity = np.random.default_rng(0).random((9, 6))
+    activity[:, :2] = 1
+    with pytest.raises(InputError, match=f"n_clusters={n_clusters} .* not constant, 4"):
+        activation_clusters(activity, n_clusters)
+
+
+def test_the_preferred_class_has_the_largest_mean_not_the_largest_sum():
+    classes = np.array([3, 3, 3, 7, 9, 9])
+    activity = np.array([[1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 0, 2], [0, 1, 2], [0, 0, 2]])
+    assert preferred_class(activity, classes).tolist() == [7, 9, -1]
+
+
+# --- agreement --------------------------------------------------------------------------------
+
+
+def test_agreement_is_the_ami_of_the_neurons_that_have_both_labels():
+    labels, other = np.array([0, 0, 1, 1, 2, 2, -1, 0]), np.array([5, 5, 5, 6, 6, 6, 5, -1])
+    activity = np.random.default_rng(0).random((9, 8))
+    activity[:, 5] = 3                                                         # constant
+    test = agreement_test(observed(labels, activity=activity), other, n_permutations=5)
+    expected = adjusted_mutual_info_score([0, 0, 1, 1, 2], [5, 5, 5, 6, 6])
+    assert test.value == pytest.approx(expected, abs=1e-12) and test.larger
+
+
+def test_equal_labels_agree_and_the_null_does_not():
+    labels = np.random.default_rng(0).permutation(np.arange(40) % 4)
+    test = agreement_test(observed(labels), labels + 1, n_permutations=49, random_state=0)
+    assert test.value == pytest.approx(1) and test.p == test.smallest_p == 0.02
+    assert test.z > 5 and abs(test.null.mean()) < 0.05
+
+
+def test_a_difference_between_the_sides_alone_is_no_agreement():
+    side = np.repeat([0, 1], 10)
+    test = agreement_test(observed(side), side + 3, n_permutations=19, random_state=0)
+    assert test.value == pytest.approx(1) and (test.z, test.p) == (0, 1)
+
+
+def test_permutations_stay_on_their_side(monkeypatch):
+    is_row = np.random.default_rng(0).random(12) < 0.5
+    other, seen = np.where(is_row, np.arange(12), 100 + np.arange(12)), []
+    monkeypatch.setattr(measures.metrics, "ami", lambda a, b: seen.append((a, b)) or len(seen) / 7)
+    labels = np.arange(12) % 3
+    agreement_test(observed(labels, is_row=is_row), other, n_permutations=20, random_state=0)
+    assert len(seen) == 21 and all(np.array_equal(a, labels) for a, _ in seen)
+    mixed = np.array([b for _, b in seen if not np.array_equal(b, other)])
+    assert len(np.unique(mixed, axis=0)) == 20
+    assert all(np.array_equal(np.sort(b), np.sort(other)) for b in mixed)
+    assert ((mixed < 100) == is_row).all()
+
+
+def test_nothing_to_compare_is_refused():
+    with pytest.raises(InputError, match="fewer than two neurons are alive"):
+        agreement_test(observed([-1, -1, 0, -1]), np.zeros(4, int))
+
+
+# --- information ------------------------------------------------------------------------------
+
+
+def entropy(values) -> float:
+    return -sum(n / len(values) * log2(n / len(values)) for n in Counter(values).values())
+
+
+@pytest.mark.parametrize(("n", "bins"), [(40, 10), (60, 4), (30, 2)])
+def test_information_is_the_sum_of_entropies_less_the_joint_one(n, bins):
+    rng = np.random.default_rng(n)
+    classes = rng.integers(0, 5, n)
+    activity = rng.random((n, 3)) + 0.3 * classes[:, None]
+    level = [sum(row) for row in activity.tolist()]
+    ranked = sorted(level)
+    bin_of = [ranked.index(value) * bins // n for value in level]       # equal counts by rank
+    assert set(Counter(bin_of).values()) == {n // bins}
+    pairs = list(zip(classes.tolist(), bin_of, strict=True))
+    expected = entropy(classes.tolist()) + entropy(bin_of) - entropy(pairs)
+    assert information(activity, classes, bins=bins) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_bounds_of_information():
+    four, twenty = np.arange(400) % 4, np.arange(400) % 20
+    for level, classes, bits in ((four, four, 2), (twenty, twenty, log2(10)),      # 10 bins
+                                 (np.ones(400), four, 0), (np.arange(400) // 20 % 10, twenty, 0)):
+        assert information(level[:, None] * 1.0, classes) == pytest.approx(bits)
+
+
+def test_many_equal_activities_share_a_bin():
+    # A ReLU is silent on most samples: what is equal may not be told apart.
+    classes = np.arange(100) % 2
+    silent = np.zeros((100, 1))
+    silent[90:, 0] = np.arange(1, 11)
+    assert information(silent, classes) <= entropy((silent[:, 0] > 0).tolist()) + 1e-12
+    silent[90:, 0] = classes[90:]
+    expected = 1 + entropy([1] * 5 + [0] * 95) - entropy([0] * 50 + [1] * 45 + [2] * 5)
+    assert information(silent, classes) == pytest.approx(expected)
+
+
+def test_a_cluster_that_knows_the_class_stands_out():
+    rng = np.random.default_rng(0)
+    classes = np.arange(200) % 4
+    activity = rng.random((200, 40))
+    labels = rng.permutation(np.arange(40) % 4)
+    activity[:, labels == 2] += 0.7 * (classes == 3)[:, None]
+    tests = information_tests(observed(labels, classes, activity), n_random=19, random_state=0)
+    assert list(tests) == [0, 1, 2, 3] and all(test.larger for test in tests.values())
+    assert tests[2].p == tests[2].smallest_p and tests[2].z > 1.5
+    assert tests[2].value > 0.7 and tests[2].value == information(activity[:, labels == 2], classes)
+    assert all(tests[c].value < 0.3 and tests[c].p > 0.5 for c in (0, 1, 3))
+
+
+@pytest.mark.parametrize("measure", ["agreement", "information"])
+def test_p_is_uniform_for_unrelated_clusters(measure):
+    rng, classes, p = np.random.default_rng(3), np.arange(120) % 3, []
+    activity = rng.random((120, 24)) + (rng.integers(0, 3, 24) == classes[:, None])
+    for seed in range(60):
+        found = observed(rng.permutation(np.arange(24) % 2), classes, activity)
+        options = {"random_state": seed}
+        test = (agreement_test(observed(rng.integers(0, 4, 50)), rng.integers(0, 6, 50),
+                               n_permutations=4, **options) if measure == "agreement"
+                else information_tests(found, n_random=4, **options)[0])
+        p.append(test.p - rng.uniform(0, 1 / 5))
+    assert kstest(p, "uniform").pvalue > 0.02
+
+
+def test_random_sets_have_a_clusters_size_on_each_side():
+    is_row = np.arange(20) < 12
+    labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, -1, 0, 1, 1, 1, 1, 1, -1, -1])
+    found, rng = observed(labels, is_row=is_row), np.random.RandomState(0)
+    drawn = np.array([measures._random_set(found, labels == 0, rng) for _ in range(600)])
+    assert (drawn[:, is_row].sum(1) == 4).all() and (drawn[:, ~is_row].sum(1) == 1).all()
+    assert not drawn[:, labels < 0].any()
+    share = drawn.mean(0)
+    np.testing.assert_allclose(share[:11], 4 / 11, atol=0.08)                    # all alike
+    np.testing.assert_allclose(share[12:18], 1 / 6, atol=0.06)
+
+
+# --- lesions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_a_lesion_is_a_network_without_these_neurons_outgoing_weights(layer):
+    made, X, y = random_network(2, bias=True)
+    n_rows, n_columns = made.weights(layer).shape
+    rng = np.random.default_rng(0)
+    rows, columns = rng.permutation(np.arange(n_rows) % 3) - 1, rng.integers(-1, 2, n_columns)
+    found = lesions(made, X, y, layer, rows, columns, n_random=2, random_state=0)
+    weights = [made.weights(i) for i in range(4)]
+    biases = [linear.bias.detach().numpy() for linear in made.linear]
+
+    def by_class(cluster):
+        cut = [w.copy() for w in weights]
+        cut[layer + 1][:, rows == cluster] = 0             # what the outputs send on
+        cut[layer][:, columns == cluster] = 0              # what the inputs send on
+        h = X.astype(np.float32)
+        for i, (w, b) in enumerate(zip(cut, biases, strict=True)):
+            h = h @ w.T + b
+            h = np.maximum(h, 0) if i < 3 else h
+        return [np.mean(h.argmax(1)[y == c] == c) for c in range(3)]
+
+    assert found.whole.tolist() == by_class(99)
+    assert found.without.tolist() == [by_class(0), by_class(1)]
+    assert (found.without != found.whole).any(1).all()
+    assert found.random.shape == (2, 2, 3)
+
+
+def test_a_lesion_of_one_half_takes_its_own_classes_and_no_others():
+    made, X, y, rows, columns = halves()
+    found = lesions(made, X, y, 1, rows, columns, n_random=30, random_state=0)
+    assert found.whole.tolist() == [1, 1, 1, 1]
+    assert found.without.tolist() == [[0, 0, 1, 1], [1, 1, 0, 0]]
+    assert found.drop.tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
+    assert (found.excess[[0, 0, 1, 1], [0, 1, 2, 3]] > 0.3).all()
+    for cluster in (0, 1):
+        spread = found.test(np.ptp, cluster)
+        assert spread.value == 1 and spread.larger
+        assert found.test(np.min, cluster).value == 0
+
+
+def test_two_halves_from_the_weights_to_what_they_do():
+    made, X, y, rows, columns = halves()
+    clusters = WeightCoclustering(2, random_state=0).fit(made.weights(1))
+    labels = clusters.row_labels_, clusters.column_labels_
+    assert adjusted_rand_score(np.concatenate([rows, columns]), np.concatenate(labels)) == 1
+    assert clusters.normalized_cut_ == pytest.approx(0, abs=1e-12)
+    half_of_input = np.array([y[x > 0][0] // 2 for x in X.T])
+    # Both halves at work, each on its own. (One at a time they would exclude each other, and strong
+    # negative correlations count as ties too.)
+    at_work = np.random.default_rng(0).uniform(0, 1, (80, 2))[:, half_of_input]
+    busy = neurons(made, at_work, y, 1, *labels)
+    together = agreement_test(busy, activation_clusters(busy.activity, 2, 0), n_permutations=19,
+                              random_state=0)
+    assert together.value == pytest.approx(1) and together.p == together.smallest_p
+    found = neurons(made, X, y, 1, *labels)
+    tuned = agreement_test(found, preferred_class(found.activity, y), n_permutations=19,
+                           random_state=0)
+    assert tuned.value > 0.5 and tuned.p == tuned.smallest_p
+    for test in information_tests(found, n_random=9, random_state=0).values():
+        assert 1 - 1e-9 <= test.value <= 2
+    lost = lesions(made, X, y, 1, *labels, n_random=2, random_state=0).drop
+    assert sorted(lost.tolist()) == [[0, 0, 1, 1], [1, 1, 0, 0]]
+
+
+def test_the_arithmetic_of_lesions():
+    found = Lesions(whole=np.array([0.9, 0.8]), without=np.array([[0.5, 0.8]]),
+                    random=np.array([[[0.7, 0.6], [0.9, 0.8], [0.8, 0.7], [0.1, 0.8]]]))
+    np.testing.assert_allclose(found.drop, [[0.4, 0.0]])
+    np.testing.assert_allclose(found.excess, [[0.625 - 0.5, 0.725 - 0.8]])
+    mean, spread = found.test(np.mean, 0), found.test(np.ptp, 0)
+    assert mean.value == pytest.approx(0.2)
+    np.testing.assert_allclose(mean.null, [0.2, 0, 0.1, 0.4])
+    assert mean.p == 3 / 5                               # 0.2 is a tie, 0.4 is beyond
+    assert spread.value == pytest.approx(0.4)
+    np.testing.assert_allclose(spread.null, [0, 0, 0, 0.8], atol=1e-12)
+    assert spread.p == 2 / 5
+
+
+def test_lesions_of_random_clusters_are_not_significant():
+    made, X, y = random_network(1, sizes=(6, 16, 16, 3))
+    rng = np.random.default_rng(0)
+    p = []
+    for seed in range(60):
+        labels = rng.permutation(np.arange(16) % 2), rng.permutation(np.arange(16) % 2)
+        found = lesions(made, X, y, 1, *labels, n_random=9, random_state=seed)
+        p.append(found.test(np.mean, 0).p)
+    p = np.array(p)
+    # Accuracies have ties, which make p larger than uniform, never smaller.
+    for level in (0.1, 0.2, 0.5):
+        assert (p <= level + 1e-9).mean() <= level + 0.1
+    assert p.mean() < 0.65
+
+
+def test_one_seed_one_result_and_the_network_is_left_alone():
+    made, X, y = random_network(3)
+    before = [made.weights(i) for i in range(4)]
+    labels = np.arange(4) % 2, np.arange(7) % 2
+    one, two, other = (lesions(made, X, y, 1, *labels, n_random=4, random_state=s).random
+                       for s in (0, 0, 1))
+    assert np.array_equal(one, two) and not np.array_equal(one, other)
+    assert all(np.array_equal(w, made.weights(i)) for i, w in enumerate(before))
+
+
+@pytest.mark.parametrize("test", [
+    lambda made, X, y: lesions(made, X, y, 1, np.zeros(4, int), np.zeros(7, int), n_random=1),
+    lambda *_: information_tests(observed([0, 1]), n_random=1),
+    lambda *_: agreement_test(observed([0, 1]), np.zeros(2, int), n_permutations=1),
+], ids=["lesions", "information", "agreement"])
+def test_a_null_needs_a_spread(test):
+    with pytest.raises(InputError, match="at least 2 random versions, not 1"):
+        test(*random_network(0))
+
+
+# --- all measures -----------------------------------------------------------------------------
+
+MEASURED = {"n_clusters": 2, "network_clusters": 3, "n_init": 2, "n_shuffles": 5,
+            "random_state": 1, "progress": False}
+
+
+def flat(test: NullTest, name: str) -> dict[str, float]:
+    return {name: test.value, f"{name}_null_mean": test.null.mean(),
+            f"{name}_null_sd": test.null.std(ddof=1), f"{name}_z": test.z, f"{name}_p": test.p}
+
+
+def all_weights(made: MLP) -> list[np.ndarray]:
+    return [made.weights(i) for i in range(len(made.linear))]
+
+
+def test_all_measures_of_one_network():
+    made, X, y = random_network(0)
+    found = quality(made, X, y, layer=2, **MEASURED)
+    labels = found.clusters.row_labels_, found.clusters.column_labels_
+    lost = lesions(made, X, y, 2, *labels, n_random=5, random_state=1)
+    assert np.array_equal(found.lesions.random, lost.random)
+    network = network_test(all_weights(made), 3, n_shuffles=5, n_init=2, random_state=1)
+    bits = information_tests(found.found, n_random=5, random_state=1).values()
+    assert found.effects == pytest.approx({
+        "normalized cut of the layer": -found.layer["cut"].z,
+        "weight inside clusters": found.layer["share"].z,
+        "normalized cut of the network": -network.z,
+        "agreement with activations": found.activations.z,
+        "agreement with preferred classes": found.classes.z,
+        "information about the class": np.mean([test.z for test in bits]),
+        "accuracy lost by a lesion": np.mean([lost.test(np.mean, c).z for c in range(2)]),
+        "difference between classes": np.mean([lost.test(np.ptp, c).z for c in range(2)])})
+    assert found.metrics() == pytest.approx({
+        **flat(found.layer["cut"], "layer_cut"), **flat(found.layer["share"], "layer_share"),
+        **flat(found.layer["share_of_squares"], "layer_share_of_squares"),
+        **flat(network, "network_cut"), **flat(found.activations, "ami_activations"),
+        **flat(found.classes, "ami_classes"),
+        "information_bits": np.mean([test.value for test in bits]),
+        **{f"z_{name.replace(' ', '_')}": z for name, z in found.effects.items()},
+        **{f"{side}_in_{c}": (found_labels == c).sum() for c in range(2)
+           for side, found_labels in zip(("rows", "columns"), labels, strict=True)}})
+
+
+def test_clusterability_has_a_second_null_for_pruned_networks():
+    made, _, _ = random_network(0)
+    whole = {"n_shuffles": 5, "n_init": 2, "random_state": 1}
+    expected = flat(network_test(all_weights(made), 3, **whole), "network_cut")
+    for name, test in null_tests(made.weights(2), 2, n_shuffles=5, random_state=1).items():
+        expected |= flat(test, f"layer_{name}")
+    assert clusterability(made, layer=2, **MEASURED) == pytest.approx(expected)
+    with torch.no_grad():
+        for layer in made.linear:
+            layer.weight[layer.weight.abs() < 0.5] = 0
+    kept = network_test(all_weights(made), 3, keep_zeros=True, **whole)
+    found = clusterability(made, layer=2, **MEASURED)
+    assert {name: value for name, value in found.items() if "kept" in name} == pytest.approx(
+        flat(kept, "network_cut_kept"))
+    assert found["network_cut_null_mean"] != found["network_cut_kept_null_mean"]
