@@ -345,6 +345,31 @@ def test_a_row_of_a_table_is_an_image_one_pixel_high():
     assert all(axis.images[0].get_array().shape == (1, 13) for axis in figure.axes)
 
 
+def test_an_image_grid_has_each_image_in_its_place():
+    (images,), options = ARGUMENTS["image_grid"]
+    images = images.copy()
+    images[1, 2] = np.nan
+    axes = np.reshape(figures.image_grid(images, **options).axes, (2, 3))
+    for (i, j), axis in np.ndenumerate(axes):
+        if (i, j) == (1, 2):
+            assert not axis.images, "there is no image"
+            continue
+        np.testing.assert_array_equal(axis.images[0].get_array(), images[i, j].reshape(3, 4))
+        assert axis.images[0].get_clim() == (0, 1)
+    color = figures.image_grid(RNG.random((1, 1, 27)), (3, 3, 3), rows=["a"], columns=["b"])
+    assert color.axes[0].images[0].get_array().shape == (3, 3, 3)
+
+
+def test_a_map_has_the_dots_of_each_class_and_the_stars():
+    (panels,), _ = ARGUMENTS["maps"]
+    for axis, (points, labels, stars) in zip(draw("maps").axes, panels.values(), strict=True):
+        *classes, special = (np.asarray(dots.get_offsets()) for dots in axis.collections)
+        for c, found in enumerate(classes):
+            np.testing.assert_array_equal(found, points[labels == c])
+        assert len(classes) == 3
+        np.testing.assert_array_equal(special, stars)
+
+
 def test_a_heatmap_leaves_out_what_is_not_known():
     options = ARGUMENTS["heatmap"][1] | {"diverging": False}
     table = np.array(next(iter(ARGUMENTS["heatmap"][0][0].values())), dtype=float)

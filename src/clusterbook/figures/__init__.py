@@ -1,11 +1,10 @@
 """Arrays in, matplotlib figures out: one style, one way to show a figure, no computation.
 
-Every figure of the book goes through `show`, or through `show_steps` where it has several states.
-It gets a name, a text for those who can't see it, and a caption. Colors are Okabe and Ito's, which
-stay apart for color-blind readers; a sequential map (cividis) serves amounts, a diverging one
-(RdBu) signed values.
+Every figure of the book goes through `show`, or through `show_steps` if it has several states, with
+a name, an alternative text and a caption.
 
-Lines, dots, bars and cells are in ``charts.py``, images and maps of samples in ``pictures.py``.
+Lines, dots, bars and cells are in ``charts.py``, images and maps of samples in ``pictures.py``; the
+style and the display are in ``showing.py``.
 """
 
 from .charts import (
@@ -19,8 +18,7 @@ from .charts import (
     training_curves,
 )
 from .pictures import explained_cluster, image_grid, maps, pipeline
-from .showing import Shown, show, show_steps
-from .style import COLORS, NEUTRAL
+from .showing import COLORS, NEUTRAL, Shown, show, show_steps
 
 __all__ = [
     "COLORS", "NEUTRAL", "Shown", "explained_cluster", "heatmap", "image_grid", "maps",

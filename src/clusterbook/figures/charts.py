@@ -1,4 +1,4 @@
-"""Numbers as lines, dots, bars and cells: every axis has its name and unit."""
+"""Numbers as lines, dots, bars and cells; every axis has its name and unit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from .style import COLORS, NEUTRAL, blank, styled
+from .showing import COLORS, NEUTRAL, bare, blank, styled
+
+_ABOVE = "outside upper left"       # place of a legend
+_MARKERS = "osD^vP*X"
 
 
 @styled
@@ -22,26 +25,22 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
     ----------
     curves : sequence of mappings
         Each with ``label`` (the y axis, with its unit), ``runs``: a mapping from a run's name to
-        its pair (epochs, values) or to (epochs, values, spread), where the values are means and a
-        band of one spread to both sides is drawn, and, if wanted, ``title``. Panels of the same
-        runs have one legend above them.
+        (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both
+        sides, and, if wanted, ``title``. Panels of the same runs have one legend above them.
     x : str
         The x axis.
     log : bool
         Whether the x axis is logarithmic.
-
-    Returns
-    -------
-    Figure
     """
     figure, axes = blank(2.7, len(curves), squeeze=False)
     for panel, axis in zip(curves, axes[0], strict=True):
         for i, (name, (epochs, values, *spread)) in enumerate(panel["runs"].items()):
-            axis.plot(epochs, values, color=COLORS[i % len(COLORS)], label=name,
+            color = COLORS[i % len(COLORS)]
+            axis.plot(epochs, values, color=color, label=name,
                       marker="." if len(epochs) < 20 else None)
             for width in map(np.asarray, spread):
-                axis.fill_between(epochs, values - width, values + width, linewidth=0,
-                                  color=COLORS[i % len(COLORS)], alpha=0.2)
+                axis.fill_between(epochs, values - width, values + width, linewidth=0, color=color,
+                                  alpha=0.2)
         axis.set(xlabel=_broken(x, 72 // len(curves)), ylabel=panel["label"],
                  title=panel.get("title", ""))
         if log:
@@ -49,12 +48,9 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
             axis.xaxis.set_major_formatter("{x:g}")
         else:
             axis.xaxis.get_major_locator().set_params(integer=True)
-    # Above the panels, where no line runs: once, if all of them draw the same runs.
     names = [tuple(panel["runs"]) for panel in curves]
     if len(set(names)) == 1 and len(names[0]) > 1:
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left",
-                      ncols=4 if max(map(len, labels)) <= 16 else 2)
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc=_ABOVE, ncols=_columns(names[0]))
     else:
         for panel, axis in zip(curves, axes[0], strict=True):
             if len(panel["runs"]) > 1 and "title" in panel:
@@ -64,44 +60,40 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
     return figure
 
 
+def _columns(names: Collection[str]) -> int:
+    """Columns of a legend: short names fit side by side."""
+    return 4 if max(map(len, names)) <= 16 else 2
+
+
+def _broken(text: str, width: int) -> str:
+    """A long name in several lines; its own line breaks stay."""
+    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
+
+
 @styled
 def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
                   *, rows: str, columns: str, values: str) -> Figure:
     """Matrices with rows and columns ordered by cluster, blocks outlined, on one color scale.
 
-    Parameters
-    ----------
-    matrices : mapping
-        Title → (matrix of shape (n_rows, n_columns), row labels, column labels).
-    rows, columns, values : str
-        What rows, columns and entries are.
-
-    Returns
-    -------
-    Figure
+    *matrices* maps a title to (matrix of shape (n_rows, n_columns), row labels, column labels);
+    *rows*, *columns* and *values* name rows, columns and entries.
     """
     figure, axes = blank(3.3, len(matrices), squeeze=False)
-    top = max(np.quantile(np.abs(m), 0.99) for m, _, _ in matrices.values())
-    image = None
-    for axis, (title, (matrix, row_labels, column_labels)) in zip(axes[0], matrices.items(),
-                                                                  strict=True):
-        matrix = np.asarray(matrix)
-        row_labels, column_labels = np.asarray(row_labels), np.asarray(column_labels)
+    top = max(np.quantile(np.abs(matrix), 0.99) for matrix, _, _ in matrices.values())
+    for axis, (title, parts) in zip(axes[0], matrices.items(), strict=True):
+        matrix, row_labels, column_labels = map(np.asarray, parts)
         order_rows = np.argsort(row_labels, kind="stable")
         order_columns = np.argsort(column_labels, kind="stable")
         image = axis.imshow(matrix[np.ix_(order_rows, order_columns)], vmin=0, vmax=top,
                             interpolation="nearest", rasterized=True)
         for c in np.intersect1d(row_labels, column_labels):
-            if c < 0:
-                continue
-            y, height = (row_labels < c).sum(), (row_labels == c).sum()
-            x, width = (column_labels < c).sum(), (column_labels == c).sum()
-            axis.add_patch(mpl.patches.Rectangle((x - 0.5, y - 0.5), width, height, fill=False,
-                                                 edgecolor="white", linewidth=1.6))
+            if c >= 0:
+                corner = (column_labels < c).sum() - 0.5, (row_labels < c).sum() - 0.5
+                axis.add_patch(mpl.patches.Rectangle(
+                    corner, (column_labels == c).sum(), (row_labels == c).sum(), fill=False,
+                    edgecolor="white", linewidth=1.6))
         axis.set(title=title, xlabel=columns, ylabel=rows)
-        axis.grid(False)
-        for side in axis.spines.values():
-            side.set_visible(False)
+        bare(axis)
     figure.colorbar(image, ax=axes[0].tolist(), label=values, extend="max")
     return figure
 
@@ -109,21 +101,9 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
 @styled
 def null_distribution(null: ArrayLike, value: float, *, quantity: str,
                       meaningless: float | None = None) -> Figure:
-    """A histogram of a null model with the network's own value in it.
+    """A histogram of a null model (n_shuffles,) with the network's own value in it.
 
-    Parameters
-    ----------
-    null : array-like of shape (n_shuffles,)
-    value : float
-        Of the network.
-    quantity : str
-        What is measured: the x axis.
-    meaningless : float, optional
-        The value that a partition unrelated to the weights would have.
-
-    Returns
-    -------
-    Figure
+    *quantity* is the x axis; *meaningless* the value of a partition unrelated to the weights.
     """
     null = np.asarray(null)
     figure, axis = blank(2.9)
@@ -134,7 +114,7 @@ def null_distribution(null: ArrayLike, value: float, *, quantity: str,
         axis.axvline(meaningless, color=COLORS[0], linestyle="--", label="a meaningless partition")
     axis.set(xlabel=quantity, ylabel="number of shuffles")
     axis.margins(x=0.15)
-    figure.legend(loc="outside upper left", ncols=3)
+    figure.legend(loc=_ABOVE, ncols=3)
     return figure
 
 
@@ -150,17 +130,13 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     quantity : str
         The x axis, with its unit.
     references : mapping, optional
-        Name → value: what a source states, or chance.
+        Name → value: a source's, or chance.
     log : bool
         Whether the x axis is logarithmic.
-
-    Returns
-    -------
-    Figure
     """
     names = [_broken(name, 30) for name in groups]
     figure, axis = blank(1.3 + sum(max(0.45, 0.22 * (1 + name.count("\n"))) for name in names))
-    for row, (_name, values) in enumerate(groups.items()):
+    for row, values in enumerate(groups.values()):
         values = np.asarray(values, dtype=float)
         spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else np.zeros(len(values))
         axis.scatter(values, row + spread, color=COLORS[0], s=42, alpha=0.85,
@@ -173,13 +149,8 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     if references:
-        figure.legend(loc="outside upper left", ncols=3)
+        figure.legend(loc=_ABOVE, ncols=3)
     return figure
-
-
-def _broken(text: str, width: int) -> str:
-    """A long name in several lines; its own line breaks stay."""
-    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 
 @styled
@@ -190,17 +161,13 @@ def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
     Parameters
     ----------
     groups : mapping
-        Name → part → size; a part that a group lacks has size 0.
+        Name → part → size; a missing part has size 0.
     quantity : str
         The x axis, with its unit.
     colors : mapping
         Part → color, in the order of the parts.
     hatched : collection of str
         Parts to be drawn hatched.
-
-    Returns
-    -------
-    Figure
     """
     parts = [part for part in colors if any(sizes.get(part) for sizes in groups.values())]
     figure, axis = blank(1.5 + 0.5 * len(groups))
@@ -208,20 +175,20 @@ def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
     starts = np.zeros(len(groups))
     for part in parts:
         sizes = np.array([sizes.get(part, 0) for sizes in groups.values()], dtype=float)
-        color = colors[part]
-        axis.barh(range(len(groups)), sizes, left=starts, height=0.66, color=color, label=part,
-                  edgecolor="#555555" if _is_light(color) else "white", linewidth=0.8,
+        light = _is_light(colors[part])
+        axis.barh(range(len(groups)), sizes, left=starts, height=0.66, color=colors[part],
+                  label=part, edgecolor="#555555" if light else "white", linewidth=0.8,
                   hatch="///" if part in hatched else None)
         for row, (start, size) in enumerate(zip(starts, sizes, strict=True)):
             if size >= 0.022 * longest:
                 axis.text(start + size / 2, row, f"{size:.0f}", ha="center", va="center",
-                          fontsize=9, color="#111111" if _is_light(color) else "white")
+                          fontsize=9, color="#111111" if light else "white")
         starts += sizes
     axis.set(xlabel=quantity, yticks=range(len(groups)), yticklabels=list(groups),
              xlim=(0, 1.01 * longest))
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
-    figure.legend(loc="outside upper left", ncols=4, handlelength=1.2, columnspacing=1.4)
+    figure.legend(loc=_ABOVE, ncols=4, handlelength=1.2, columnspacing=1.4)
     return figure
 
 
@@ -252,11 +219,7 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
     digits : int
         Decimals of the numbers.
     outlined : mapping, optional
-        Title → cells (row, column) that get a frame, such as matched ones.
-
-    Returns
-    -------
-    Figure
+        Title → cells (row, column) with a frame, such as matched ones.
     """
     tables = {title: np.asarray(table, dtype=float) for title, table in tables.items()}
     known = np.concatenate([table[~np.isnan(table)] for table in tables.values()] + [np.zeros(1)])
@@ -264,28 +227,23 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
     low = -top if diverging else known.min()
     height = 0.9 + len(tables) * (0.55 + 0.36 * len(rows))
     figure, axes = blank(height, 1, len(tables), squeeze=False)
-    image = None
     for axis, (title, table) in zip(axes[:, 0], tables.items(), strict=True):
         image = axis.imshow(table, vmin=low, vmax=top, aspect="auto",
                             cmap="RdBu_r" if diverging else "cividis")
         for (i, j), value in np.ndenumerate(table):
-            if np.isnan(value):
-                axis.text(j, i, "–", ha="center", va="center", color="black", fontsize=8)
-                continue
             strength = abs(value) / (top or 1) if diverging else (value - low) / (top - low or 1)
-            dark = strength > 0.6 if diverging else strength < 0.55
-            axis.text(j, i, f"{value:.{digits}f}".replace("-", "−"), ha="center", va="center",
-                      color="white" if dark else "black", fontsize=8)
+            dark = strength > 0.6 if diverging else strength < 0.55     # False for NaN
+            number = "–" if np.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+            axis.text(j, i, number, ha="center", va="center", color="white" if dark else "black",
+                      fontsize=8)
         for i, j in (outlined or {}).get(title, ()):
             axis.add_patch(mpl.patches.Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False,
                                                  edgecolor=COLORS[1], linewidth=3))
         axis.set(title=title, xlabel=column_label, ylabel=row_label, xticks=range(len(columns)),
                  xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
         axis.tick_params(length=0)
-        axis.grid(False)
         axis.label_outer()
-        for side in axis.spines.values():
-            side.set_visible(False)
+        bare(axis)
     figure.colorbar(image, ax=axes[:, 0].tolist(), label=values)
     return figure
 
@@ -295,23 +253,13 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
             size: float = 52) -> Figure:
     """One dot a run or sample, one color and one marker a group.
 
-    Parameters
-    ----------
-    groups : mapping
-        Name → (x values, y values), one per dot.
-    x, y : str
-        The axes, with their units.
-    size : float
-        Of a dot, in square points.
-
-    Returns
-    -------
-    Figure
+    *groups* maps a name to (x values, y values); *x* and *y* are the axes, with their units; *size*
+    is that of a dot, in square points.
     """
     figure, axis = blank(3.6)
     for i, (name, (xs, ys)) in enumerate(groups.items()):
         axis.scatter(xs, ys, label=_broken(name, 22), color=COLORS[i % len(COLORS)],
-                     marker="osD^vP*X"[i % 8], s=size, edgecolor="white",
+                     marker=_MARKERS[i % 8], s=size, edgecolor="white",
                      linewidth=0.8 if size > 30 else 0.3, zorder=3)
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
@@ -335,26 +283,22 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
         The x axis: of numbers, or of values in equal steps; names are not joined by a line, and
         their spread is a bar.
     seeds : str
-        How many runs a point rests on, for the legend: ``"5 seeds"``.
+        The number of runs per point, for the legend: ``"5 seeds"``.
     lines_are : str
-        What the names of the lines are, if there are several.
-
-    Returns
-    -------
-    Figure
+        What the names of several lines are.
     """
-    columns = 4 if max(map(len, lines)) <= 16 else 2
+    columns = _columns(lines)
     figure, axis = blank(3.6 + (0.2 + 0.2 * -(-len(lines) // columns) if len(lines) > 1 else 0))
     values = list(dict.fromkeys(point[0] for points in lines.values() for point in points))
     evenly, joined = scale in ("steps", "names"), scale != "names" and len(values) > 1
     for i, (name, points) in enumerate(lines.items()):
         color = COLORS[i % len(COLORS)]
-        # Where no line joins them, the groups stand side by side.
+        # Without a line, the groups stand side by side.
         aside = 0 if joined else min(0.14, 0.7 / len(lines)) * (i - (len(lines) - 1) / 2)
         at = [values.index(point[0]) + aside if evenly else point[0] for point in points]
         for place, (_, runs, *_) in zip(at, points, strict=True):
             axis.scatter([place] * len(runs), runs, s=26, color=color, alpha=0.55, linewidth=0,
-                         marker="osD^vP*X"[i % 8], zorder=3)
+                         marker=_MARKERS[i % 8], zorder=3)
         mean = np.array([point[2] for point in points], dtype=float)
         spread = np.array([np.nan if point[3] is None else point[3] for point in points])
         axis.plot(at, mean, color=color, label=name, **_mean_mark(joined), zorder=4)
@@ -366,9 +310,8 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
     axis.set(xlabel=x, ylabel=y)
     _parameter_axis(axis, values, scale)
     if len(lines) > 1:
-        handles, names = axis.get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside upper left", title=lines_are, alignment="left",
-                      ncols=columns)
+        figure.legend(*axis.get_legend_handles_labels(), loc=_ABOVE, title=lines_are,
+                      alignment="left", ncols=columns)
     spreads = any(point[3] is not None for points in lines.values() for point in points)
     figure.legend(handles=_marks(joined, seeds if spreads else None), loc="outside lower left",
                   ncols=3)
@@ -381,17 +324,17 @@ def _mean_mark(joined: bool) -> dict:
 
 
 def _marks(joined: bool, seeds: str | None) -> list:
-    """What dot, line and band are, for a legend; without spreads there are only dots."""
+    """Dot, line and band for a legend; without spreads only the dot."""
     gray, line = "#555555", mpl.lines.Line2D
     dot = line([], [], color=gray, marker="o", linestyle="none", markersize=5, alpha=0.55,
                label="one run")
     if seeds is None:
         return [dot]
     spread = f"± 1 standard deviation ({seeds})"
+    band = mpl.patches.Patch(color=gray, alpha=0.25, linewidth=0, label=spread)
+    bar = line([], [], color=gray, marker="|", markersize=11, linestyle="none", label=spread)
     return [dot, line([], [], color=gray, label="mean", **_mean_mark(joined)),
-            mpl.patches.Patch(color=gray, alpha=0.25, linewidth=0, label=spread) if joined
-            else line([], [], color=gray, marker="|", markersize=11, linestyle="none",
-                      label=spread)]
+            band if joined else bar]
 
 
 def _parameter_axis(axis: mpl.axes.Axes, values: Sequence, scale: str) -> None:
@@ -403,8 +346,7 @@ def _parameter_axis(axis: mpl.axes.Axes, values: Sequence, scale: str) -> None:
                              ha="right" if crowded else "center")
         axis.grid(axis="x", visible=False)
         return
-    if scale == "log":
-        axis.set_xscale("log")
+    axis.set_xscale(scale)
     places = np.sort(np.log(values) if scale == "log" else values)
     if np.ptp(places) == 0 or np.diff(places).min() > np.ptp(places) / 14:
         axis.set_xticks(values, [f"{value:g}" for value in values])

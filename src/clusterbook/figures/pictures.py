@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,7 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch
 from numpy.typing import ArrayLike
 
-from .style import COLORS, NEUTRAL, WIDTH, blank, styled
+from .showing import COLORS, NEUTRAL, WIDTH, bare, blank, styled
+
+_SMALL = {"fontsize": 9, "fontweight": "normal", "loc": "center"}      # titles of images
 
 
 @styled
@@ -25,28 +26,22 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     image_shape : tuple of int
         (channels, height, width).
     rows, columns : sequence of str
-
-    Returns
-    -------
-    Figure
     """
     images = np.asarray(images, dtype=float)
     n_rows, n_columns, _ = images.shape
     left = 0.16 + 0.075 * max((len(name) for name in rows), default=0)
     side = (WIDTH - left) / n_columns
     figure, axes = blank(0.35 + n_rows * side * image_shape[1] / image_shape[2], n_columns,
-                           n_rows, squeeze=False)
+                         n_rows, squeeze=False)
     for (i, j), axis in np.ndenumerate(axes):
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
         if np.isfinite(image).all():
             axis.imshow(image[..., 0] if image_shape[0] == 1 else image, vmin=0, vmax=1,
                         cmap="gray", interpolation="nearest")
         axis.set(xticks=[], yticks=[])
-        axis.grid(False)
-        for edge in axis.spines.values():
-            edge.set_visible(False)
+        bare(axis)
         if i == 0:
-            axis.set_title(columns[j], fontsize=9, fontweight="normal", loc="center")
+            axis.set_title(columns[j], **_SMALL)
         if j == 0:
             axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
     figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
@@ -57,7 +52,7 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
 def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
                       images: Mapping[str, ArrayLike], masks: Mapping[str, ArrayLike],
                       values: str) -> Figure:
-    """One cluster, and what several methods say about it: its members, images, masks.
+    """One cluster as several methods explain it: its members, images, masks.
 
     Parameters
     ----------
@@ -68,14 +63,10 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
     images : mapping of str to array-like
         Title → image of shape (height, width) or (height, width, 3), in [0, 1].
     masks : mapping of str to array-like
-        Title → numbers in [0, 1] by place, of shape (rows, columns): as fine as the image, or
+        Title → numbers in [0, 1] by place, of shape (rows, columns), as fine as the image or
         coarser.
     values : str
         What the numbers of the masks are.
-
-    Returns
-    -------
-    Figure
     """
     members = np.asarray(members, dtype=float).reshape(-1, *image_shape).transpose(0, 2, 3, 1)
     side = min(1.3, WIDTH / max(len(images), len(masks), 1))
@@ -94,11 +85,9 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
             shown = axis.imshow(picture, vmin=0, vmax=1, interpolation="nearest",
                                 cmap="cividis" if row is masks else "gray")
             if row is not rows[0]:
-                axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
+                axis.set_title(title, **_SMALL)
             axis.set(xticks=[], yticks=[])
-            axis.grid(False)
-            for edge in axis.spines.values():
-                edge.set_visible(False)
+            bare(axis)
         if row is masks:
             figure.colorbar(shown, ax=axes.tolist(), label=values, location="bottom", shrink=0.5,
                             aspect=35)
@@ -107,7 +96,7 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
 
 @styled
 def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
-    """The stages that data pass through, each as a small picture, with arrows; then once more.
+    """The stages of a data flow, each as a small picture, joined by arrows in a circle.
 
     The first half runs from left to right, the second below it from right to left, and an arrow
     leads from the last stage back to the first.
@@ -115,14 +104,10 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     Parameters
     ----------
     stages : mapping of str to array-like
-        What a stage holds, and the array itself: a color image of shape (height, width, 3), a
-        matrix or gray image of shape (height, width), or the values of a curve of shape (n,).
+        Title → a color image of shape (height, width, 3), a matrix or gray image of shape (height,
+        width), or the values of a curve of shape (n,).
     back : str
-        What the arrow from the last stage to the first says.
-
-    Returns
-    -------
-    Figure
+        The text at the arrow from the last stage to the first.
     """
     columns = (len(stages) + 1) // 2
     figure, axes = blank(4.3, columns, 2, squeeze=False)
@@ -144,21 +129,16 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
         axis.grid(False)
         for edge in axis.spines.values():
             edge.set(visible=True, color="#CCCCCC")
-    arrow = {"arrowstyle": "-|>", "mutation_scale": 14, "color": NEUTRAL, "linewidth": 2}
-    for i, (axis, following) in enumerate(itertools.pairwise(way)):
-        if i + 1 < columns:
-            start, end = (1.02, 0.5), (-0.02, 0.5)
-        elif i + 1 == columns:
-            start, end = (0.5, -0.16), (0.5, 1.02)
-        else:
-            start, end = (-0.02, 0.5), (1.02, 0.5)
-        figure.add_artist(ConnectionPatch(start, end, axis.transAxes, following.transAxes, **arrow))
-    last, first = way[-1], way[0]
-    figure.add_artist(ConnectionPatch((0.5, 1.02), (0.5, -0.16), last.transAxes, first.transAxes,
-                                      **arrow | {"color": COLORS[1], "linestyle": "-"}))
-    said = last.text(0.58, 1.1, back, transform=last.transAxes, color="#333333", fontsize=9,
-                     va="center")
-    said.set_in_layout(False)       # it has the whole gap between the rows
+    right, left = ((1.02, 0.5), (-0.02, 0.5)), ((-0.02, 0.5), (1.02, 0.5))
+    down, up = ((0.5, -0.16), (0.5, 1.02)), ((0.5, 1.02), (0.5, -0.16))
+    turns = [right] * (columns - 1) + [down] + [left] * (len(stages) - columns - 1) + [up]
+    for turn, axis, following in zip(turns, way, [*way[1:], way[0]], strict=True):
+        figure.add_artist(ConnectionPatch(
+            *turn, axis.transAxes, following.transAxes, arrowstyle="-|>", mutation_scale=14,
+            color=COLORS[1] if turn is up else NEUTRAL, linewidth=2, linestyle="-"))
+    text = way[-1].text(0.58, 1.1, back, transform=way[-1].transAxes, color="#333333", fontsize=9,
+                        va="center")
+    text.set_in_layout(False)       # it has the whole gap between the rows
     return figure
 
 
@@ -174,16 +154,12 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
     classes : sequence of str
         The names of the classes; up to ten have colors of their own.
     stars, axes : str
-        What the stars are, and what made the plane.
-
-    Returns
-    -------
-    Figure
+        What the stars are, and the name of the plane's axes.
     """
     figure, grid = blank(2.9, len(panels), squeeze=False)
     palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], COLORS[7])
-    for axis, (title, (points, labels, special)) in zip(grid[0], panels.items(), strict=True):
-        points, labels, special = np.asarray(points), np.asarray(labels), np.asarray(special)
+    for axis, (title, panel) in zip(grid[0], panels.items(), strict=True):
+        points, labels, special = map(np.asarray, panel)
         for c, name in enumerate(classes):
             axis.scatter(*points[labels == c].T, s=5, linewidth=0, alpha=0.75, rasterized=True,
                          color=palette[c % len(palette)], label=name)
@@ -193,8 +169,7 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
         axis.label_outer()
         axis.grid(False)
         for edge in axis.spines.values():
-            edge.set_color("#DDDDDD")
-            edge.set_visible(True)
+            edge.set(visible=True, color="#DDDDDD")
     handles, names = grid[0, 0].get_legend_handles_labels()
     legend = figure.legend(handles, names, loc="outside lower center", ncols=min(11, len(names)),
                            handletextpad=0.1, columnspacing=0.8)

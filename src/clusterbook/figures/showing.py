@@ -1,4 +1,4 @@
-"""The one way to show a figure: with a name, a text for those who can't see it, and a caption."""
+"""The book's one style, and the one way to show a figure: with a name, an alt text, a caption."""
 
 from __future__ import annotations
 
@@ -6,26 +6,98 @@ import base64
 import html
 import io
 import json
-import os
 import re
 from collections.abc import Mapping
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.style
+from jinja2 import Environment
 from matplotlib.figure import Figure
 
 from .. import paths
 from ..errors import InputError
-from .style import SCREEN_DPI, book_style
+from ..io import write_atomically
+
+# ----------------------------------------------------------------------------------- the style
+
+#: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
+#: black.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
+NEUTRAL = "#8A8F98"
+
+_STYLE = {
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "font.family": "DejaVu Sans",           # ships with matplotlib: the same on every machine
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelcolor": "#333333",
+    "axes.edgecolor": "#999999",
+    "axes.linewidth": 0.8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.prop_cycle": mpl.cycler(color=COLORS),
+    "grid.color": "#E6E6E6",
+    "grid.linewidth": 0.8,
+    "xtick.color": "#555555",
+    "ytick.color": "#555555",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "image.cmap": "cividis",
+    "svg.hashsalt": "clusterbook",          # the same figure gives the same file
+}
+SCREEN_DPI = 144                            # twice the size shown: sharp on a phone
+WIDTH = 7.2                                 # inches; the book's text column
+
+
+def book_style():
+    """A context for drawing and saving figures, independent of the caller's own style."""
+    return mpl.style.context(["default", _STYLE])
+
+
+def blank(height: float, columns: int = 1, rows: int = 1, **options):
+    """An empty figure of that height in inches, and its axes."""
+    # Figure, not pyplot: no global state, nothing left open, nothing displayed twice.
+    figure = Figure(figsize=(WIDTH, height))
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def bare(axis: mpl.axes.Axes) -> None:
+    """Hide an axis's grid and spines, around cells and images."""
+    axis.grid(False)
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+
+
+def styled(function):
+    """Decorator that draws in the book's style."""
+
+    @wraps(function)
+    def draw(*args, **options):
+        with book_style():
+            return function(*args, **options)
+
+    return draw
+
+
+# ---------------------------------------------------------------------------------- the display
 
 LIST = "figures.json"
 """Lies beside the files of a run's figures: each one's name, text, caption and, if any, steps."""
 
 
 class Shown:
-    """A figure as a notebook displays it: a PNG with its alternative text, then its caption.
+    """A figure as a notebook displays it: a PNG with its alternative text.
 
-    Of a figure in steps the PNG is the first one, and *page* has all of them, as HTML.
+    Of a figure in steps, *png* is the first one, and *page* has all of them as HTML.
     """
 
     def __init__(self, png: bytes, width: int, name: str, alt: str, caption: str, page: str = ""):
@@ -36,7 +108,7 @@ class Shown:
         return f"Figure {self.name}: {self.alt}"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        # Where the book is built, alt and caption become the page's own figure (clusterbook.book).
+        # The book's build makes figures of the page from alt and caption (clusterbook.book).
         about = {"name": self.name, "alt": self.alt, "caption": self.caption}
         return (
             {"image/png": base64.b64encode(self.png).decode(), "text/plain": repr(self)}
@@ -49,28 +121,22 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
-    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and ``DIR/figures.json`` lists
-    it with its texts. Where the run has other parameters than the notebook's, the texts say so.
+    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and listed with its texts in
+    ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so.
 
     Parameters
     ----------
     figure : matplotlib Figure
-        From one of the functions below, or any other.
     name : str
         Lower-case words joined by hyphens, unique in the chapter.
     alt : str
-        What the figure shows, for those who can't see it. No measured number: it is compared
-        between runs.
+        Alternative text. No measured number: it is compared between runs.
     caption : str
         What to look at, and what the figure does not show. Markdown, no measured number.
 
-    Raises
-    ------
-    InputError
-        If name, alt or caption is missing, or the folder for the files can't be written.
+    Raises InputError if name, alt or caption is missing, or the files can't be written.
     """
-    _refuse_nameless(name, alt, caption)
-    alt, caption = _of_this_run(alt, caption)
+    alt, caption = _checked(name, alt, caption)
     if folder := paths.asked("figures"):
         save(figure, folder, name, alt, caption)
     _display(Shown(_png(figure), _width(figure), name, alt, caption))
@@ -78,10 +144,10 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
 
 def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *,
                pause: float = 0.6) -> None:
-    """Display figures one at a time: to step through, to move a slider over, or to play.
+    """Display figures one at a time, with buttons and a slider to step through them or play them.
 
-    It needs no network and no widgets: the pictures and a few lines of script are in the output, so
-    it works in the book, in Jupyter and on Colab. Where scripts are not run, the first step stands.
+    It needs no network and no widgets: the pictures and a short script are in the output, so it
+    works in the book, in Jupyter and on Colab. Without scripts, the first step is shown.
 
     Parameters
     ----------
@@ -90,52 +156,40 @@ def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *
     name, alt, caption : str
         As for `show`, of all steps together. Files are ``DIR/name-1.png``, and so on.
     pause : float
-        Seconds from one step to the next when it plays.
+        Seconds from one step to the next.
 
-    Raises
-    ------
-    InputError
-        As for `show`; there is no step, or the figures differ in size.
+    Raises InputError as `show`, and if there is no step or the figures differ in size.
     """
-    _refuse_nameless(name, alt, caption)
     sizes = {tuple(figure.get_size_inches()) for figure in steps.values()}
     if len(sizes) != 1:
         raise InputError(f"figure {name!r} needs at least one step, and all of one size, not "
                          f"{len(steps)} steps of {len(sizes)} sizes")
-    alt, caption = _of_this_run(alt, caption)
+    alt, caption = _checked(name, alt, caption)
     if folder := paths.asked("figures"):
         files = {f"{name}-{i}": figure for i, figure in enumerate(steps.values(), start=1)}
-        _write_files(folder, files, name=name, alt=alt, caption=caption, steps=list(steps))
+        _write(folder, files, name=name, alt=alt, caption=caption, steps=list(steps))
     pictures = {title: _smaller(_png(figure)) for title, figure in steps.items()}
-    first = next(iter(steps.values()))
-    _display(Shown(next(iter(pictures.values())), _width(first), name, alt, caption,
-                   page=_stepper(pictures, _width(first), alt, pause)))
+    width = _width(next(iter(steps.values())))
+    _display(Shown(next(iter(pictures.values())), width, name, alt, caption,
+                   page=_stepper(pictures, width, alt, pause)))
 
 
-def _refuse_nameless(name: str, alt: str, caption: str) -> None:
+def _checked(name: str, alt: str, caption: str) -> tuple[str, str]:
+    """Both texts, of a run with other parameters with a note; InputError if any is missing."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name or ""):
         raise InputError(f"a figure's name is lower-case words joined by hyphens, not {name!r}")
-    for what, text in (("alt", alt), ("caption", caption)):
+    for kind, text in (("alt", alt), ("caption", caption)):
         if not text or not text.strip():
-            raise InputError(f"figure {name!r} has no {what} text")
-
-
-def _of_this_run(alt: str, caption: str) -> tuple[str, str]:
-    """The texts of a figure; those of a run with other parameters say for which they were written.
-
-    The code spans in the caption keep Markdown's signs in a value from being read as such.
-    """
+            raise InputError(f"figure {name!r} has no {kind} text")
     changed = paths.run_context().get("changed") or {}
     if not changed:
         return alt, caption
+    # Code spans keep Markdown's signs in a value from being read as such.
     values = [f"`{name} = {_cut(repr(value))}`" for name, value in changed.items()]
-    if len(values) > _MOST_NAMED:
-        values[_MOST_NAMED:] = [f"and {len(values) - _MOST_NAMED} more"]
+    if len(values) > 4:
+        values[4:] = [f"and {len(values) - 4} more"]
     return (f"{alt} (Written for the default run.)",
             f"{caption} (Written for the default run; this one has {', '.join(values)}.)")
-
-
-_MOST_NAMED = 4     # changed parameters, in a caption
 
 
 def _cut(text: str) -> str:
@@ -146,53 +200,31 @@ def _cut(text: str) -> str:
 def save(figure: Figure, folder: Path, name: str, alt: str, caption: str) -> None:
     """Write a figure as ``name.png`` and ``name.svg``, and enter it into the folder's list.
 
-    Parameters
-    ----------
-    figure, name, alt, caption
-        As for `show`.
-    folder : Path
-        Is made if it is not there.
-
-    Raises
-    ------
-    InputError
-        If the folder can't be written.
+    For the texts see `show`. Makes the folder if needed; raises InputError if it can't be written.
     """
-    _write_files(folder, {name: figure}, name=name, alt=alt, caption=caption)
+    _write(folder, {name: figure}, name=name, alt=alt, caption=caption)
 
 
-def _write_files(folder: Path, figures: Mapping[str, Figure], **about: Any) -> None:
-    alt = about["alt"]
+def _write(folder: Path, figures: Mapping[str, Figure], **about: Any) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with book_style():
             for name, figure in figures.items():
-                figure.savefig(folder / f"{name}.png", dpi=200, metadata={"Description": alt})
-                figure.savefig(folder / f"{name}.svg", metadata={"Title": name, "Date": None,
-                                                                 "Description": alt})
-        _enter(folder / LIST, about)
+                text = {"Description": about["alt"]}
+                figure.savefig(folder / f"{name}.png", dpi=200, metadata=text)
+                figure.savefig(folder / f"{name}.svg",
+                               metadata={"Title": name, "Date": None, **text})
     except OSError as error:
         raise InputError(f"figures can't be written to {folder}: {error.strerror}") from None
-
-
-def _enter(path: Path, about: dict[str, Any]) -> None:
-    """Put a figure into the list: behind the others, or in its place if it is there already."""
-    entries = {entry["name"]: entry for entry in listed(path.parent)}
-    entries[about["name"]] = about
-    draft = path.with_name(f".{path.name}")
-    draft.write_text(json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n",
-                     encoding="utf-8")
-    os.replace(draft, path)
+    entries = {entry["name"]: entry for entry in listed(folder)} | {about["name"]: about}
+    content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
+    write_atomically(folder / LIST, content.encode(), noun="the list of figures")
 
 
 def listed(folder: Path) -> list[dict]:
     """The figures whose files a run left in a folder, in the order in which it drew them.
 
-    Returns
-    -------
-    list of dict
-        Each with ``name``, ``alt``, ``caption`` and, of a figure in steps, the titles of its
-        ``steps``; empty where no run left any.
+    Each has ``name``, ``alt``, ``caption`` and, if it has steps, their titles as ``steps``.
     """
     path = folder / LIST
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
@@ -225,65 +257,68 @@ def _smaller(png: bytes) -> bytes:
     return min(png, buffer.getvalue(), key=len)
 
 
-_STEPPER = """<figure class="cb-steps" data-pause="{pause}">
+def _stepper(pictures: Mapping[str, bytes], width: int, alt: str, pause: float) -> str:
+    """The pictures as a figure with a slider and buttons, all in one piece of HTML."""
+    environment = Environment(trim_blocks=True)
+    environment.filters["text"] = html.escape
+    images = [(title, base64.b64encode(png).decode()) for title, png in pictures.items()]
+    return environment.from_string(_STEPPER).render(images=images, width=width, alt=alt,
+                                                    pause=pause)
+
+
+_STEPPER = """\
+<figure class="cb-steps" data-pause="{{ pause }}">
 <style>
-.cb-steps {{ margin: 0; }}
-.cb-steps img {{ max-width: 100%; height: auto; }}
-.cb-steps img[hidden] {{ display: none !important; }}
-.cb-steps-bar {{ display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; }}
-.cb-steps-bar button {{ min-width: 2.75rem; min-height: 2.75rem; font: inherit; cursor: pointer; }}
-.cb-steps-bar input {{ flex: 1 1 8rem; min-height: 2.75rem; }}
-.cb-steps-bar output {{ flex: 1 1 100%; min-height: 3em; }}
+.cb-steps { margin: 0; }
+.cb-steps img { max-width: 100%; height: auto; }
+.cb-steps img[hidden] { display: none !important; }
+.cb-steps-bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; }
+.cb-steps-bar button { min-width: 2.75rem; min-height: 2.75rem; font: inherit; cursor: pointer; }
+.cb-steps-bar input { flex: 1 1 8rem; min-height: 2.75rem; }
+.cb-steps-bar output { flex: 1 1 100%; min-height: 3em; }
 </style>
-{pictures}
+{% for title, png in images %}
+<img width="{{ width }}" {#
+#}alt="{{ alt|text }} Step {{ loop.index }} of {{ loop.length }}: {{ title|text }}." {#
+#}data-title="{{ title|text }}"{{ "" if loop.first else " hidden" }} {#
+#}src="data:image/png;base64,{{ png }}">
+{% endfor %}
 <div class="cb-steps-bar" role="group" aria-label="Steps of the figure">
 <button type="button" aria-label="Previous step">&#8249;</button>
-<input type="range" min="1" max="{n}" value="1" step="1" aria-label="Step">
+<input type="range" min="1" max="{{ images|length }}" value="1" step="1" aria-label="Step">
 <button type="button" aria-label="Next step">&#8250;</button>
 <button type="button" aria-label="Play">&#9654;</button>
-<output aria-live="polite">1 of {n}: {first}</output>
+<output aria-live="polite">1 of {{ images|length }}: {{ images[0][0]|text }}</output>
 </div>
 <script>
-for (const figure of document.querySelectorAll("figure.cb-steps:not([data-ready])")) {{
+for (const figure of document.querySelectorAll("figure.cb-steps:not([data-ready])")) {
   figure.dataset.ready = "yes";
   const pictures = [...figure.querySelectorAll("img")], slider = figure.querySelector("input");
   const [back, next, play] = figure.querySelectorAll("button");
   const words = figure.querySelector("output");
   let at = 0, timer = null;
-  const go = to => {{
+  const go = to => {
     at = Math.min(Math.max(to, 0), pictures.length - 1);
     pictures.forEach((picture, i) => picture.hidden = i !== at);
     slider.value = at + 1;
-    words.textContent = `${{at + 1}} of ${{pictures.length}}: ${{pictures[at].dataset.title}}`;
-  }};
-  const stop = () => {{
+    words.textContent = `${at + 1} of ${pictures.length}: ${pictures[at].dataset.title}`;
+  };
+  const stop = () => {
     clearInterval(timer); timer = null;
     play.innerHTML = "&#9654;"; play.setAttribute("aria-label", "Play");
-  }};
-  back.onclick = () => {{ stop(); go(at - 1); }};
-  next.onclick = () => {{ stop(); go(at + 1); }};
-  slider.oninput = () => {{ stop(); go(slider.value - 1); }};
-  play.onclick = () => {{
-    if (timer) {{ stop(); return; }}
+  };
+  back.onclick = () => { stop(); go(at - 1); };
+  next.onclick = () => { stop(); go(at + 1); };
+  slider.oninput = () => { stop(); go(slider.value - 1); };
+  play.onclick = () => {
+    if (timer) { stop(); return; }
     if (at === pictures.length - 1) go(0);
     play.innerHTML = "&#10073;&#10073;"; play.setAttribute("aria-label", "Pause");
-    timer = setInterval(() => {{
+    timer = setInterval(() => {
       go(at + 1);
       if (at === pictures.length - 1) stop();
-    }}, 1000 * figure.dataset.pause);
-  }};
-}}
+    }, 1000 * figure.dataset.pause);
+  };
+}
 </script>
 </figure>"""
-
-
-def _stepper(pictures: Mapping[str, bytes], width: int, alt: str, pause: float) -> str:
-    """The pictures as a figure with a slider and buttons, all in one piece of HTML."""
-    images = []
-    for i, (title, png) in enumerate(pictures.items(), start=1):
-        told = f"{alt} Step {i} of {len(pictures)}: {title}."
-        images.append(f'<img width="{width}" alt="{html.escape(told)}" '
-                      f'data-title="{html.escape(title)}"{"" if i == 1 else " hidden"} '
-                      f'src="data:image/png;base64,{base64.b64encode(png).decode()}">')
-    return _STEPPER.format(pause=pause, pictures="\n".join(images), n=len(pictures),
-                           first=html.escape(next(iter(pictures))))
