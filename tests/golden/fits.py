@@ -421,11 +421,11 @@ def coclustering(method: str) -> Any:
             "separate": list(public("weights.separate_kmeans")(W, 4))}
 
 
-def nulls(**settings: Any) -> Any:
+def nulls() -> Any:
     W = classifier(pruning_epochs=4)[0].weights(1)
-    return {"tests": made("weights.null_tests", W, 3, n_shuffles=4, random_state=0, **settings),
-            "shuffled": made("weights.shuffle", W, random_state=0, **{
-                key: value for key, value in settings.items() if key == "keep_zeros"})}
+    return {"tests": made("weights.null_tests", W, 3, n_shuffles=4, random_state=0),
+            "shuffled": [made("weights.shuffle", W, random_state=0, keep_zeros=keep)
+                         for keep in (False, True)]}
 
 
 def quality() -> Any:
@@ -512,8 +512,6 @@ FITS: dict[str, Callable[[], Any]] = {
     "weights: joint": partial(coclustering, "joint"),
     "weights: dhillon": partial(coclustering, "dhillon"),
     "weights: nulls": nulls,
-    "weights: nulls that keep zeros": partial(nulls, keep_zeros=True),
-    "weights: nulls, dhillon": partial(nulls, method="dhillon"),
     "weights: quality": quality,
     "weights: function": function,
     "weights: the whole network": network_graph,
