@@ -175,12 +175,17 @@ def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *
 
 
 def _checked(name: str, alt: str, caption: str) -> tuple[str, str]:
-    """Both texts, of a run with other parameters with a note; InputError if any is missing."""
+    """Both texts, as the page shows them; raises InputError if name or texts are missing."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name or ""):
         raise InputError(f"a figure's name is lower-case words joined by hyphens, not {name!r}")
     for kind, text in (("alt", alt), ("caption", caption)):
         if not text or not text.strip():
             raise InputError(f"figure {name!r} has no {kind} text")
+    return _of_this_run(alt, caption)
+
+
+def _of_this_run(alt: str, caption: str) -> tuple[str, str]:
+    """The texts; in a run with other parameters they say for which they were written."""
     changed = paths.run_context().get("changed") or {}
     if not changed:
         return alt, caption
