@@ -466,6 +466,9 @@ def test_a_download_is_loaded_quietly_and_once(server, tiny_mnist, home, capfd):
     np.testing.assert_array_equal(data.X, IMAGES.reshape(8, 6).astype(np.float32) / 255)
     np.testing.assert_array_equal(data.y, LABELS)
     assert data.image_shape == (1, 2, 3) and data.train_size == 5
+    X_train, _, _, y_test = data.split(random_state=5)  # the source's own split
+    np.testing.assert_array_equal(X_train, data.X[:5])
+    np.testing.assert_array_equal(y_test, LABELS[5:])
     assert capfd.readouterr() == ("", "")
     assert files_in(home) == sorted(TINY)
     assert sorted(p.name for p in home.iterdir()) == ["MNIST"]  # nothing aside is left

@@ -398,6 +398,9 @@ def test_a_sample_knows_its_places_and_all_classes(put, photos):
     np.testing.assert_array_equal(some.y, every.y[some.rows])
     assert some.classes == every.classes == ("a", "b", "c")
     np.testing.assert_array_equal(load(photos, most=5).rows, some.rows)
+    few = load(photos, most=2)
+    np.testing.assert_array_equal(few.y, every.y[few.rows])
+    assert set(few.y.tolist()) != {0, 1, 2} and few.classes == every.classes
     np.testing.assert_array_equal(load(photos, most=100).X, every.X)
     again = some.source.loader(some.source, photos)
     assert datasets.content(again) == datasets.content(some)
