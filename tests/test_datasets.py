@@ -32,7 +32,6 @@ from clusterbook.errors import InputError
 EMBEDDED = {"digits": "scikit-learn", "breast_cancer": "scikit-learn", "wine": "scikit-learn",
             "photographs": "scikit-learn", "synthetic": "clusterbook"}
 TRAIN_SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000}
-TABULAR = ("tox171", "allaml", "prostate_ge")
 NAMES = [source.name for source in datasets.catalog()]
 
 
@@ -107,17 +106,6 @@ def test_content_tells_values_types_shapes_and_labels_apart():
     assert len({known, *map(datasets.content, others)}) == 1 + len(others)
 
 
-def test_class_counts():
-    def counts(name):
-        return np.bincount(datasets.load(name).y).tolist()
-
-    assert counts("digits") == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
-    assert counts("breast_cancer") == [212, 357]
-    assert counts("wine") == [59, 71, 48]
-    assert counts("photographs") == [1, 1]
-    assert datasets.load("breast_cancer").classes == ("malignant", "benign")
-
-
 def test_the_embedded_data_equal_scikit_learns():
     for name, scale in (("breast_cancer", 1), ("wine", 1), ("digits", 16)):
         data = datasets.load(name)
@@ -126,6 +114,7 @@ def test_the_embedded_data_equal_scikit_learns():
         np.testing.assert_array_equal(data.y, y)
     assert data.image_shape == (1, 8, 8) and data.classes == tuple("0123456789")
     assert datasets.load("wine").feature_names[:2] == ("alcohol", "malic_acid")
+    assert datasets.load("breast_cancer").classes == ("malignant", "benign")
 
 
 def test_photographs_are_channels_first():
@@ -247,7 +236,6 @@ def test_one_photograph_of_each_cannot_be_split():
 
 # --- the real MNIST and Fashion-MNIST --------------------------------------------------------
 
-needs_mnist = needs("mnist")
 IDX = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
 
 
@@ -264,34 +252,6 @@ def test_mnist_equals_torchvision_training_part_first(name):
         oracle = getattr(torchvision.datasets, IDX[name])(paths.data_home(), train=train)
         np.testing.assert_array_equal(y, oracle.targets.numpy())
         np.testing.assert_array_equal(X, oracle.data.reshape(-1, 784).div(255).numpy())
-
-
-@needs_mnist
-def test_mnist10k_is_the_start_of_the_training_digits():
-    data = datasets.load("mnist10k")
-    assert data.X.shape == (10_000, 784) and data.train_size is None
-    assert data.y[:5].tolist() == [5, 0, 4, 1, 9]
-    assert np.bincount(data.y)[1] == 1127
-    assert len(data.split()[1]) == 2000
-
-
-# --- gene expression ---------------------------------------------------------------------------
-
-COUNTS = {"tox171": [45, 45, 39, 42], "allaml": [47, 25], "prostate_ge": [50, 52]}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in TABULAR])
-def test_gene_expression_is_the_source_in_its_own_units(name):
-    from scipy.io import loadmat
-
-    data = datasets.load(name)
-    (file,) = data.source.files
-    matlab = loadmat(paths.data_home() / file)
-    np.testing.assert_array_equal(data.X, matlab["X"].astype(np.float32))
-    assert [int(data.classes[label]) for label in data.y] == matlab["Y"].ravel().tolist()
-    assert np.bincount(data.y).tolist() == COUNTS[name]
-    assert data.feature_names[:2] == ("gene 1", "gene 2")
-    assert data.image_shape is None and data.train_size is None
 
 
 # --- downloads, from a server on this machine --------------------------------------------------
@@ -634,23 +594,6 @@ def test_cifar10_is_read_from_its_archive_in_the_official_order(tiny_cifar, http
     assert datasets.fetch("cifar10").state == "here" and len(http.requests) == 1
 
 
-def test_torchvision_can_share_the_folder_of_cifar10():
-    from torchvision.datasets import CIFAR10
-
-    (url,) = SOURCES["cifar10"].urls
-    assert url.format(CIFAR10.filename) == CIFAR10.url
-    assert list(SOURCES["cifar10"].files) == [CIFAR10.filename]
-
-
-def test_a_truncated_archive_of_cifar10_leaves_nothing(tiny_cifar, http, home):
-    http.cut["cifar-10-python.tar.gz"] = 100
-    with pytest.raises(InputError, match="cifar-10-python.tar.gz could not be downloaded"):
-        datasets.load("cifar10")
-    assert list(home.iterdir()) == []
-    http.cut.clear()
-    assert datasets.fetch("cifar10").state == "here"
-
-
 # --- CIFAR-10 as JPEG files, which somebody put there ------------------------------------------
 
 # Two classes, 16 × 16 blocks of one color: JPEG keeps these nearly as they are.
@@ -768,43 +711,27 @@ def test_a_file_that_somebody_put_there_is_not_removed(tiny_jpegs):
 # --- MATLAB files of the scikit-feature repository ---------------------------------------------
 
 
-@pytest.fixture
-def matlab_server(monkeypatch, home, http) -> Server:
-    """Serves a tiny MATLAB file for each of the tables, in the repository's folder."""
+def test_a_matlab_file_is_downloaded_and_read(monkeypatch, http, home, capfd):
     from scipy.io import savemat
 
-    for number, name in enumerate(TABULAR):
-        row = SOURCES[name]
-        (file,) = row.files
-        buffer = io.BytesIO()
-        X = np.array([[1.5, -2.0], [0.1, 3.0], [5.0, 6.0]]) + number
-        savemat(buffer, {"X": X, "Y": np.array([[4], [2], [4]], dtype=np.uint8)})
-        http.archives[f"/skfeature/data/{Path(file).name}"] = buffer.getvalue()
-        files = {file: hashlib.sha256(buffer.getvalue()).hexdigest()}
-        row = replace(row, files=files, urls=[f"{http.address}skfeature/data/{{}}"])
-        monkeypatch.setitem(SOURCES, name, row)
-    return http
-
-
-@pytest.mark.parametrize(("number", "name"), list(enumerate(TABULAR)))
-def test_a_matlab_file_is_downloaded_and_read(matlab_server, home, number, name, capfd):
-    data = datasets.load(name)
+    (file,) = SOURCES["tox171"].files
+    X, buffer = np.array([[1.5, -2.0], [0.1, 3.0], [5.0, 6.0]]), io.BytesIO()
+    savemat(buffer, {"X": X, "Y": np.array([[4], [2], [4]], dtype=np.uint8)})
+    http.archives[f"/skfeature/data/{Path(file).name}"] = buffer.getvalue()
+    files = {file: hashlib.sha256(buffer.getvalue()).hexdigest()}
+    row = replace(SOURCES["tox171"], files=files, urls=[f"{http.address}skfeature/data/{{}}"])
+    monkeypatch.setitem(SOURCES, "tox171", row)
+    data = datasets.load("tox171")
     assert capfd.readouterr() == ("", "")
-    expected = np.array([[1.5, -2.0], [0.1, 3.0], [5.0, 6.0]]) + number
-    np.testing.assert_array_equal(data.X, expected.astype(np.float32))
+    np.testing.assert_array_equal(data.X, X.astype(np.float32))
     assert data.X.flags.c_contiguous and data.y.dtype == np.int64
     assert data.y.tolist() == [1, 0, 1] and data.classes == ("2", "4")
     assert data.feature_names == ("gene 1", "gene 2")
-    (file,) = data.source.files
-    assert matlab_server.requests == [Path(file).name]
-    assert [p.relative_to(home).as_posix() for p in home.rglob("*.*")] == [file]
-    assert datasets.load(name).y.tolist() == [1, 0, 1] and len(matlab_server.requests) == 1
-
-
-def test_a_file_that_is_gone_from_its_server_is_no_traceback(matlab_server, home):
-    matlab_server.archives.clear()
-    with pytest.raises(InputError, match="'allaml' .*could not be downloaded.*404"):
-        datasets.load("allaml")
+    assert http.requests == [Path(file).name] and files_in(home) == [Path(file).name]
+    (home / file).unlink()
+    http.archives.clear()
+    with pytest.raises(InputError, match="'tox171' .*could not be downloaded.*404"):
+        datasets.load("tox171")
     assert files_in(home) == []
 
 

@@ -326,8 +326,6 @@ def _from_arrays(arrays: dict[str, np.ndarray]) -> tuple[_Frame, _Columns]:
                          "of shape (rows, features)")
     numbered = np.array([f"column {i + 1}" for i in range(X.shape[1])])
     names = [str(name).strip() for name in arrays.pop("feature_names", numbered).ravel()]
-    if len(names) != X.shape[1]:
-        raise InputError(f"{len(names):,} feature_names for {X.shape[1]:,} columns of {samples}")
     columns = {}
     for name, one in arrays.items():
         if one.size == max(one.shape, default=0) == len(X) and one.dtype.kind in "biufU":
@@ -356,12 +354,11 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _identifiers(column: _Column) -> tuple[str, ...]:
     ids = column.astype(object).map(lambda cell: str(cell).strip())
-    for wrong, what in ((column.isna() | ids.str.casefold().isin(_MISSING), "missing"),
-                        (ids.duplicated(), "repeated")):
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise InputError(f"{what} identifiers ({int(wrong.sum()):,}, the first in row "
-                             f"{at + 1:,}, {ids[at]!r}): each row needs another one")
+    wrong = column.isna() | ids.str.casefold().isin(_MISSING) | ids.duplicated()
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise InputError(f"missing or repeated identifiers ({int(wrong.sum()):,}, the first in row "
+                         f"{at + 1:,}, {ids[at]!r}): each row needs another one")
     return tuple(ids)
 
 
@@ -396,9 +393,9 @@ def _features(
     columns = {name: _cleaned(column) for name, column in frame.items()}
     texts = {name: columns.pop(name) for name in frame if is_text(columns[name])}
     for name, column in columns.items():
-        counted = column.is_unique and (column % 1 == 0).all()
-        if counted and not named and _IDENTIFIER.fullmatch(name.casefold()):
-            raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
+        if not named and _IDENTIFIER.fullmatch(name.casefold()):
+            if column.is_unique and (column % 1 == 0).all():
+                raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
     if texts and text == "refuse":
         held = [f"{name!r} (such as {column.dropna().iloc[0][:40]!r}, {column.nunique():,} "
                 "distinct)" for name, column in islice(texts.items(), SHOWN)]
