@@ -6,26 +6,20 @@ import getpass
 import json
 import os
 import socket
+import subprocess
+import sys
+from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from clusterbook import TELL, datasets, paths
+from clusterbook import TELL, datasets, paths, training
 from clusterbook.errors import InputError
-from clusterbook.evidence import (
-    arrays,
-    check,
-    checks,
-    load_records,
-    model_file,
-    record,
-    recorded,
-    recording,
-)
-from clusterbook.evidence.records import as_record
+from clusterbook.evidence import arrays, check, checks, load_records, model_file, record, recorded
+from clusterbook.evidence import records as records_module
+from clusterbook.evidence.records import MODEL_LIMIT, as_record, code_in_use
 
 CONTEXT = {
     "chapter": "weights",
@@ -34,7 +28,12 @@ CONTEXT = {
     "assumed": ["rate"],
     "seed": 4,
     "started": "2025-01-02T03:04:05+00:00",
+    "piece": "2025-01-02T05:00:00.000+00:00",
+    "earlier": 12.5,
+    "code": "the code at the start",
+    "git": {"commit": "abc", "clean": True},
 }
+RECORD = "weights-demo-seed4.json"
 CLAIMS = """\
 - {id: weights-acc, says: s, source: t, seen: paper, kind: value, profile: weights-demo, metric: a,
    statistic: mean, value: 1, tolerance: 0.5, why: w}
@@ -60,14 +59,10 @@ def book(tmp_path, monkeypatch):
         (tmp_path / "data" / kind).mkdir(parents=True)
         (tmp_path / "data" / kind / "weights.yaml").write_text(text)
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    monkeypatch.setattr(recording, "fingerprint", lambda chapter: f"code of {chapter}")
-    recording.code_in_use.cache_clear()
-    checks._outcomes.clear()
+    monkeypatch.setattr(checks, "_outcomes", {})
     monkeypatch.delenv("CLUSTERBOOK_RECORDS", raising=False)
     monkeypatch.delenv("CLUSTERBOOK_RUN", raising=False)
-    yield tmp_path
-    recording.code_in_use.cache_clear()
-    checks._outcomes.clear()
+    return tmp_path
 
 
 @pytest.fixture
@@ -75,8 +70,12 @@ def asked(book, monkeypatch):
     """The folder in which a run in progress was asked to leave its record."""
     folder = book / "data" / "records"
     monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(folder))
-    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps(CONTEXT))
+    set_context(monkeypatch)
     return folder
+
+
+def set_context(monkeypatch, **changes):
+    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({**CONTEXT, **changes}))
 
 
 def test_nothing_is_written_unless_asked(book, monkeypatch):
@@ -86,25 +85,20 @@ def test_nothing_is_written_unless_asked(book, monkeypatch):
     monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(book / "records"))
     assert repr(record({"a": 1.0})) == silent
     monkeypatch.delenv("CLUSTERBOOK_RECORDS")
-    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps(CONTEXT))
+    set_context(monkeypatch)
     assert repr(record({"a": float("nan")})) == silent
     assert sorted(book.rglob("*")) == before
 
 
-def test_a_record_holds_what_was_run_and_what_came_out(asked):
+def test_a_record_holds_the_run_and_its_results(asked):
     check("weights-acc-high", 0.95)
     check("weights-low", 0.6)
     done = record(
         {"acc": np.float32(0.5), "n": np.int64(3), "empty": np.bool_(True)},
-        history={"epoch": [1, 2], "loss": [1 / 3, 0.25]},
-        arrays={"centers": np.arange(6.0).reshape(2, 3)},
-        seconds=12.34567,
-        data={"name": "digits", "sha256": "abc"},
-    )
-    assert repr(done) == "recorded: weights-demo-seed4.json"
-    assert sorted(path.name for path in asked.iterdir()) == [
-        "weights-demo-seed4.json", "weights-demo-seed4.npz",
-    ]  # fmt: skip
+        history=[{"epoch": 1, "loss": 1 / 3}, {"epoch": 2, "loss": 0.25}],
+        arrays={"centers": np.arange(6.0).reshape(2, 3)}, data=datasets.load("wine"))
+    assert repr(done) == f"recorded: {RECORD}"
+    assert sorted(path.name for path in asked.iterdir()) == [RECORD, "weights-demo-seed4.npz"]
     (found,) = load_records(asked)
     assert (found.chapter, found.profile, found.seed) == ("weights", "weights-demo", 4)
     assert found.parameters == {"epochs": 3, "seeds": [0], "image": "cat.png", "rate": 0.001}
@@ -113,26 +107,54 @@ def test_a_record_holds_what_was_run_and_what_came_out(asked):
     assert found.checks == {"weights-acc-high": True, "weights-low": False}
     assert found.history == ({"epoch": 1, "loss": 0.3333333}, {"epoch": 2, "loss": 0.25})
     assert found.tolerances == {"weights-acc": "mean of a, ± 0.5"}
-    assert found.code == "code of weights"
+    assert (found.code, found.git) == (CONTEXT["code"], CONTEXT["git"])
     assert found.started == "2025-01-02T03:04:05+00:00"
-    assert found.seconds == 12.346
-    assert found.data == {"name": "digits", "sha256": "abc"}
+    source = next(source for source in datasets.catalog() if source.name == "wine")
+    assert found.data == {"name": "wine", "sha256": source.content}
     assert {"python", "numpy", "scikit-learn", "clusterbook"} <= found.versions.keys()
     assert found.machine["cores"] == os.cpu_count()
     np.testing.assert_array_equal(arrays(found)["centers"], [[0, 1, 2], [3, 4, 5]])
 
 
+def test_the_time_is_summed_over_the_pieces_of_a_run(asked, monkeypatch):
+    class Clock(datetime):
+        @classmethod
+        def now(cls, zone=None):
+            return cls(2025, 1, 2, 5, 0, 30, tzinfo=zone)
+
+    monkeypatch.setattr(records_module, "datetime", Clock)
+    record({"a": 1.0})
+    assert load_records(asked)[0].seconds == 12.5 + 30
+
+
+def test_without_the_code_at_the_start_a_record_holds_the_present_code(asked, monkeypatch):
+    old = {key: value for key, value in CONTEXT.items() if key not in ("code", "git")}
+    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps(old))
+    record({"a": 1.0})
+    (found,) = load_records(asked)
+    assert {"code": found.code, "git": found.git} == code_in_use("weights")
+
+
+def test_neither_git_nor_hashing_runs_at_import():
+    code = ("import subprocess, sys\nfrom clusterbook import fingerprint\n"
+            "subprocess.run = fingerprint.fingerprint = lambda *_, **__: sys.exit('too early')\n"
+            "import clusterbook.evidence")
+    context = {**os.environ, "CLUSTERBOOK_RUN": json.dumps(CONTEXT)}
+    done = subprocess.run([sys.executable, "-c", code], env=context, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_record_says_nothing_of_who_ran_it_or_where(asked):
     record({"a": 1.0})
-    text = (asked / "weights-demo-seed4.json").read_text()
+    text = (asked / RECORD).read_text()
     for private in (socket.gethostname(), str(Path.home()), str(asked.parent), "/home/"):
         assert private not in text
     assert getpass.getuser() not in json.loads(text).values()
 
 
 def test_the_same_run_gives_the_same_text_one_row_of_history_a_line(asked):
-    record({"b": 1.0, "a": 2.0}, history=[{"loss": 1.0}, {"loss": 0.5}], seconds=1)
-    text = (asked / "weights-demo-seed4.json").read_text()
+    record({"b": 1.0, "a": 2.0}, history=[{"loss": 1.0}, {"loss": 0.5}])
+    text = (asked / RECORD).read_text()
     assert ' "history": [\n  {"loss": 1.0},\n  {"loss": 0.5}\n ],\n' in text
     assert ' "metrics": {"a": 2.0, "b": 1.0},\n' in text
     keys = [line.split(":")[0] for line in text.splitlines() if line.startswith(' "')]
@@ -140,46 +162,23 @@ def test_the_same_run_gives_the_same_text_one_row_of_history_a_line(asked):
     assert len(keys) == 18
 
 
-def test_another_seed_is_another_file_and_the_same_seed_replaces(asked):
-    record({"a": 1.0}, arrays={"x": np.ones(2)}, seed=0)
-    record({"a": 2.0}, seed=1)
-    record({"a": 3.0}, seed=0)
+def test_another_seed_is_another_file_and_the_same_seed_replaces(asked, monkeypatch):
+    for seed, a, more in ((0, 1.0, {"arrays": {"x": np.ones(2)}}), (1, 2.0, {}), (0, 3.0, {})):
+        set_context(monkeypatch, seed=seed)
+        record({"a": a}, **more)
     assert [(found.seed, found.metrics["a"]) for found in load_records(asked)] == [(0, 3), (1, 2)]
     assert not list(asked.glob("*.npz"))  # the later run had no arrays
 
 
-def test_a_record_has_the_content_that_the_table_has(asked):
-    record({"a": 1.0}, data=datasets.load("wine"), seed=0)
-    (found,) = load_records(asked)
-    source = next(source for source in datasets.catalog() if source.name == "wine")
-    assert found.data == {"name": "wine", "sha256": source.content}
-
-
-def test_a_data_set_is_named_with_the_checksum_of_its_content(asked):
-    data = SimpleNamespace(X=np.ones((2, 2)), y=np.zeros(2), source=SimpleNamespace(name="ones"))
-    record({"a": 1.0}, data=data, seed=0)
-    data.X = data.X + 1e-12
-    record({"a": 1.0}, data=data, seed=1)
-    first, second = (found.data for found in load_records(asked))
-    assert first["name"] == second["name"] == "ones"
-    assert first["sha256"] != second["sha256"]
-
-
-@pytest.mark.parametrize(
-    ("metrics", "more", "words"),
-    [
-        ({"nmi": 1.0, "acc": float("nan")}, {}, r"must be finite, but {'acc': nan} of weights"),
-        ({"acc": float("inf")}, {}, "must be finite, but {'acc': inf}"),
-        ({"acc": "0.9"}, {}, "metrics must be"),
-        ({"acc": np.ones(3)}, {}, "can't hold ndarray"),
-        ({"acc": 1.0}, {"history": [{"loss": float("nan")}]}, "history must be"),
-        ({"acc": 1.0}, {"history": {"a": [1], "b": [1, 2]}}, "equally long, not a 1, b 2"),
-        ({"acc": 1.0}, {"arrays": {"x": np.array([object()])}}, "holds objects"),
-        ({"acc": 1.0}, {"data": {"name": "digits"}}, "data must be name and sha256"),
-        ({"acc": 1.0}, {"seed": -1}, "seed must be a whole number"),
-    ],
-)
-def test_what_is_no_number_is_refused_and_nothing_written(asked, metrics, more, words):
+@pytest.mark.parametrize(("metrics", "more", "words"), [
+    ({"nmi": 1.0, "acc": float("nan")}, {}, r"must be finite, but {'acc': nan} of weights"),
+    ({"acc": float("inf")}, {}, "must be finite, but {'acc': inf}"),
+    ({"acc": "0.9"}, {}, r"metrics\.acc"),
+    ({"acc": np.ones(3)}, {}, "can't hold ndarray"),
+    ({"acc": 1.0}, {"history": [{"loss": float("nan")}]}, "history"),
+    ({"acc": 1.0}, {"arrays": {"x": np.array([object()])}}, "holds objects"),
+])
+def test_values_that_are_no_numbers_are_refused_and_nothing_is_written(asked, metrics, more, words):
     with pytest.raises(InputError, match=words):
         record(metrics, **more)
     assert not asked.exists()
@@ -187,66 +186,80 @@ def test_what_is_no_number_is_refused_and_nothing_written(asked, metrics, more, 
 
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
 def test_an_interrupted_write_leaves_the_old_record_and_nothing_else(asked, monkeypatch, moment):
-    record({"a": 1.0})
+    record({"a": 1.0}, arrays={"x": np.ones(2)})
     before = {path.name: path.read_bytes() for path in asked.iterdir()}
 
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(recording.os, moment, interrupted)
+    monkeypatch.setattr(os, moment, interrupted)
     with pytest.raises(KeyboardInterrupt):
         record({"a": 2.0})
     assert {path.name: path.read_bytes() for path in asked.iterdir()} == before
 
 
-def test_a_folder_that_cant_be_made_is_named(asked, monkeypatch):
-    asked.parent.joinpath("file").write_text("")
-    monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(asked.parent / "file" / "records"))
-    with pytest.raises(InputError, match="can't be written"):
-        record({"a": 1.0})
-
-
-def test_a_fault_in_the_claims_does_not_lose_the_run(asked, book):
+def test_a_mistake_in_the_claims_does_not_lose_the_run(asked, book):
     (book / "data" / "claims" / "weights.yaml").write_text("- {id: weights-a, kind: wrong}\n")
     with pytest.warns(UserWarning, match="holds no tolerances: data/claims/weights.yaml:1"):
         record({"a": 1.0})
     assert load_records(asked)[0].tolerances == {}
 
 
-def edited(asked, old, new):
-    record({"a": 1.0}, arrays={"x": np.ones(2)}, seconds=1, history=[{"loss": 1.0}])
-    path = asked / "weights-demo-seed4.json"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new, 1))
-    return asked
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('"metrics"', '"metric"', "no record field 'metric'; did you mean 'metrics'"),
-        (' "seconds": 1.0,\n', "", "'seconds' is missing"),
-        ('"a": 1.0', '"a": "1.0"', "metrics must be"),
-        ('"a": 1.0', '"a": NaN', "NaN is not a number"),
-        ('"a": 1.0', '"a": 1e999', "metrics must be"),
-        ('"a": 1.0', '"a": 1.0.0', "not a record: .* line"),
-        ('"seed": 4', '"seed": true', "seed must be a whole number"),
-        ('"seed": 4', '"seed": 5', "must be called weights-demo-seed5.json"),
-        ('"commit"', '"comit"', "git must be commit and clean"),
-        ('"started": "2025-01-02T03:04:05+00:00"', '"started": "yesterday"', "UTC time"),
-        ("+00:00", "+02:00", "UTC time"),
-        ('"profile": "weights', '"profile": "tell', "begin with 'weights-'"),
-        ("}\n", "", "not a record"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ('"metrics"', '"metric"', "metric"),
+    (' "seed": 4,\n', "", "seed: Field required"),
+    ('"a": 1.0', '"a": "1.0"', "metrics.a"),
+    ('"a": 1.0', '"a": NaN', "metrics.a.float: Input should be a finite number"),
+    ('"a": 1.0', '"a": 1e999', "metrics.a"),
+    ('"a": 1.0', '"a": 1.0.0', "not a record: .* line"),
+    ('"seed": 4', '"seed": true', "seed: Input should be a valid integer"),
+    ('"seed": 4', '"seed": -4', "seed: Input should be greater"),
+    ('"seed": 4', '"seed": 5', "must be called weights-demo-seed5.json"),
+    ('"seed": 4', '"path": "elsewhere", "seed": 4', "not a record: .*'path'"),
+    ('"commit"', '"comit"', "git.comit"),
+    ('"started": "2025-01-02T03:04:05+00:00"', '"started": "yesterday"', "started"),
+    ("+00:00", "+02:00", "UTC time"),
+    ('"profile": "weights', '"profile": "tell', "begin with 'weights-'"),
+    ("}\n", "", "not a record"),
+    ("", "[1] ", "not a record"),
+])
 def test_a_damaged_record_is_named(asked, old, new, words):
+    record({"a": 1.0}, history=[{"loss": 1.0}])
+    text = (asked / RECORD).read_text()
+    assert old in text
+    (asked / RECORD).write_text(text.replace(old, new, 1))
     with pytest.raises(InputError, match=words) as caught:
-        load_records(edited(asked, old, new))
-    assert str(caught.value).startswith("data/records/weights-demo-seed4.json: ")
+        load_records(asked)
+    assert str(caught.value).startswith(f"data/records/{RECORD}: ")
+
+
+@pytest.mark.parametrize(("field", "good", "bad"), [
+    ("history", [{"epoch": 1, "stage": "pruning", "loss": 0.5}], [{"epoch": 1, "stage": 2}]),
+    ("history", [], [{"epoch": 1, "loss": "small"}]),
+    ("history", [{"loss": 1, "better": True}], [{"loss": None}]),
+    ("parameters", {"rate": 0.1, "sizes": [1, [2, None]], "of": {"x": True}}, {"rate": 1e999}),
+    ("machine", {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, {"cpu": "c", "gpu": None}),
+    ("machine", {"cpu": "c", "gpu": "g", "cores": 1, "threads": 0},
+     {"cpu": "c", "gpu": "g", "cores": 1, "threads": -1}),
+    ("git", {"commit": None, "clean": None}, {"commit": 1, "clean": None}),
+    ("data", None, {"name": "n", "sha256": "s", "more": "m"}),
+    ("data", {"name": "n", "sha256": "s"}, {"name": "n"}),
+    ("tolerances", {"a": "mean of a, ± 0.5", "b": 0.5}, {"a": -0.5}),
+    ("assumed", ["rate"], "rate"),
+    ("seconds", 0, -1.0),
+    ("profile", "weights-two_b", "weights-../b"),
+])
+def test_each_field_takes_its_type_and_nothing_else(asked, field, good, bad):
+    record({"a": 1.0})
+    values = json.loads((asked / RECORD).read_text())
+    as_record({**values, field: good}, "a file")
+    with pytest.raises(InputError, match=f"a file: {field}"):
+        as_record({**values, field: bad}, "a file")
 
 
 def test_arrays_that_are_missing_or_not_the_runs_own_are_refused(asked):
-    (found,) = load_records(edited(asked, "1.0", "1.0"))
+    record({"a": 1.0}, arrays={"x": np.ones(2)})
+    (found,) = load_records(asked)
     file = asked / "weights-demo-seed4.npz"
     file.write_bytes(file.read_bytes() + b" ")
     with pytest.raises(InputError, match="is not the file that"):
@@ -256,9 +269,9 @@ def test_arrays_that_are_missing_or_not_the_runs_own_are_refused(asked):
         arrays(found)
 
 
-def test_a_trained_model_is_kept_beside_its_record(asked, book):
+def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
     model = torch.nn.Linear(3, 2)
-    assert repr(record({"a": 1.0}, model=model)) == "recorded: weights-demo-seed4.json"
+    assert repr(record({"a": 1.0}, model=model)) == f"recorded: {RECORD}"
     stored = torch.load(model_file("weights-demo-seed4"), weights_only=True)
     assert all(torch.equal(stored[name], value) for name, value in model.state_dict().items())
 
@@ -271,12 +284,8 @@ def test_a_trained_model_is_kept_beside_its_record(asked, book):
     record({"a": 1.0})
     with pytest.raises(InputError, match="no kept model 'weights-demo-seed4'.*Known: none"):
         model_file("weights-demo-seed4")
-
-
-def test_a_model_of_ten_megabytes_is_not_kept(asked, monkeypatch):
-    monkeypatch.setattr(recording, "MODEL_LIMIT", 10_000)
-    assert "without the trained model: it takes 0.0" in repr(
-        record({"a": 1.0}, model=torch.nn.Linear(100, 100)))
+    monkeypatch.setattr(records_module, "MODEL_LIMIT", 1000)
+    assert "without the trained model: it takes 0.0" in repr(record({"a": 1.0}, model=model))
     assert not list(asked.glob("*.pt"))
 
 
@@ -284,7 +293,32 @@ def test_every_kept_model_has_its_record_and_is_small():
     folder = paths.checkout() / "data" / "records"
     for file in folder.glob("*.pt"):
         assert file.with_suffix(".json").is_file(), f"{file.name} belongs to no record"
-        assert file.stat().st_size <= recording.MODEL_LIMIT
+        assert file.stat().st_size <= MODEL_LIMIT
+
+
+def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
+    monkeypatch.setattr(paths, "root", paths.checkout)
+    digits = recorded("tell", "tell-digits")
+    assert digits.title == "TELL on scikit-learn's digits, 60 epochs, 5 recorded seeds"
+    assert list(digits.metric("acc")) == [0, 1, 2, 3, 4] and digits.values("no such") == []
+    same = {name: digits[0].parameters[name] for name in ("dataset", "epochs", "alpha", "network")}
+    assert recorded("tell", **same).records == digits.records
+    for name, value in (("dataset", "mnist"), ("epochs", 59), ("alpha", 0.01), ("new", None)):
+        assert not recorded("tell", **same | {name: value}), name
+    assert recorded("tell", "tell-mnist-paper").label == "no recorded run"
+    for profile, parameters in ((None, {}), ("tell-digits", {"epochs": 60})):
+        with pytest.raises(InputError, match="either a profile, or the parameters"):
+            recorded("tell", profile, **parameters)
+
+
+@pytest.mark.parametrize(("used", "said"), [(0, ""), (1, ""), (4, " (trained with 4 threads)")])
+def test_more_than_one_thread_is_said_in_the_notebook(monkeypatch, used, said):
+    monkeypatch.setattr(training, "threads_used", used)
+    assert repr(record({"acc": 1})) == (
+        f"not recorded: nothing asked for a record of this run{said}")
+
+
+# --- checks
 
 
 HOLD = [
@@ -363,8 +397,6 @@ def test_a_check_that_failed_once_stays_failed_in_the_record():
 
 
 def test_a_check_reads_torch_tensors():
-    import torch
-
     assert check("weights-acc-high", torch.tensor([0.95, 0.99], requires_grad=True))
 
 
@@ -381,58 +413,3 @@ def test_an_edited_expectation_is_read_again(book):
     path.write_text(EXPECTED.replace("0.9,", "0.99,"))
     os.utime(path, ns=(1, 1))
     assert not check("weights-acc-high", 0.95)
-
-
-def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
-    monkeypatch.setattr(paths, "root", paths.checkout)
-    digits = recorded("tell", "tell-digits")
-    assert digits.title == "TELL on scikit-learn's digits, 60 epochs, 5 recorded seeds"
-    assert list(digits.metric("acc")) == [0, 1, 2, 3, 4] and digits.values("no such") == []
-    same = {name: digits[0].parameters[name] for name in ("dataset", "epochs", "alpha", "network")}
-    assert recorded("tell", **same).records == digits.records
-    for name, value in (("dataset", "mnist"), ("epochs", 59), ("alpha", 0.01), ("new", None)):
-        assert not recorded("tell", **same | {name: value}), name
-    assert recorded("tell", "tell-mnist-paper").label == "no recorded run"
-
-
-@pytest.mark.parametrize(("profile", "parameters"), [(None, {}), ("tell-digits", {"epochs": 60})])
-def test_records_are_asked_for_by_profile_or_by_parameters(profile, parameters):
-    with pytest.raises(InputError, match="a profile, or the parameters"):
-        recorded("tell", profile, **parameters)
-
-
-@pytest.mark.parametrize(("field", "good", "bad"), [
-    ("history", [{"epoch": 1, "stage": "pruning", "loss": 0.5}], [{"epoch": 1, "stage": 2}]),
-    ("history", [], [{"epoch": 1, "loss": "small"}]),
-    ("history", [{"loss": 1, "better": True}], [{"loss": None}]),
-    ("parameters", {"rate": 0.1, "sizes": [1, [2, None]], "of": {"x": True}}, {"rate": 1e999}),
-    ("machine", {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, {"cpu": "c", "gpu": None}),
-    ("git", {"commit": None, "clean": None}, {"commit": 1, "clean": None}),
-    ("data", None, {"name": "n", "sha256": "s", "more": "m"}),
-    ("tolerances", {"a": "mean of a, ± 0.5", "b": 0.5}, {"a": -0.5}),
-    ("assumed", ["rate"], "rate"),
-    ("seconds", 0, -1.0),
-    ("profile", "weights-two_b", "weights-../b"),
-])
-def test_each_field_takes_what_it_means_and_nothing_else(asked, field, good, bad):
-    record({"a": 1.0})
-    values = json.loads((asked / "weights-demo-seed4.json").read_text())
-    as_record({**values, field: good}, "a file")
-    with pytest.raises(InputError, match=f"a file: {field} must be .*, not"):
-        as_record({**values, field: bad}, "a file")
-
-
-def test_where_a_record_lies_is_not_read_from_it(asked):
-    record({"a": 1.0})
-    values = json.loads((asked / "weights-demo-seed4.json").read_text())
-    with pytest.raises(InputError, match="no record field 'path'"):
-        as_record({**values, "path": "elsewhere"}, "a file")
-
-
-@pytest.mark.parametrize(("used", "said"), [(0, ""), (1, ""), (4, " (trained with 4 threads)")])
-def test_more_than_one_thread_is_said_in_the_notebook(monkeypatch, used, said):
-    from clusterbook import training
-
-    monkeypatch.setattr(training, "threads_used", used)
-    assert repr(record({"acc": 1})) == (
-        f"not recorded: nothing asked for a record of this run{said}")

@@ -1,4 +1,4 @@
-"""What the sources say, one YAML file for each chapter, validated when it is loaded.
+"""What the sources state: claims, one YAML file for each chapter, validated when it is loaded.
 
 Every claim has ``id`` (beginning with the chapter's name: ``tell-mnist-acc``), ``says`` (the
 statement, as a sentence), ``source`` (work, year, table or section), ``seen`` (who read it there:
@@ -17,10 +17,9 @@ source-error      ``check``: demonstrates that what the source states can't hold
 ================  ==============================================================================
 
 ``than`` is a number or a metric; ``relation`` is one of ``<``, ``>``, ``<=``, ``>=`` (in quotes).
-``why`` gives the reason for the tolerance. ``against`` names a second profile, from which ``minus``
-or ``than`` is read, run by run with the same seed. ``exact`` and ``source-error`` may name a
-``profile``; without one, every run of the chapter counts. ``differs`` says how the runs of a value,
-difference or trend differ from the source's; such a claim is at most *indicative*.
+``why`` gives the reason for the tolerance. ``exact`` and ``source-error`` may name a ``profile``;
+without one, every run of the chapter counts. ``differs`` says how the runs of a value, difference
+or trend differ from the source's; such a claim is at most *indicative*.
 
 Any claim may have ``section`` (an anchor in its chapter), and either ``cannot_compare`` (the
 reason) or ``not_attempted`` (the reason and what it would cost); with these two, the keys of its
@@ -30,57 +29,40 @@ kind may be absent. Verdicts are never written here: they follow from the record
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+import yaml
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from .. import paths
-from ..errors import unknown
-from .entries import (
-    FIELD,
-    STRICT,
-    Seen,
-    as_number,
-    is_number,
-    mistake,
-    need,
-    not_negative,
-    read_folder,
-)
+from ..errors import InputError, unknown
 
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
+                    str_strip_whitespace=True, str_min_length=1)
+Seen = Literal["paper", "repository", "second-hand"]
+
+_OF_VALUE = ("profile", "metric", "statistic", "value", "tolerance", "why")
 KINDS = {
-    "value": ("profile", "metric", "statistic", "value", "tolerance", "why"),
-    "difference": ("profile", "metric", "minus", "statistic", "value", "tolerance", "why"),
-    "trend": ("profile", "metric", "relation", "than", "in"),
-    "exact": ("check",),
-    "source-error": ("check",),
+    "value": (_OF_VALUE, ("differs",)),
+    "difference": ((*_OF_VALUE, "minus"), ("differs",)),
+    "trend": (("profile", "metric", "relation", "than", "holds_in"), ("differs",)),
+    "exact": (("check",), ("profile",)),
+    "source-error": (("check",), ("profile",)),
 }
-"""Each kind of claim, and the keys that it needs."""
-
-_ALSO = {
-    "value": {"differs"},
-    "difference": {"against", "differs"},
-    "trend": {"against", "differs"},
-    "exact": {"profile"},
-    "source-error": {"profile"},
-}
-_HINTS = {
-    "verdict": "a verdict is not written, it follows from the records; what can't be compared or "
-    "was not run says so under 'cannot_compare' or 'not_attempted'",
-    "assumed": "settings that the source did not publish stand under 'assumed' in the profile",
-}
+"""Each kind of claim, the fields that it needs, and those that it may have."""
 
 
 @model(frozen=True, config=STRICT)
 class Claim:
-    """What a source states, and how it is compared; the fields are the keys of the YAML file.
+    """A statement of a source, and how it is compared; the fields are the keys of the YAML file.
 
-    ``holds_in`` is the key ``in``; ``chapter`` is the file's name. What a claim lacks is None.
+    ``holds_in`` is the key ``in``; ``chapter`` is the file's name. A key that is absent is None.
     """
 
     id: str
@@ -92,90 +74,60 @@ class Claim:
     where: str | None = None
     section: str | None = None
     profile: str | None = None
-    against: str | None = None
     statistic: str | None = None
     metric: str | None = None
     minus: str | None = None
     value: int | float | None = None
-    tolerance: int | float | None = None
+    tolerance: int | float | None = Field(None, ge=0)
     why: str | None = None
     relation: Literal["<", ">", "<=", ">="] | None = None
-    than: int | float | str | None = None
+    than: str | int | float | None = None
     holds_in: Literal["all", "most"] | None = Field(None, alias="in")
     check: str | None = None
     differs: str | None = None
     cannot_compare: str | None = None
     not_attempted: str | None = None
 
-    _amounts = field_validator("tolerance")(not_negative)
-
-    @field_validator("relation", "than", mode="before")
-    @classmethod
-    def _as_meant(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse what YAML reads otherwise than it was meant."""
-        if info.field_name == "relation" and value == "":
-            raise ValueError(
-                "relation is empty: YAML reads a bare > as a text block; write it in quotes")
-        if info.field_name == "than":
-            if advice := as_number(value):
-                raise ValueError(f"than must be a number, not {value!r}{advice}")
-            is_name = isinstance(value, str) and value.strip()
-            if not (is_name or is_number(value) or value is None):
-                raise ValueError(f"than must be a number or a metric's name, not {value!r}")
-        return value
-
     @field_validator("statistic")
     @classmethod
-    def _is_statistic(cls, name: str | None) -> str | None:
+    def _is_known(cls, name: str | None) -> str | None:
         return name and statistic(name).name
 
     @model_validator(mode="after")
-    def _has_what_its_kind_needs(self) -> Claim:
-        own = {*KINDS[self.kind], *_ALSO[self.kind]}
-        for key in (key for keys in (*KINDS.values(), *_ALSO.values()) for key in keys):
-            if key not in own and getattr(self, FIELD.get(key, key)) is not None:
-                raise mistake(f"a claim of kind {self.kind!r} has no key {key!r}", key)
+    def _has_the_keys_of_its_kind(self) -> Claim:
+        needed, optional = KINDS[self.kind]
+        fields = {field for of_kind in KINDS.values() for keys in of_kind for field in keys}
+        given = {field for field in fields if getattr(self, field) is not None}
+        for field in sorted(given - {*needed, *optional}):
+            raise ValueError(f"a claim of kind {self.kind!r} has no key {field!r}", field)
         if self.cannot_compare is not None and self.not_attempted is not None:
-            raise mistake("either cannot_compare or not_attempted, not both", "not_attempted")
-        if self.seen == "second-hand":
-            need(self, ["where"], "; second-hand names the document that quotes it")
-        if self.tolerance is not None:
-            need(self, ["why"], "; a tolerance needs its reason")
-        started = self.metric is not None or self.check is not None
-        if self.cannot_compare is None and (self.not_attempted is None or started):
-            need(self, KINDS[self.kind], f", which a claim of kind {self.kind!r} needs")
-        if self.against is not None:
-            if self.minus is None and isinstance(self.than, int | float):
-                raise mistake("against is another profile's metric, but 'than' is a number",
-                              "against")
-            if self.statistic is not None and not statistic(self.statistic).is_mean:
-                raise mistake("a difference between two profiles is a mean over seeds; "
-                              f"{self.statistic!r} would mix the runs that each profile selects",
-                              "statistic")
-        for key in ("profile", "against"):
-            name = getattr(self, key)
-            if name is not None and not name.startswith(f"{self.chapter}-"):
-                raise mistake(f"{key} must begin with {self.chapter + '-'!r}, not {name!r}", key)
+            raise ValueError("either cannot_compare or not_attempted, not both", "not_attempted")
+        unfinished = self.not_attempted is None or given - {"profile", "differs"}
+        for field in needed:
+            if field not in given and self.cannot_compare is None and unfinished:
+                key = "in" if field == "holds_in" else field
+                raise ValueError(f"the key {key!r} is missing from a claim of kind {self.kind!r}")
+        if self.seen == "second-hand" and self.where is None:
+            raise ValueError("second-hand needs the key 'where', the document that quotes it")
+        if self.profile is not None and not self.profile.startswith(f"{self.chapter}-"):
+            raise ValueError(f"profile must begin with '{self.chapter}-'", "profile")
         return self
 
     @property
     def stated(self) -> str:
-        """What is compared, in symbols: ``acc = 0.9516 ± 0.02``; a dash where nothing is."""
+        """The comparison in symbols, ``acc = 0.9516 ± 0.02``; a dash where there is none."""
         if self.check is not None:
             return self.check
         if self.metric is None:
             return "–"
-        other = self.minus if self.minus is not None else self.than
-        if self.against is not None:
-            other = f"{other} of {self.against}"
         if self.kind == "trend":
-            return f"{self.metric} {self.relation} {other} in {self.holds_in} seeds"
-        left = self.metric if self.kind == "value" else f"{self.metric} − {other}"
+            return f"{self.metric} {self.relation} {self.than} in {self.holds_in} seeds"
+        left = self.metric if self.kind == "value" else f"{self.metric} − {self.minus}"
         return f"{left} = {self.value} ± {self.tolerance}"
 
     @property
     def allowed(self) -> str:
-        """What is compared and how far it may be off: ``mean of acc, ± 0.02``; no value in it."""
+        """The comparison without its value: ``mean of acc, ± 0.02``; a record keeps it."""
         return f"{self.statistic} of {self.stated.partition(' = ')[0]}, ± {self.tolerance}"
 
 
@@ -184,10 +136,10 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 
     Raises InputError, beginning with the file and the line, for a claim that is not valid.
     """
-    folder = Path(folder) if folder is not None else paths.root() / "data" / "claims"
-    return [entry.read(Claim, _HINTS, chapter=entry.chapter)
-            for entry in read_folder(folder, "claim")]
+    return read_folder(folder or paths.root() / "data" / "claims", Claim, "claim")
 
+
+# --- statistics: how a source turns several runs into one number
 
 SELECTORS: dict[str, tuple[str, Callable]] = {
     "loss": ("loss", min),
@@ -197,19 +149,14 @@ SELECTORS: dict[str, tuple[str, Callable]] = {
 """Selector → the metric (or history column) that it reads, and which end of it is the better."""
 
 _OVER_SEEDS: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": fmean,
-    "single": fmean,
-    "median": median,
-    "minimum": min,
-    "maximum": max,
+    "mean": fmean, "single": fmean, "median": median, "minimum": min, "maximum": max,
     "standard deviation": stdev,
 }
-_NAMES = [*_OVER_SEEDS, *(f"best {of} by {by}" for of in ("of N", "epoch") for by in SELECTORS)]
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """One way to turn runs into the number that a source reports: like is compared with like.
+    """A way to turn runs into the number that a source reports.
 
     =========================  ================================================================
     name                       what is computed of our runs (one per seed)
@@ -222,23 +169,34 @@ class Statistic:
     best epoch by SELECTOR     the mean over seeds of each run's epoch that the selector prefers
     =========================  ================================================================
 
-    Attributes
-    ----------
-    seeds : int
-        How many seeds it takes; with fewer it is not the source's statistic.
-    of : callable
-        Maps the list of ``(metrics of the run, its number)``, ordered by seed, to a float.
-    row : callable
-        Maps a run's metrics and history to the numbers to read; None when the run lacks them.
-    is_mean : bool
-        Whether it is a mean over seeds, so that the t-interval of the mean applies.
+    ``seeds`` is the number of seeds that it takes; ``selector`` is a key of `SELECTORS`.
     """
 
     name: str
     seeds: int
-    of: Callable[[Sequence[tuple[Mapping[str, float], float]]], float]
-    row: Callable[[Mapping[str, float], Sequence[Mapping[str, Any]]], Mapping[str, Any] | None]
-    is_mean: bool
+    selector: str | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean over seeds, so that the t-interval of the mean applies."""
+        return self.name in ("mean", "single") or self.name.startswith("best epoch")
+
+    def row(self, metrics: Mapping[str, float], history: Sequence[Mapping]) -> Mapping | None:
+        """The numbers of a run to read: its metrics, or its best epoch; None when it has none."""
+        if self.selector is None:
+            return metrics
+        column, better = SELECTORS[self.selector]
+        if self.name.startswith("best epoch"):
+            epochs = [epoch for epoch in history if column in epoch]
+            return better(epochs, key=lambda epoch: epoch[column], default=None)
+        return metrics if column in metrics else None
+
+    def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float:
+        """The statistic of runs, each its `row` and its number, ordered by seed."""
+        if self.selector is None or self.is_mean:
+            return _OVER_SEEDS.get(self.name, fmean)([number for _, number in runs])
+        column, better = SELECTORS[self.selector]
+        return better(runs[:self.seeds], key=lambda run: run[0][column])[1]
 
 
 def statistic(name: str) -> Statistic:
@@ -255,25 +213,128 @@ def statistic(name: str) -> Statistic:
     >>> best.of([({"loss": 0.3}, 0.81), ({"loss": 0.1}, 0.95), ({"loss": 0.0}, 0.99)])
     0.95
     """
-    def over_seeds(compute: Callable) -> Callable:
-        return lambda runs: compute([number for _, number in runs])
-
     if name in _OVER_SEEDS:
-        compute = _OVER_SEEDS[name]
-        return Statistic(name, 2 if compute is stdev else 1, over_seeds(compute),
-                         lambda metrics, history: metrics, compute is fmean)
-    found = re.fullmatch(r"best (?:of (\d+)|epoch) by (\w+)", name)
-    if found and found[2] in SELECTORS:
-        column, better = SELECTORS[found[2]]
+        return Statistic(name, 2 if name == "standard deviation" else 1)
+    best = re.fullmatch(r"best (?:of ([2-9]|[1-9]\d+)|epoch) by (\w+)", name)
+    if best and best[2] in SELECTORS:
+        return Statistic(name, int(best[1] or 1), best[2])
+    raise unknown("statistic", name, [
+        *_OVER_SEEDS, *(f"best {of} by {by}" for of in ("of N", "epoch") for by in SELECTORS)])
 
-        def best_epoch(metrics: Mapping, history: Sequence[Mapping]) -> Mapping | None:
-            epochs = [epoch for epoch in history if column in epoch]
-            return better(epochs, key=lambda epoch: epoch[column], default=None)
 
-        if found[1] is None:
-            return Statistic(name, 1, over_seeds(fmean), best_epoch, True)
-        if (n := int(found[1])) >= 2:
-            return Statistic(
-                name, n, lambda runs: better(runs[:n], key=lambda run: run[0][column])[1],
-                lambda metrics, history: metrics if column in metrics else None, False)
-    raise unknown("statistic", name, _NAMES)
+# --- YAML files that are lists of entries
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a YAML file, with the line of each of its keys (of None: its first line)."""
+
+    noun: str
+    file: str
+    values: Mapping[str, Any]
+    lines: Mapping[str | None, int]
+    model: Any = None
+
+    def error(self, text: str, key: str | None = None) -> InputError:
+        """The error for this entry; it points at the key's line, else at the first."""
+        who = f"{self.noun} {self.values['id']!r}" if "id" in self.values else f"a {self.noun}"
+        return InputError(f"{self.file}:{self.lines.get(key, self.lines[None])}: {who}: {text}")
+
+
+def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter") -> list:
+    """Every entry of the YAML files of a folder as a *kind*, by file and line; see `read_file`."""
+    return [entry.model for path in sorted(Path(folder).glob("*.yaml"))
+            for entry in read_file(path, kind, noun, home)]
+
+
+def read_file(path: Path, kind: type, noun: str, home: str | None = None) -> tuple[Entry, ...]:
+    """Every entry of a YAML file, validated; it is read again only when it has changed.
+
+    *kind* is a pydantic dataclass and *noun* names it in errors. With *home*, that field takes the
+    file's name, and every entry needs an ``id`` that is its own and begins with that name.
+
+    Raises InputError for the first mistake, beginning with the file and the line.
+    """
+    written = path.stat()
+    return _read(path, kind, noun, home, written.st_mtime_ns, written.st_size)
+
+
+@cache
+def _read(path: Path, kind: type, noun: str, home: str | None, *_: int) -> tuple[Entry, ...]:
+    fields = kind.__pydantic_fields__.items()
+    known = [field.alias or name for name, field in fields if name != home]
+    file, prefix = "/".join(path.parts[-3:]), path.stem.replace("_", "-") + "-"
+    found: list[Entry] = []
+    for values, lines in _mappings(path, file):
+        entry = Entry(noun, file, values, lines)
+        for key, value in values.items():
+            if key not in known:
+                raise entry.error(str(unknown("key", key, known)), key)
+            if value is None:
+                raise entry.error(f"{key} has no value", key)
+        more = {home: path.stem} if home else {}
+        try:
+            read = kind(**values, **more)
+        except ValidationError as error:
+            raise entry.error(*_explained(error, values)) from None
+        if home and not re.fullmatch(rf"{re.escape(prefix)}[a-z0-9]+(-[a-z0-9]+)*", read.id):
+            raise entry.error(f"an id begins with its chapter, {prefix!r}, and has only small "
+                              "letters, digits and single hyphens", "id")
+        first = next((other for other in found if home and other.model.id == read.id), None)
+        if first:
+            raise entry.error(f"duplicate id (first on line {first.lines['id']})", "id")
+        found.append(Entry(noun, file, values, lines, read))
+    return tuple(found)
+
+
+def _mappings(path: Path, file: str) -> Iterator[tuple[dict[str, Any], dict[str | None, int]]]:
+    """Each mapping of a YAML list, and the lines of its keys."""
+    line = 1
+    try:
+        # Composing gives nodes, which know their lines; constructing a node gives its value.
+        loader = _Loader(path.read_text(encoding="utf-8"))
+        root = loader.get_single_node() or yaml.SequenceNode("", [])
+        if not isinstance(root, yaml.SequenceNode):
+            raise ValueError("the file must be a list")
+        for node in root.value:
+            line = node.start_mark.line + 1
+            if not isinstance(node, yaml.MappingNode):
+                raise ValueError("an entry must be a mapping of keys to values")
+            values, lines = {}, {None: line}
+            for key, value in node.value:
+                line = key.start_mark.line + 1
+                if key.value in values:
+                    raise ValueError(f"duplicate key {key.value!r}")
+                values[key.value] = loader.construct_object(value, deep=True)
+                lines[key.value] = line
+            yield values, lines
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "a character is not allowed"
+        raise InputError(f"{file}:{mark.line + 1 if mark else line}: not valid YAML: {problem} (a "
+                         "text with ': ', '#', '<' or '>' in it needs quotes)") from error
+    except ValueError as error:
+        raise InputError(f"{file}:{line}: {error}") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1, in which 1e-3 is a number as in YAML 1.2."""
+
+
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float",
+                              re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))
+
+
+def _explained(error: ValidationError, values: Mapping[str, Any]) -> tuple[str, str | None]:
+    """The first mistake in words, and the key that it is about."""
+    mistakes = error.errors()
+    first = next((one for one in mistakes if one["type"] == "missing"), mistakes[0])
+    key = first["loc"][0] if first["loc"] else None
+    if first["type"] == "missing":
+        return f"the key {key!r} is missing", None
+    if first["type"] == "value_error":      # raised by a validator of ours: text, key
+        return (*first["ctx"]["error"].args, key)[:2]
+    # Of a field that may be one of several types, the last one's mistake says the most.
+    last = [one for one in mistakes if one["loc"][:1] == first["loc"][:1]][-1]
+    hint = "; YAML reads a bare > as text: write it in quotes" if values[key] == "" else ""
+    return f"{key} can't be {values[key]!r}: {last['msg']}{hint}", key

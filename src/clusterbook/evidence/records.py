@@ -1,79 +1,103 @@
 """What our runs measured: one JSON file a run; beside it arrays for figures, and a small model.
 
-A record is ``data/records/<profile>-seed<seed>.json``. It says what was run (chapter, profile, the
-resolved parameters, which of them the source did not publish, seed, data), what came out (metrics,
-checks, history), and with what (git commit, fingerprint of the code, versions, machine, time,
-memory). It also keeps the tolerances of its profile's claims as they stood when it was made, so
-that a tolerance chosen after the first run can be told from one chosen before.
+A record is ``data/records/<profile>-seed<seed>.json``: what was run (chapter, profile, parameters,
+seed, data), what was measured (metrics, checks, history), and with what (commit, fingerprint of the
+code, versions, machine, time, memory). It keeps the tolerances of its profile's claims, so that a
+tolerance chosen after the first run can be told from one chosen before.
+
+A notebook's last cell calls `record`, which writes only where ``clusterbook run --record`` asked
+for it; `recorded` gives other cells the records that they show.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Iterator, Mapping
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from numbers import Number
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    Strict,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass as model
 from typing_extensions import TypedDict
 
-from .. import datasets, paths
+from .. import __version__, datasets, paths
 from ..errors import InputError, unknown
-from .entries import as_tuple, not_negative
+from ..fingerprint import fingerprint
+from ..paths import write_atomically
+from .checks import checked
+from .claims import load_claims
 
-Numbers = dict[str, bool | int | float]
-Rows = tuple[dict[str, bool | int | float | str], ...]
-_CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+MODEL_LIMIT = 10_000_000
+"""Bytes; the weights of a larger model stay where they were trained."""
+METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
+           "weights": "weight co-clustering", "comparison": "all methods"}
+
+Name = Annotated[str, Field(pattern=r"^[\w-]+$")]
+Whole = Annotated[int, Field(ge=0)]
+Amount = Annotated[int | float, Field(ge=0)]
 
 
 class Git(TypedDict):
     """The checkout's state; both None outside one."""
 
-    __pydantic_config__ = _CONFIG
     commit: str | None
     clean: bool | None
 
 
 class Machine(TypedDict):
-    """What a run ran on."""
+    """Processor, GPU or None, cores, and the threads of the largest training."""
 
-    __pydantic_config__ = _CONFIG
     cpu: str
     gpu: str | None
-    cores: int
-    threads: int
+    cores: Whole
+    threads: Whole
 
 
 class Data(TypedDict):
     """The data's name, and the SHA-256 of their content (`clusterbook.datasets.content`)."""
 
-    __pydantic_config__ = _CONFIG
     name: str
     sha256: str
 
 
-@model(frozen=True, config=_CONFIG)
+@model(frozen=True, config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
 class Record:
-    """What one run measured; see `load_records`.
+    """The outcome of one run; see `load_records`.
 
     Attributes
     ----------
     parameters, assumed
         Every parameter as it was in force, and those whose settings the source did not publish.
     metrics, checks
-        What was measured at the end, and whether each expectation held.
+        The final measurements, and whether each expectation held.
     history
         One row an epoch, to float32's seven digits.
     code
         The fingerprint of the code that can change the numbers, other than through the data.
     tolerances
-        What the profile's claims allowed when the run was made, `Claim.allowed`; early records have
-        the tolerance alone.
+        `Claim.allowed` of the profile's claims; early records have the tolerance alone.
     started, seconds, peak_memory_mb
         UTC in ISO 8601; wall time; mebibytes.
     arrays
@@ -82,59 +106,33 @@ class Record:
         Where it was loaded from; not part of the file.
     """
 
-    # A description says what the field must be, in an error.
-    chapter: str = Field(description="a chapter's name")
-    profile: str = Field(description="a profile's name")
-    parameters: dict[str, JsonValue] = Field(description="a mapping of names to settings")
-    assumed: tuple[str, ...] = Field(description="a list of parameters")
-    seed: int = Field(description="a whole number")
-    metrics: Numbers = Field(description="a mapping of names to finite numbers")
-    checks: dict[str, bool] = Field(description="a mapping of names to true or false")
-    history: Rows = Field(description="a list of rows of finite numbers")
-    git: Git = Field(description="commit and clean")
-    code: str = Field(description="a fingerprint")
-    tolerances: dict[str, str | int | float] = Field(
-        description="a mapping of claims to what they allow")
-    versions: dict[str, str] = Field(description="a mapping of packages to versions")
-    machine: Machine = Field(description="cpu, gpu, cores and threads")
-    data: Data | None = Field(description="name and sha256, or null")
-    started: str = Field(description="a UTC time in ISO 8601")
-    seconds: int | float = Field(description="a number of seconds")
-    peak_memory_mb: int | float | None = Field(description="a number of mebibytes, or null")
-    arrays: str | None = Field(description="the SHA-256 of the arrays' file, or null")
+    chapter: Name
+    profile: Name
+    parameters: dict[str, JsonValue]
+    assumed: Annotated[tuple[str, ...], Strict(False)]
+    seed: Whole
+    metrics: dict[str, bool | int | float]
+    checks: dict[str, bool]
+    history: Annotated[tuple[dict[str, bool | int | float | str], ...], Strict(False)]
+    git: Git
+    code: str
+    tolerances: dict[str, str | Amount]
+    versions: dict[str, str]
+    machine: Machine
+    data: Data | None
+    started: str
+    seconds: Amount
+    peak_memory_mb: Amount | None
+    arrays: str | None
     path: Path | None = None
-
-    _lists = field_validator("assumed", "history", mode="before")(as_tuple)
-    _amounts = field_validator("seed", "seconds", "peak_memory_mb")(not_negative)
-
-    @field_validator("chapter", "profile")
-    @classmethod
-    def _is_name(cls, name: str) -> str:
-        if not name.replace("-", "").replace("_", "").isalnum():
-            raise ValueError("a name has letters, digits, - and _")
-        return name
 
     @field_validator("history")
     @classmethod
-    def _names_stages(cls, history: Rows) -> Rows:
+    def _has_text_for_stages(cls, history: tuple[dict, ...]) -> tuple[dict, ...]:
         if any(isinstance(value, str) != (name == "stage")
                for row in history for name, value in row.items()):
-            raise ValueError("the stage of training is text, and nothing else is")
+            raise ValueError("the stage of training must be text, and all else numbers")
         return history
-
-    @field_validator("tolerances")
-    @classmethod
-    def _are_allowances(cls, tolerances: dict[str, Any]) -> dict[str, Any]:
-        if any(isinstance(value, int | float) and value < 0 for value in tolerances.values()):
-            raise ValueError("a tolerance can't be negative")
-        return tolerances
-
-    @field_validator("machine")
-    @classmethod
-    def _counts(cls, machine: Machine) -> Machine:
-        if min(machine["cores"], machine["threads"]) < 0:
-            raise ValueError("numbers of cores and threads can't be negative")
-        return machine
 
     @field_validator("started")
     @classmethod
@@ -143,10 +141,19 @@ class Record:
             raise ValueError("not a UTC time")
         return text
 
+    @model_validator(mode="after")
+    def _is_of_its_chapter(self) -> Record:
+        if not self.profile.startswith(f"{self.chapter}-"):
+            raise ValueError(f"the profile's name must begin with '{self.chapter}-'")
+        return self
+
     @property
     def name(self) -> str:
         """The file's name without its ending: ``tell-mnist-paper-seed0``."""
         return f"{self.profile}-seed{self.seed}"
+
+
+# --- reading
 
 
 def load_records(folder: Path | str | None = None) -> list[Record]:
@@ -163,7 +170,7 @@ def read_record(path: Path) -> Record:
     """One record from its file; see `load_records`."""
     file = "/".join(path.parts[-3:])
     try:
-        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_not_finite)
+        values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{file}: not a record: {error}") from error
     record = as_record(values, file, path)
@@ -173,24 +180,15 @@ def read_record(path: Path) -> Record:
 
 
 def as_record(values: Any, file: str, path: Path | None = None) -> Record:
-    """A record from its fields, each validated; *file* is what an error calls it."""
-    if not isinstance(values, dict):
-        raise InputError(f"{file}: not a record: a record is a mapping")
-    fields = {name: field.description for name, field in Record.__pydantic_fields__.items()
-              if name != "path"}
-    for key in values:
-        if key not in fields:
-            raise InputError(f"{file}: {unknown('record field', key, fields)}")
+    """A record from its fields, each validated; *file* is its name in an error."""
     try:
-        record = Record(**values, path=path)
+        return Record(**values, path=path)
+    except TypeError as error:          # no mapping, or one with a path
+        raise InputError(f"{file}: not a record: {error}") from None
     except ValidationError as error:
-        key, missing = error.errors()[0]["loc"][0], error.errors()[0]["type"] == "missing"
-        raise InputError(
-            f"{file}: the record field {key!r} is missing" if missing and key not in values else
-            f"{file}: {key} must be {fields[key]}, not {str(values[key])[:80]!r}") from None
-    if not record.profile.startswith(f"{record.chapter}-"):
-        raise InputError(f"{file}: the profile's name must begin with {record.chapter + '-'!r}")
-    return record
+        last = error.errors()[-1]
+        field = ".".join(map(str, last["loc"]))
+        raise InputError(f"{file}: {field}: {last['msg']}") from None
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,7 @@ class Runs:
 
     @property
     def label(self) -> str:
-        """Whose runs these are, for a row of a figure: ``MNIST, 30 epochs, 3 recorded seeds``."""
+        """Data, epochs and seeds, for a row of a figure: ``MNIST, 30 epochs, 3 recorded seeds``."""
         if not self.records:
             return "no recorded run"
         first = self.records[0]
@@ -239,14 +237,14 @@ class Runs:
         """The same with the method: ``TELL on MNIST, 30 epochs, 3 recorded seeds``."""
         if not self.records:
             return self.label
-        return f"{_METHODS.get(self.records[0].chapter, self.records[0].chapter)} on {self.label}"
+        return f"{METHODS.get(self.records[0].chapter, self.records[0].chapter)} on {self.label}"
 
 
 def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> Runs:
     """The recorded runs of a profile, or those that were made with the given parameters.
 
-    The one way in which a notebook gets at records, so that what it shows is always known by what
-    it was run with: name the runs in the figure by their `Runs.label` or `Runs.title`.
+    The one way in which a notebook gets at records, so that a figure can always name the runs that
+    it shows, by their `Runs.label` or `Runs.title`.
 
     Give a *profile*, or instead every parameter that decides the numbers: a record counts only if
     it has each of them with the same value. Raises InputError for neither, or for both.
@@ -259,19 +257,11 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
     0
     """
     if (profile is None) == (not parameters):
-        raise InputError("recorded takes a profile, or the parameters of a run, and one of them")
-    groups: dict[str, list[Record]] = {}
-    for record in load_records():
-        if record.chapter == chapter and (
-                record.profile == profile if profile else all(
-                    name in record.parameters and record.parameters[name] == value
-                    for name, value in parameters.items())):
-            groups.setdefault(record.profile, []).append(record)
-    return Runs(tuple(next(iter(groups.values()), ())))
-
-
-_METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
-            "weights": "weight co-clustering", "comparison": "all methods"}
+        raise InputError("recorded takes either a profile, or the parameters of a run")
+    found = [record for record in load_records() if record.chapter == chapter and (
+        record.profile == profile if profile
+        else parameters.items() <= record.parameters.items())]
+    return Runs(tuple(record for record in found if record.profile == found[0].profile))
 
 
 def arrays(record: Record) -> dict[str, np.ndarray]:
@@ -281,19 +271,17 @@ def arrays(record: Record) -> dict[str, np.ndarray]:
     """
     if record.arrays is None:
         return {}
-    if record.path is None:
-        raise InputError(f"the record {record.name} was not loaded from a file")
     file = record.path.with_suffix(".npz")
     if not file.is_file():
         raise InputError(f"{file.name} is missing beside {record.path.name}; run it again")
     if sha256(file.read_bytes()) != record.arrays:
         raise InputError(f"{file.name} is not the file that {record.path.name} was written with")
     with np.load(file, allow_pickle=False) as loaded:
-        return {name: loaded[name] for name in loaded.files}
+        return dict(loaded)
 
 
 def model_file(name: str) -> Path:
-    """The file of a trained model that was kept, by its record's name: ``"tell-mnist-30-seed0"``.
+    """The file of a trained model, by its record's name: ``"tell-mnist-30-seed0"``.
 
     Raises InputError when the book has no such file; the message lists those it has.
     """
@@ -305,9 +293,101 @@ def model_file(name: str) -> Path:
     return folder / f"{name}.pt"
 
 
-def sha256(content: bytes) -> str:
-    """The SHA-256 of bytes, in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
+# --- writing
+
+
+@dataclass(frozen=True, repr=False)
+class Recorded:
+    """The result of `record`; displays whether the run was recorded, and in which file."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        """The line that a cell displays; it names no folder of this machine."""
+        threads = _threads_used()       # another number may give other results
+        return self.text + (f" (trained with {threads} threads)" if threads > 1 else "")
+
+
+def record(
+    metrics: Mapping[str, float],
+    *,
+    history: Iterable[Mapping[str, float]] = (),
+    arrays: Mapping[str, np.ndarray] | None = None,
+    data: datasets.Dataset | None = None,
+    model: Any = None,
+) -> Recorded:
+    """Write a record of this run, if ``clusterbook run --record`` asked for it.
+
+    Parameters
+    ----------
+    metrics
+        The measurements at the end of the run.
+    history
+        The measurements of each epoch, one row an epoch.
+    arrays
+        Small arrays that figures need, written beside the record.
+    data
+        The data set that was used.
+    model
+        The trained estimator (kept by its ``save``) or torch module (its ``state_dict``). The file
+        is kept beside the record if it is under 10 MB; `model_file` finds it.
+
+    Raises
+    ------
+    InputError
+        For a number that is not finite, or a field of the wrong type.
+    """
+    folder, run = paths.asked("records"), paths.run_context()
+    if folder is None or not run:
+        return Recorded("not recorded: nothing asked for a record of this run")
+    chapter = run["chapter"]
+    profile = run.get("profile") or f"{chapter}-default"
+    measured = plain(dict(metrics))
+    odd = {name: value for name, value in measured.items()
+           if isinstance(value, float) and not math.isfinite(value)}
+    if odd:
+        raise InputError(f"a record's metrics must be finite, but {odd} of {profile}; leave out "
+                         "what could not be measured (a trained run goes on from its checkpoint)")
+    now = datetime.now(UTC)
+    started = datetime.fromisoformat(run.get("started", now.isoformat())).astimezone(UTC)
+    piece = datetime.fromisoformat(run.get("piece", started.isoformat()))
+    packed, trained = _packed(arrays), _trained(model)
+    code = run if "code" in run else code_in_use(chapter)
+    values = {
+        "chapter": chapter,
+        "profile": profile,
+        "parameters": plain(run.get("parameters") or {}),
+        "assumed": sorted(run.get("assumed") or ()),
+        "seed": run.get("seed"),
+        "metrics": measured,
+        "checks": checked(),
+        "history": [_seven_digits(plain(dict(row))) for row in history],
+        "git": code["git"],
+        "code": code["code"],
+        "tolerances": _tolerances(profile),
+        "versions": versions(),
+        "machine": machine(),
+        "data": data and {"name": data.source.name, "sha256": datasets.content(data)},
+        "started": started.isoformat(timespec="seconds"),
+        "seconds": round(run.get("earlier", 0.0) + (now - piece).total_seconds(), 3),
+        "peak_memory_mb": peak_memory_mb(),
+        "arrays": sha256(packed) if packed else None,
+    }
+    name = as_record(values, f"the record of {profile}").name
+    text = f"recorded: {name}.json"
+    if trained and len(trained) > MODEL_LIMIT:
+        text += (f", without the trained model: it takes {len(trained) / 1e6:.1f} MB, and shipped "
+                 f"models are under {MODEL_LIMIT / 1e6:.0f}")
+        trained = None
+    beside = {".npz": packed, ".pt": trained}
+    for ending, content in beside.items():
+        if content:
+            write_atomically(folder / f"{name}{ending}", content)
+    write_atomically(folder / f"{name}.json", dumps(values).encode())   # now all it names is there
+    for ending, content in beside.items():
+        if not content:
+            (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
+    return Recorded(text)
 
 
 def dumps(values: Mapping[str, Any]) -> str:
@@ -315,19 +395,161 @@ def dumps(values: Mapping[str, Any]) -> str:
 
     So two records compare line by line, and the same values always give the same text.
     """
+    def dump(value: Any) -> str:
+        return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=False)
+
     lines = []
     for key in sorted(values):
         if key == "history" and values[key]:
-            rows = ",\n  ".join(_dump(row) for row in values[key])
+            rows = ",\n  ".join(map(dump, values[key]))
             lines.append(f'"history": [\n  {rows}\n ]')
         else:
-            lines.append(f"{_dump(key)}: {_dump(values[key])}")
+            lines.append(f"{dump(key)}: {dump(values[key])}")
     return "{\n " + ",\n ".join(lines) + "\n}\n"
 
 
-def _dump(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=False)
+def sha256(content: bytes) -> str:
+    """The SHA-256 of bytes, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
-def _not_finite(constant: str) -> float:
-    raise ValueError(f"{constant} is not a number that a record can hold")
+def plain(value: Any) -> Any:
+    """A value as JSON knows it; of a path in somebody's file system only the last part."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, str):
+        for kind in (PurePosixPath, PureWindowsPath):
+            if kind(value).is_absolute() or value.startswith("~"):
+                return kind(value).name
+        return value
+    if hasattr(value, "item") and math.prod(value.shape) == 1:
+        return value.item()             # of numpy or torch
+    if value is None or isinstance(value, Number):
+        return value
+    raise InputError(f"a record can't hold {type(value).__name__}: {str(value)[:80]!r}")
+
+
+def _seven_digits(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of history to the precision of float32, which halves the file."""
+    return {name: float(f"{value:.7g}") if isinstance(value, float) else value
+            for name, value in row.items()}
+
+
+def _packed(arrays: Mapping[str, np.ndarray] | None) -> bytes | None:
+    if not arrays:
+        return None
+    for name, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise InputError(f"the array {name!r} holds objects; a record keeps numbers and text")
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _trained(model: Any) -> bytes | None:
+    """The file of a trained model."""
+    if model is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
+        path = Path(folder) / "model.pt"
+        if hasattr(model, "save"):
+            model.save(path)
+        else:
+            import torch  # heavy, and for a run that is recorded only
+
+            torch.save(model.state_dict(), path)
+        return path.read_bytes()
+
+
+def _tolerances(profile: str) -> dict[str, str]:
+    try:
+        claims = load_claims()
+    except InputError as error:
+        # A run of hours is worth more than its tolerances; without them nothing is "reproduced".
+        warnings.warn(f"the record holds no tolerances: {error}", stacklevel=3)
+        return {}
+    return {claim.id: claim.allowed for claim in claims
+            if claim.profile == profile and claim.tolerance is not None}
+
+
+# --- provenance: code, versions, machine; never who ran it or in which folder
+
+
+def code_in_use(chapter: str) -> dict[str, Any]:
+    """The git state and the fingerprint of the present code, as a record keeps them.
+
+    ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
+    trains is not the code that ran.
+    """
+    return {"git": git_state(), "code": fingerprint(chapter)}
+
+
+def git_state(root: Path | None = None) -> dict[str, Any]:
+    """The commit of the checkout and whether nothing in it differs from that commit.
+
+    Records and executed notebooks do not count as differences, since runs write them. Both are
+    None outside a git checkout.
+    """
+    root = root or paths.checkout()
+    commit = git(root, "rev-parse", "HEAD") if root else None
+    if commit is None:
+        return {"commit": None, "clean": None}
+    changes = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
+                  ":(exclude)book/runs")
+    return {"commit": commit, "clean": changes == ""}
+
+
+def git(root: Path, *arguments: str) -> str | None:
+    """The output of a git command without surrounding space; None when it fails."""
+    # Without optional locks `git status` does not write the index: a run leaves the checkout alone.
+    command = ["git", "--no-optional-locks", "-C", str(root), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except OSError:                     # git is not installed
+        return None
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python, clusterbook and the packages that compute."""
+    return {"python": platform.python_version(), "clusterbook": __version__,
+            **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}}
+
+
+def machine() -> Machine:
+    """The processor's model, the GPU that this process used (or None), cores, and threads.
+
+    The threads are those of the largest training of this process; before any, torch's own number.
+    """
+    torch = sys.modules.get("torch")    # a run that used it has imported it
+    used_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+    cores = os.cpu_count() or 1
+    return {"cpu": _processor(), "gpu": torch.cuda.get_device_name() if used_gpu else None,
+            "cores": cores,
+            "threads": _threads_used() or (torch.get_num_threads() if torch else cores)}
+
+
+def _threads_used() -> int:
+    """The number of threads of the largest training of this process; 0 before any."""
+    return getattr(sys.modules.get("clusterbook.training"), "threads_used", 0)
+
+
+def peak_memory_mb() -> float | None:
+    """The most memory that this process held, in mebibytes; None on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text(encoding="utf-8").splitlines() if described.is_file() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()

@@ -11,12 +11,8 @@ MACROS = """\
 <table class="cb-scorecard{{ also }}">
 <caption>{{ caption }}</caption>
 <thead><tr>{% for head in heads %}<th scope="col">{{ head }}</th>{% endfor %}</tr></thead>
-{{ caller() }}</table>
+{{ caller(heads|length) }}</table>
 </div>
-{% endmacro %}
-
-{% macro heading(text, columns) %}
-<tr><th scope="rowgroup" colspan="{{ columns }}">{{ text }}</th></tr>
 {% endmacro %}
 
 {% macro seeds(profile, numbers) %}
@@ -25,20 +21,13 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% endmacro %}
 
 {% macro verdicts(rows, caption, whole=false, address="") %}
-{% set heads = ["Claim", "The source says", "Ours, mean ± sd", "Verdict", "Runs"] %}
-{% call table(caption, heads) %}
+{% call(n) table(caption, ["Claim", "The source says", "Ours, mean ± sd", "Verdict", "Runs"]) %}
 {% for chapter, group in by_chapter(rows).items() %}
 <tbody>
 {% if whole %}
-{{ heading(chapter ~ ": " ~ counts_line(group), heads|length) }}{% endif %}
+<tr><th scope="rowgroup" colspan="{{ n }}">{{ chapter }}: {{ counts_line(group) }}</th></tr>
+{% endif %}
 {% for claim, verdict in group %}
-{{ verdict_row(claim, verdict, whole, address) }}{% endfor %}
-</tbody>
-{% endfor %}
-{% endcall %}
-{% endmacro %}
-
-{% macro verdict_row(claim, verdict, whole, address) %}
 {% set name %}<code>{{ claim.id }}</code>{% endset %}
 <tr{#
 #}{% if whole %} id="{{ claim.id }}" data-work="{{ claim.chapter }}"{#
@@ -55,23 +44,26 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 #}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>{#
 #}<div class="cb-reason">{{ verdict.reason }}{#
 #}{% if verdict.stale %} The code or the data have changed since these runs.{% endif %}</div></td>{#
-#}<td>{{ made(claim, verdict, whole) }}</td></tr>
-{% endmacro %}
-
-{% macro made(claim, verdict, whole) %}
-{% if not verdict.records %}{{ claim.profile or "–" }}{% elif not whole %}{#
+#}<td>{% if not verdict.records %}{{ claim.profile or "–" }}{% elif not whole %}{#
 #}{{ runs(verdict.records) }}{% else %}{#
 #}{% for profile, found in seeds_of(verdict.records).items() %}{{ "" if loop.first else "; " }}{#
-#}<a href="status.html#{{ profile }}">{{ profile }}</a>, {{ seeds(profile, found) }}{% endfor %}{#
-#}{% endif %}
+#}<a href="status.html#{{ profile }}">{{ profile }}</a>, {{ seeds(profile, found) }}{% endfor %}
+{% endif %}
+</td></tr>
+{% endfor %}
+</tbody>
+{% endfor %}
+{% endcall %}
 {% endmacro %}
 
 {# The bar appears where scripts run. Its script has no sign that XML would read as its own. #}
 {% macro scorecard(rows, caption, address) %}
 <div class="cb-filtered">
 <div class="cb-filter" hidden="">
-<label>Work <select><option value="">all</option>{{ options(by_chapter(rows)) }}</select></label>
-<label>Verdict <select><option value="">all</option>{{ options(count(rows)) }}</select></label>
+{% for name, values in [("Work", by_chapter(rows)), ("Verdict", counted(rows))] %}
+<label>{{ name }} <select><option value="">all</option>{% for value in values %}{#
+#}<option>{{ value }}</option>{% endfor %}</select></label>
+{% endfor %}
 <label>Words <input type="search" placeholder="such as MNIST" /></label>
 <output aria-live="polite">{{ rows|length }} of {{ rows|length }} claims</output>
 </div>
@@ -99,39 +91,28 @@ for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])"))
 </div>
 {% endmacro %}
 
-{% macro options(values) %}
-{% for value in values %}<option>{{ value }}</option>{% endfor %}
-{% endmacro %}
-
 {% macro said(rows, caption, address, folded) %}
 {% if not rows %}
 <p class="cb-say">{{ caption }}</p>
 {% else %}
 <div class="cb-say">
-{% if folded %}
-<details>
-<summary>{{ caption }}. Show them.</summary>
-{% endif %}
-{{ verdicts(rows, caption, address=address) }}{% if folded %}
-</details>
-{% endif %}
-</div>
+{{ "<details>\n<summary>"|safe ~ caption ~ ". Show them.</summary>\n"|safe if folded else "" }}{#
+#}{{ verdicts(rows, caption, address=address) }}{{ "</details>\n"|safe if folded else "" }}</div>
 {% endif %}
 {% endmacro %}
 
 {% macro status(groups, caption, heads) %}
-{% call table(caption, heads, " cb-status", scrolls=false) %}
+{% call(n) table(caption, heads, " cb-status", scrolls=false) %}
 {% for chapter, profiles in groups %}
 <tbody>
-<tr><th scope="rowgroup" colspan="{{ heads|length }}"><a href="../notebooks/{{ chapter }}.html">{#
+<tr><th scope="rowgroup" colspan="{{ n }}"><a href="../notebooks/{{ chapter }}.html">{#
 #}{{ chapter }}</a></th></tr>
 {% for profile in profiles %}
 <tr id="{{ profile.name }}"><th scope="row"><code>{{ profile.name }}</code><details>{#
-#}<summary>parameters</summary><table>{% for name, value in profile.parameters().items() %}{#
+#}<summary>parameters</summary><table>{% for name, value in profile.parameters.items() %}{#
 #}<tr><th scope='row'><code>{{ name }}</code></th><td>{{ value }}</td></tr>{% endfor %}</table>{#
-#}</details></th>{% for head, cell in profile.cells().items() %}<td>{% if head == "Seeds" %}{#
-#}{{ seeds(profile.name, profile.each("seed")) }}{% else %}{{ cell }}{% endif %}</td>{#
-#}{% endfor %}</tr>
+#}</details></th>{% for head, cell in profile.cells.items() %}<td>{% if head == "Seeds" %}{#
+#}{{ seeds(profile.name, profile.seeds) }}{% else %}{{ cell }}{% endif %}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody>
 {% endfor %}
@@ -139,13 +120,13 @@ for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])"))
 {% endmacro %}
 
 {% macro errata(groups, caption, counts) %}
-{% set heads = ["Erratum", "In", "Demonstrated", "Reported"] %}
 <p class="cb-say">By work: {% for work, rows in groups.items() %}<a href="#errata-of-{{ work }}">{#
 #}{{ work }}</a> ({{ rows|length }}){{ "." if loop.last else ", " }}{% endfor %}</p>
-{% call table(caption, heads, " cb-errata") %}
+{% call(n) table(caption, ["Erratum", "In", "Demonstrated", "Reported"], " cb-errata") %}
 {% for work, rows in groups.items() %}
 <tbody id="errata-of-{{ work }}">
-{{ heading(work ~ ": " ~ counts(rows), heads|length) }}{% for row in rows %}
+<tr><th scope="rowgroup" colspan="{{ n }}">{{ work }}: {{ counts(rows) }}</th></tr>
+{% for row in rows %}
 <tr><th scope="row"><a href="#{{ row.id }}">{{ row.title }}</a><div class="cb-source">{#
 #}{{ row.where }}</div></th><td><span class="cb-kind">{{ row.kind }}</span></td><td>{#
 #}{{ "by a cell" if row.check else "no" }}</td><td>{{ "yes" if row.reported else "no" }}</td></tr>
