@@ -14,7 +14,7 @@ from clusterbook import IDC, TELL, DeepCluster, evidence, training
 from clusterbook.classifier import train_classifier
 from clusterbook.deepcluster.networks import build
 from clusterbook.errors import InputError
-from clusterbook.evidence import recording
+from clusterbook.evidence import records
 
 X = np.random.default_rng(0).random((60, 64), dtype=np.float32)
 Y = np.arange(60) % 3
@@ -83,25 +83,25 @@ def test_the_number_of_threads_follows_the_work_and_whoever_names_one(
         raise KeyError
     assert torch.get_num_threads() == 2
     assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == pools
-    assert recording.machine()["threads"] == number
+    assert records.machine()["threads"] == number
 
 
 def test_threads_before_any_training_are_torchs(monkeypatch):
     monkeypatch.setattr(training, "threads_used", 0)
-    assert recording.machine()["threads"] == torch.get_num_threads()
+    assert records.machine()["threads"] == torch.get_num_threads()
 
 
 @TRAINERS
 def test_small_work_is_computed_by_one_thread(seen, train):
     train()
     assert set(seen) == {1} and torch.get_num_threads() == 2
-    assert recording.machine()["threads"] == 1
+    assert records.machine()["threads"] == 1
 
 
 @TRAINERS
 def test_a_number_that_is_asked_for_wins(seen, train):
     train(threads=2)
-    assert set(seen) == {2} and recording.machine()["threads"] == 2
+    assert set(seen) == {2} and records.machine()["threads"] == 2
 
 
 @TRAINERS

@@ -15,6 +15,7 @@ from nbformat.v4 import new_notebook
 from clusterbook.book import runs
 from clusterbook.book.runs import ChapterError
 from clusterbook.errors import InputError
+from clusterbook.evidence import fingerprint, load_records
 
 TYPES = """\
 n: int = 1  # a count | paper: 1 | more
@@ -228,6 +229,17 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path):
     assert second["metrics"] == {"twice": 2.0} and second["seed"] == 1
     assert second["parameters"] == {"seed": 1} and second["profile"] == "tiny-small"
     assert kept.read_text() != earlier
+
+
+def test_a_record_holds_the_code_at_the_start_of_its_run(book: Book, tmp_path):
+    extra = book.write("src/clusterbook/extra.py", "x = 1\n")
+    edit = f"import clusterbook.extra\npathlib.Path({str(extra)!r}).write_text('x = 2')"
+    book.notebook("tiny", RECORDS + edit, RECORD)
+    book.profile("tiny-small")
+    before = fingerprint("tiny")
+    runs.run("tiny", profile="tiny-small", seeds=[4], records=tmp_path)
+    (record,) = load_records(tmp_path)
+    assert record.code == before != fingerprint("tiny")
 
 
 def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_path, monkeypatch):

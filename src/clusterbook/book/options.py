@@ -81,7 +81,7 @@ def profile_table(chapter: str) -> Table:
         If there is no such chapter.
     """
     found = parameters.profiles(chapter)
-    recorded = {profile.name: profile.cells() for profile in evidence.status().profiles}
+    recorded = {profile.name: profile.cells for profile in evidence.status().rows}
     rows = [
         (profile.name, profile.says, _cost(recorded.get(profile.name)),
          ", ".join(profile.assumed) or "none",

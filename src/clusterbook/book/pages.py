@@ -14,7 +14,7 @@ from nbformat.v4 import new_markdown_cell
 
 from ..errors import InputError
 from ..evidence import Record
-from ..evidence.profiles import Profile
+from ..evidence.views import described
 from ..paths import write_atomically
 from . import parameters
 from .reading import read_notebook
@@ -50,7 +50,7 @@ def mark(notebook: nbformat.NotebookNode, record: Record) -> None:
 def head(record: Record, title: str) -> str:
     """The provenance of a run of the chapter of that title and its command, as Markdown."""
     profile = parameters.profiles(record.chapter).get(record.profile)
-    cells = Profile((record,), stale=False).cells()
+    cells = described([record])
     assumed = ", ".join(f"`{name}`" for name in record.assumed)
     made = [
         f"Code: commit `{record.git['commit']}`" + ("" if record.git["clean"] else ", changed")

@@ -28,6 +28,7 @@ import nbformat
 from .. import evidence, paths
 from ..errors import InputError
 from ..evidence.checks import UNMADE
+from ..evidence.records import code_in_use
 from ..evidence.verdicts import is_stale, present_code, present_data
 from ..paths import write_atomically
 from . import clock, ours, pages, parameters, sheet
@@ -433,7 +434,9 @@ def one(source: Path, about: Mapping[str, Any], target: Path | None,
         environment["CLUSTERBOOK_DATA"] = str(paths.data_home().resolve())
     with (_temporary_folder() as folder,
           clock.running(places.get("checkpoints")) as times):
-        environment["CLUSTERBOOK_RUN"] = json.dumps({**about, **times})
+        # The code that runs is that of the start, even if somebody edits it meanwhile.
+        code = code_in_use(about["chapter"]) if places.get("records") else {}
+        environment["CLUSTERBOOK_RUN"] = json.dumps({**about, **times, **code})
         executed = execute(source, target or folder / source.name, values=about["changed"],
                            environment=environment, progress=progress)
     if target and places.get("records"):

@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from .. import __version__
-from ..evidence.recording import git_state
+from ..evidence.records import git_state
 from ..figures.showing import LIST, listed
 from ..paths import write_atomically
 from . import parameters

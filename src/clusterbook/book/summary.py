@@ -16,9 +16,8 @@ import numpy as np
 
 from .. import evidence, figures
 from ..errors import InputError
-from ..evidence.profiles import duration
 from ..evidence.records import Record
-from ..evidence.views import spread
+from ..evidence.views import duration, spread
 from ..figures.showing import LIST, save
 from ..paths import write_atomically
 from . import parameters, sheet

@@ -33,8 +33,7 @@ import nbformat
 
 from .. import __version__, evidence
 from ..errors import InputError, unknown
-from ..evidence.recording import plain
-from ..evidence.records import Record, as_record, read_record
+from ..evidence.records import Record, as_record, plain, read_record
 from ..evidence.verdicts import is_stale, present_code, present_data
 from ..fingerprint import fingerprint
 from ..paths import write_atomically

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from .. import paths
 from ..errors import InputError
-from ..io import write_atomically
+from ..paths import write_atomically
 
 # ----------------------------------------------------------------------------------- the style
 
