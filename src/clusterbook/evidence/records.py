@@ -30,15 +30,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import (
-    ConfigDict,
-    Field,
-    JsonValue,
-    Strict,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+import pydantic
+from pydantic import Field, JsonValue, Strict, ValidationError
 from pydantic.dataclasses import dataclass as model
 from typing_extensions import TypedDict
 
@@ -47,7 +40,7 @@ from ..errors import InputError, unknown
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from .checks import checked
-from .claims import load_claims
+from .claims import load_claims, mistake
 
 MODEL_LIMIT = 10_000_000
 """Bytes; the weights of a larger model stay where they were trained."""
@@ -82,7 +75,7 @@ class Data(TypedDict):
     sha256: str
 
 
-@model(frozen=True, config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
+@model(frozen=True, config=pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
 class Record:
     """The outcome of one run; see `load_records`.
 
@@ -126,22 +119,22 @@ class Record:
     arrays: str | None
     path: Path | None = None
 
-    @field_validator("history")
+    @pydantic.field_validator("history")
     @classmethod
     def _has_text_for_stages(cls, history: tuple[dict, ...]) -> tuple[dict, ...]:
         if any(isinstance(value, str) != (name == "stage")
                for row in history for name, value in row.items()):
-            raise ValueError("the stage of training must be text, and all else numbers")
+            raise ValueError("the stage must be text, and all else numbers")
         return history
 
-    @field_validator("started")
+    @pydantic.field_validator("started")
     @classmethod
     def _is_utc(cls, text: str) -> str:
         if datetime.fromisoformat(text).utcoffset() != timedelta(0):
             raise ValueError("not a UTC time")
         return text
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _is_of_its_chapter(self) -> Record:
         if not self.profile.startswith(f"{self.chapter}-"):
             raise ValueError(f"the profile's name must begin with '{self.chapter}-'")
@@ -186,9 +179,7 @@ def as_record(values: Any, file: str, path: Path | None = None) -> Record:
     except TypeError as error:          # no mapping, or one with a path
         raise InputError(f"{file}: not a record: {error}") from None
     except ValidationError as error:
-        last = error.errors()[-1]
-        field = ".".join(map(str, last["loc"]))
-        raise InputError(f"{file}: {field}: {last['msg']}") from None
+        raise InputError(f"{file}: {mistake(error)[0]}") from None
 
 
 @dataclass(frozen=True)
@@ -308,14 +299,9 @@ class Recorded:
         return self.text + (f" (trained with {threads} threads)" if threads > 1 else "")
 
 
-def record(
-    metrics: Mapping[str, float],
-    *,
-    history: Iterable[Mapping[str, float]] = (),
-    arrays: Mapping[str, np.ndarray] | None = None,
-    data: datasets.Dataset | None = None,
-    model: Any = None,
-) -> Recorded:
+def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float]] = (),
+           arrays: Mapping[str, np.ndarray] | None = None, data: datasets.Dataset | None = None,
+           model: Any = None) -> Recorded:
     """Write a record of this run, if ``clusterbook run --record`` asked for it.
 
     Parameters
@@ -361,11 +347,13 @@ def record(
         "seed": run.get("seed"),
         "metrics": measured,
         "checks": checked(),
-        "history": [_seven_digits(plain(dict(row))) for row in history],
+        "history": [{name: float(f"{value:.7g}") if isinstance(value, float) else value
+                     for name, value in plain(dict(row)).items()} for row in history],
         "git": code["git"],
         "code": code["code"],
         "tolerances": _tolerances(profile),
-        "versions": versions(),
+        "versions": {"python": platform.python_version(), "clusterbook": __version__, **{
+            name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}},
         "machine": machine(),
         "data": data and {"name": data.source.name, "sha256": datasets.content(data)},
         "started": started.isoformat(timespec="seconds"),
@@ -431,12 +419,6 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, Number):
         return value
     raise InputError(f"a record can't hold {type(value).__name__}: {str(value)[:80]!r}")
-
-
-def _seven_digits(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of history to the precision of float32, which halves the file."""
-    return {name: float(f"{value:.7g}") if isinstance(value, float) else value
-            for name, value in row.items()}
 
 
 def _packed(arrays: Mapping[str, np.ndarray] | None) -> bytes | None:
@@ -512,12 +494,6 @@ def git(root: Path, *arguments: str) -> str | None:
     except OSError:                     # git is not installed
         return None
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
-
-
-def versions() -> dict[str, str]:
-    """The versions of Python, clusterbook and the packages that compute."""
-    return {"python": platform.python_version(), "clusterbook": __version__,
-            **{name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}}
 
 
 def machine() -> Machine:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -274,11 +275,10 @@ def count(n: int, noun: str) -> str:
 # --- stale records
 
 
-def is_stale(
-    record: Record, fingerprints: Mapping[str, str], contents: Mapping[str, str],
-    lineage: Lineage | None = None,
-) -> bool:
+def is_stale(record: Record, fingerprints: Mapping[str, str],
+             contents: Mapping[str, str] | None = None, lineage: Lineage | None = None) -> bool:
     """Whether a record's code or data are no longer the present ones; see `judge`."""
+    contents = present_data() if contents is None else contents
     lineage = load_lineage() if lineage is None else lineage
     if not leads(lineage, record.chapter, record.code, fingerprints.get(record.chapter)):
         return True
@@ -290,10 +290,8 @@ def present_code(chapters: Iterable[str], package: Path | None = None) -> dict[s
     """The fingerprint of each chapter's present code; a chapter without a module is left out."""
     found = {}
     for chapter in sorted(set(chapters)):
-        try:
+        with suppress(InputError):
             found[chapter] = fingerprint(chapter, package=package)
-        except InputError:
-            continue
     return found
 
 

@@ -14,32 +14,22 @@ from operator import ge
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from zipfile import ZipFile
 
 from jinja2 import Environment, StrictUndefined
-from jinja2.environment import TemplateModule
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from pydantic import Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from .. import figures, paths
-from ..errors import InputError, unknown
+from ..checks import one_of
+from ..errors import InputError
 from .claims import STRICT, Claim, Seen, load_claims, read_folder
 from .records import METHODS, Record, git, load_records
 from .templates import MACROS
-from .verdicts import (
-    WORDS,
-    Lineage,
-    Verdict,
-    count,
-    is_stale,
-    judge,
-    load_lineage,
-    present_code,
-    present_data,
-)
+from .verdicts import WORDS, Lineage, Verdict, count, is_stale, judge, load_lineage, present_code
 
 Row = tuple[Claim, Verdict]
 
@@ -154,14 +144,14 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
     chapters = {claim.chapter for claim in claims.values()} | set(paths.chapters())
     if isinstance(what, str) and what in chapters:
         chosen = [claim for claim in claims.values() if claim.chapter == what]
-    elif isinstance(what, str) and what not in claims:
-        raise unknown("chapter or claim", what, [*chapters, *claims])
+    elif isinstance(what, str):
+        one_of("chapter or claim", what, [*chapters, *claims])
+        chosen = [claims[what]]
     else:
-        chosen = []
-        for name in [what] if isinstance(what, str) else what:
-            if name not in claims:
-                raise unknown("claim", name, claims)
-            chosen.append(claims[name])
+        names = list(what)
+        for name in names:
+            one_of("claim", name, claims)
+        chosen = [claims[name] for name in names]
     wanted = {claim.chapter for claim in chosen}
     records = [record for record in load_records() if record.chapter in wanted]
     fingerprints = present_code(record.chapter for record in records)
@@ -325,12 +315,12 @@ class Profile(NamedTuple):
 def status(records: Iterable[Record] | None = None) -> View:
     """Every profile of some records (default: the book's): its settings, cost, machine and code."""
     records = load_records() if records is None else list(records)
-    code, data = present_code(record.chapter for record in records), present_data()
+    code = present_code(record.chapter for record in records)
     profiles = []
     for (chapter, name), group in groupby(records, key=lambda r: (r.chapter, r.profile)):
         found = list(group)
         since = ""
-        if any(is_stale(record, code, data) for record in found):
+        if any(is_stale(record, code) for record in found):
             since = ", stale"
         elif any(record.code != code.get(chapter) for record in found):
             since = f", {REPLACED}"
@@ -468,8 +458,8 @@ def errata(work: str | None = None, *, demonstrated: bool | None = None) -> View
     """
     rows = load_errata()
     works = {erratum.work for erratum in rows}
-    if work is not None and work not in works:
-        raise unknown("work with errata", work, works)
+    if work is not None:
+        one_of("work with errata", work, works)
     rows = [row for row in rows if work in (None, row.work)
             and demonstrated in (None, row.check is not None)]
     if demonstrated is False:
@@ -487,8 +477,7 @@ def errata(work: str | None = None, *, demonstrated: bool | None = None) -> View
 def erratum(id: str) -> View:
     """One erratum in full, with links to its claims and chapters; InputError if it is unknown."""
     known = {found.id: found for found in load_errata()}
-    if id not in known:
-        raise unknown("erratum", id, known)
+    one_of("erratum", id, known)
     return _in_full([known[id]])
 
 
@@ -540,7 +529,7 @@ def html(view: str, **values: object) -> str:
 
 
 @cache
-def _templates() -> TemplateModule:
+def _templates() -> Any:
     def escaped(value: object) -> object:
         # Markup's own entities for quotes are others than the standard library's.
         return value if hasattr(value, "__html__") else Markup(escape(str(value)))
