@@ -132,13 +132,6 @@ def test_the_others_are_shown_in_full(book):
     assert [e.id for e in evidence.errata("demo", demonstrated=True).rows] == ["demo-index"]
 
 
-def test_an_edited_file_is_read_again(book):
-    evidence.erratum("demo-index")
-    file = book / "data" / "errata" / "demo.yaml"
-    file.write_text(GOOD.replace("over k.", "over every k there is."), encoding="utf-8")
-    assert "over every k" in repr(evidence.erratum("demo-index"))
-
-
 @pytest.mark.parametrize("ask", [lambda: evidence.erratum("demo-indx"),
                                  lambda: evidence.errata("dmo")])
 def test_an_unknown_name_is_answered_with_the_nearest(book, ask):

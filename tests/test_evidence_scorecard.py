@@ -147,19 +147,6 @@ def test_edited_code_makes_its_records_stale_and_prose_does_not(book, old, new, 
     assert ("have changed since these runs" in say("demo")._repr_html_()) == stale
 
 
-def test_other_data_make_records_stale(book):
-    for seed in range(3):
-        text = record_file(book, seed).read_text()
-        assert '"data": null' in text
-        data = f'"data": {{"name": "wine", "sha256": "{seed:064d}"}}'
-        record_file(book, seed).write_text(text.replace('"data": null', data))
-    card = scorecard()
-    assert card.words() == WORDS
-    assert "2 reproduced (stale), 1 confirmed (stale)" in str(card)
-    assert repr(say("demo-acc")).startswith("1 claim: 1 reproduced (stale)")
-    assert "stale" not in str(scorecard(contents={}))
-
-
 def parsed(html):
     """The HTML as a tree; it is written so that XML's rules hold too."""
     return ET.fromstring(html)

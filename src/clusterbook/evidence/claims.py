@@ -1,29 +1,8 @@
 """What the sources state: claims, one YAML file for each chapter, validated when it is loaded.
 
-Every claim has ``id`` (beginning with the chapter's name: ``tell-mnist-acc``), ``says`` (the
-statement, as a sentence), ``source`` (work, year, table or section), ``seen`` (who read it there:
-``paper``, ``repository`` or ``second-hand``; the last needs ``where``, the document that quotes it)
-and ``kind``: how it is compared, with these further keys.
-
-================  ==============================================================================
-kind              further keys
-================  ==============================================================================
-value             ``profile``, ``metric``, ``statistic``, ``value``, ``tolerance``, ``why``
-difference        the same, and ``minus``: ``metric - minus`` is compared with ``value``
-trend             ``profile``, ``metric``, ``relation``, ``than``, ``in``: ``metric relation than``
-                  holds in ``all`` or ``most`` of the seeds
-exact             ``check``: the expectation that a cell of the chapter settles
-source-error      ``check``: demonstrates that what the source states can't hold
-================  ==============================================================================
-
-``than`` is a number or a metric; ``relation`` is one of ``<``, ``>``, ``<=``, ``>=`` (in quotes).
-``why`` gives the reason for the tolerance. ``exact`` and ``source-error`` may name a ``profile``;
-without one, every run of the chapter counts. ``differs`` says how the runs of a value, difference
-or trend differ from the source's; such a claim is at most *indicative*.
-
-Any claim may have ``section`` (an anchor in its chapter), and either ``cannot_compare`` (the
-reason) or ``not_attempted`` (the reason and what it would cost); with these two, the keys of its
-kind may be absent. Verdicts are never written here: they follow from the records.
+``data/claims/README.md`` describes the keys of each kind of claim. Verdicts are never written in
+these files: they follow from the records. The reader of YAML files below, which names the line of
+each mistake, also serves expectations, errata and the lineage of the code.
 """
 
 from __future__ import annotations
