@@ -302,7 +302,7 @@ def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
     assert digits.title == "TELL on scikit-learn's digits, 60 epochs, 5 recorded seeds"
     assert list(digits.metric("acc")) == [0, 1, 2, 3, 4] and digits.values("no such") == []
     same = {name: digits[0].parameters[name] for name in ("dataset", "epochs", "alpha", "network")}
-    assert recorded("tell", **same).records == digits.records
+    assert recorded("tell", **same) == digits
     for name, value in (("dataset", "mnist"), ("epochs", 59), ("alpha", 0.01), ("new", None)):
         assert not recorded("tell", **same | {name: value}), name
     assert recorded("tell", "tell-mnist-paper").label == "no recorded run"

@@ -1,4 +1,4 @@
-"""What the sources state: claims, one YAML file for each chapter, validated when it is loaded.
+"""Claims: statements of the sources, one YAML file a chapter, validated when it is loaded.
 
 ``data/claims/README.md`` describes the keys of each kind of claim. Verdicts are never written in
 these files: they follow from the records. The reader of YAML files below, which names the line of

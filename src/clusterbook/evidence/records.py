@@ -1,4 +1,4 @@
-"""What our runs measured: one JSON file a run; beside it arrays for figures, and a small model.
+"""Records of our runs: one JSON file a run; beside it arrays for figures, and a small model.
 
 A record is ``data/records/<profile>-seed<seed>.json``: what was run (chapter, profile, parameters,
 seed, data), what was measured (metrics, checks, history), and with what (commit, fingerprint of the
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -182,30 +182,12 @@ def as_record(values: Any, file: str, path: Path | None = None) -> Record:
         raise InputError(f"{file}: {mistake(error)[0]}") from None
 
 
-@dataclass(frozen=True)
-class Runs:
-    """The recorded runs of one profile, by seed; false where there are none.
-
-    Iterating gives the records; ``len`` is the number of seeds.
-    """
-
-    records: tuple[Record, ...] = ()
-
-    def __len__(self) -> int:
-        """The number of runs."""
-        return len(self.records)
-
-    def __iter__(self) -> Iterator[Record]:
-        """The records, by seed."""
-        return iter(self.records)
-
-    def __getitem__(self, i: int) -> Record:
-        """One record, counted from 0 in the order of the seeds."""
-        return self.records[i]
+class Runs(tuple[Record, ...]):
+    """The recorded runs of one profile, by seed; false where there are none."""
 
     def metric(self, name: str) -> dict[int, float]:
         """Seed → value of a metric, of the runs that measured it."""
-        return {run.seed: run.metrics[name] for run in self.records if name in run.metrics}
+        return {run.seed: run.metrics[name] for run in self if name in run.metrics}
 
     def values(self, name: str) -> list[float]:
         """The same without the seeds."""
@@ -214,9 +196,9 @@ class Runs:
     @property
     def label(self) -> str:
         """Data, epochs and seeds, for a row of a figure: ``MNIST, 30 epochs, 3 recorded seeds``."""
-        if not self.records:
+        if not self:
             return "no recorded run"
-        first = self.records[0]
+        first = self[0]
         data = first.data["name"] if first.data else first.profile
         labels = {source.name: source.label for source in datasets.catalog()}
         epochs = first.parameters.get("epochs")
@@ -226,9 +208,9 @@ class Runs:
     @property
     def title(self) -> str:
         """The same with the method: ``TELL on MNIST, 30 epochs, 3 recorded seeds``."""
-        if not self.records:
+        if not self:
             return self.label
-        return f"{METHODS.get(self.records[0].chapter, self.records[0].chapter)} on {self.label}"
+        return f"{METHODS.get(self[0].chapter, self[0].chapter)} on {self.label}"
 
 
 def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> Runs:
@@ -252,7 +234,7 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
     found = [record for record in load_records() if record.chapter == chapter and (
         record.profile == profile if profile
         else parameters.items() <= record.parameters.items())]
-    return Runs(tuple(record for record in found if record.profile == found[0].profile))
+    return Runs(record for record in found if record.profile == found[0].profile)
 
 
 def arrays(record: Record) -> dict[str, np.ndarray]:
@@ -355,7 +337,8 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
         "versions": {"python": platform.python_version(), "clusterbook": __version__, **{
             name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}},
         "machine": machine(),
-        "data": data and {"name": data.source.name, "sha256": datasets.content(data)},
+        "data": None if data is None else {"name": data.source.name,
+                                           "sha256": datasets.content(data)},
         "started": started.isoformat(timespec="seconds"),
         "seconds": round(run.get("earlier", 0.0) + (now - piece).total_seconds(), 3),
         "peak_memory_mb": peak_memory_mb(),
