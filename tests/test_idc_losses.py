@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from scipy.stats import norm
@@ -14,13 +13,7 @@ from torch.nn import functional
 from clusterbook import IDC
 from clusterbook.idc import losses
 from clusterbook.idc.losses import gumbel_softmax, hard_gates, open_probability, stochastic_gates
-from clusterbook.idc.networks import (
-    Autoencoder,
-    GatingNetwork,
-    GlobalGates,
-    apply_apart,
-    classifier,
-)
+from clusterbook.idc.networks import Autoencoder, GatingNetwork, GlobalGates
 
 TINY = {"n_clusters": 3, "encdec": [8, 6, 2, 7], "clustering_head": 5, "aux_classifier": 5,
         "gates_hidden_dim": 4}
@@ -70,22 +63,6 @@ def test_noise_of_gates_has_its_standard_deviation_before_clipping(center, noise
         assert share.double().mean().item() == pytest.approx(probability, abs=0.005)
 
 
-def test_the_default_noise_is_that_of_the_released_code():
-    # Half of a normal draw with standard deviation 0.5.
-    gates = stochastic_gates(torch.zeros(200_000))
-    inside = norm.cdf(1) - norm.cdf(-1)                     # one deviation is 0.25
-    near = ((gates > 0.25) & (gates < 0.75)).float().mean()
-    assert near.item() == pytest.approx(inside, abs=0.005)
-
-
-def test_noise_is_drawn_for_each_gate_and_each_time():
-    mu = torch.zeros(30, 20)
-    first, second = stochastic_gates(mu), stochastic_gates(mu)
-    assert not torch.equal(first, second)
-    assert abs(np.corrcoef(first.ravel(), second.ravel())[0, 1]) < 0.15
-    assert len(first.unique()) > 500
-
-
 def test_a_gate_has_a_gradient_only_where_it_is_neither_open_nor_closed():
     mu = torch.tensor([-0.7, -0.2, 0.1, 0.8], requires_grad=True)
     hard_gates(mu).sum().backward()
@@ -115,46 +92,25 @@ def test_gating_networks_begin_near_one_half_and_stay_between_their_bounds():
 # --- sparsity -----------------------------------------------------------------------------------
 
 
-def test_the_released_regularizer_is_the_literal_one():
+@pytest.mark.parametrize(("regularizer", "sigma"), [
+    (losses.regularizer_released, 1), (losses.regularizer_paper, 0.5)])
+def test_regularizers_are_the_literal_ones(regularizer, sigma):
     def literal(mu):
-        total = 0
-        for row in mu:
-            for m in row:
-                total = total + 0.5 - 0.5 * torch.erf((-1 / 2 - m) / math.sqrt(2))
-        return total / mu.numel()
+        total = sum(0.5 - 0.5 * torch.erf(-(m + 0.5) / (math.sqrt(2) * sigma))
+                    for row in mu for m in row)
+        return total / (mu.numel() if sigma == 1 else len(mu))
 
     mu = 2 * random(7, 5) - 1
-    agree(value_and_gradients(losses.regularizer_released, mu), value_and_gradients(literal, mu))
+    agree(value_and_gradients(regularizer, mu), value_and_gradients(literal, mu))
+    assert (value_and_gradients(regularizer, mu)[1] > 0).all()  # a step downhill closes every gate
 
 
-def test_the_papers_regularizer_is_the_literal_one():
-    def literal(mu, sigma=0.5):
-        total = 0
-        for row in mu:
-            for m in row:
-                total = total + 0.5 - 0.5 * torch.erf(-(m + 0.5) / (math.sqrt(2) * sigma))
-        return total / len(mu)
-
-    mu = 2 * random(7, 5) - 1
-    agree(value_and_gradients(losses.regularizer_paper, mu), value_and_gradients(literal, mu))
-
-
-def test_regularizers_have_their_stated_bounds_and_fall_as_gates_close():
+def test_regularizers_have_their_stated_bounds():
     for mu, bound in ((-1.0, 0.3085), (1.0, 0.9332)):
         value = losses.regularizer_released(torch.full((3, 4), mu))
         assert value.item() == pytest.approx(bound, abs=1e-4)
     closed, open_ = (losses.regularizer_paper(torch.full((3, 40), mu)) for mu in (-1.0, 1.0))
     assert 0 < closed < 40 * 0.16 and 40 * 0.99 < open_ < 40
-    for name in losses.REGULARIZERS:
-        mu = (2 * random(6, 5) - 1).requires_grad_()
-        losses.REGULARIZERS[name](mu).backward()
-        assert (mu.grad > 0).all()                          # a step downhill closes every gate
-
-
-def test_the_papers_regularizer_counts_the_gates_that_are_open():
-    mu = 2 * random(1, 30) - 1
-    drawn = (stochastic_gates(mu.expand(20_000, 30), 0.5) > 0).sum(1).double().mean()
-    assert losses.regularizer_paper(mu).item() == pytest.approx(drawn.item(), abs=0.1)
 
 
 def test_the_weight_of_sparsity_rises_along_half_a_cosine():
@@ -257,14 +213,15 @@ def literal_compression_of_the_paper(z, memberships, eps):
     return total
 
 
-@pytest.mark.parametrize(("name", "literal"), [("released", literal_compression),
-                                               ("paper", literal_compression_of_the_paper)])
+@pytest.mark.parametrize(("compression", "literal"), [
+    (losses.compression_released, literal_compression),
+    (losses.compression_paper, literal_compression_of_the_paper)])
 @pytest.mark.parametrize("shape", [(9, 4, 3), (5, 8, 2)])
 @pytest.mark.parametrize("eps", [0.1, 1.0])
-def test_compression_is_the_literal_one(name, literal, shape, eps):
+def test_compression_is_the_literal_one(compression, literal, shape, eps):
     m, p, k = shape
     z, memberships = random(m, p) - 0.5, random(m, k).softmax(1)
-    agree(value_and_gradients(lambda z, pi: losses.COMPRESSIONS[name](z, pi, eps), z, memberships),
+    agree(value_and_gradients(lambda z, pi: compression(z, pi, eps), z, memberships),
           value_and_gradients(lambda z, pi: literal(z, pi, eps), z, memberships))
 
 
@@ -272,7 +229,7 @@ def test_compression_is_small_for_clusters_that_point_one_way_each():
     z = torch.eye(4, dtype=torch.float64).repeat_interleave(10, 0) + 0.05 * random(40, 4)
     right = torch.eye(4, dtype=torch.float64).repeat_interleave(10, 0)
     wrong = right[torch.randperm(40)]
-    for loss in losses.COMPRESSIONS.values():
+    for loss in (losses.compression_released, losses.compression_paper):
         assert loss(z, right, 0.1) < loss(z, right / 2 + 1 / 8, 0.1) < loss(z, wrong, 0.1)
 
 
@@ -280,7 +237,7 @@ def test_an_empty_cluster_costs_nothing_and_has_a_gradient():
     z = random(6, 3)
     memberships = torch.zeros(6, 2, dtype=torch.float64)
     memberships[:, 0] = 1
-    for loss in losses.COMPRESSIONS.values():
+    for loss in (losses.compression_released, losses.compression_paper):
         value, *gradients = value_and_gradients(lambda z, pi, loss=loss: loss(z, pi, 1.0), z,
                                                 memberships)
         assert value.item() == pytest.approx(loss(z, memberships[:, :1], 1.0).item(), abs=1e-9)
@@ -303,13 +260,9 @@ def test_the_largest_membership_is_drawn_with_the_probabilities_of_the_logits():
     drawn = gumbel_softmax(probabilities.log().expand(100_000, 3), 5.0).argmax(1)
     shares = torch.bincount(drawn) / len(drawn)
     torch.testing.assert_close(shares, probabilities, atol=0.01, rtol=0)
-
-
-@pytest.mark.parametrize(("spread", "largest"), [(1, 0.10), (10, 0.12), (100, 0.32), (1000, 0.89)])
-def test_at_the_published_temperature_memberships_are_nearly_uniform(spread, largest):
-    logits = spread * torch.randn(20_000, 10)
-    assert gumbel_softmax(logits, 100.0).max(1).values.mean().item() == pytest.approx(largest,
-                                                                                      abs=0.02)
+    for spread, largest in ((1, 0.10), (100, 0.32), (1000, 0.89)):      # at the published 100
+        memberships = gumbel_softmax(spread * torch.randn(20_000, 10), 100.0)
+        assert memberships.max(1).values.mean().item() == pytest.approx(largest, abs=0.02)
 
 
 # --- reconstruction -----------------------------------------------------------------------------
@@ -331,17 +284,17 @@ def literal_terms(network, X, gates, mask, latent, error):
         "latent": error(network.decoder(network.encoder(X) * latent), X)}
 
 
-@pytest.mark.parametrize("name", list(losses.ERRORS))
-def test_the_reconstruction_terms_are_the_literal_ones(name):
+@pytest.mark.parametrize("form", list(losses.FORMS))
+def test_the_reconstruction_terms_are_the_literal_ones(form):
     network, X, gates = autoencoder(), random(9, 5), random(9, 5)
     mask, latent = (random(9, 5) > 0.6).double(), 1 + random(9, 3)
-    literal = {"mse": lambda out, X: ((out - X) ** 2).sum() / X.numel(),
-               "l1": lambda out, X: sum((o - x).abs().sum() for o, x in zip(out, X, strict=True))
-               / len(X)}[name]
+    literal = {"released": lambda out, X: ((out - X) ** 2).sum() / X.numel(),
+               "paper": lambda out, X: sum((o - x).abs().sum() for o, x in zip(out, X, strict=True))
+               / len(X)}[form]
     parameters = list(network.parameters())
     for weights in ([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 2, 3, 4]):
         found = []
-        for terms, error in ((losses.reconstruction_terms, losses.ERRORS[name]),
+        for terms, error in ((losses.reconstruction_terms, losses.FORMS[form].error),
                              (literal_terms, literal)):
             g = gates.clone().requires_grad_()
             parts = terms(network, X, gates=g, mask=mask, latent=latent, error=error)
@@ -356,21 +309,12 @@ def test_the_reconstruction_terms_are_the_literal_ones(name):
                 torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
 
 
-def test_terms_that_are_switched_off_are_left_out():
-    network, X = autoencoder(), random(9, 5)
-    only = losses.reconstruction_terms(network, X)
-    assert list(only) == ["clean", "gated"] and only["clean"] is only["gated"]
-    kept = losses.reconstruction_terms(network, X, latent=torch.ones(9, 3, dtype=torch.float64))
-    assert list(kept) == ["clean", "gated", "latent"]
-    torch.testing.assert_close(kept["latent"], kept["clean"])
-
-
 def test_groups_are_normalized_by_themselves_and_averages_move_in_order():
     apart, together = autoencoder(), autoencoder()
     together.load_state_dict(apart.state_dict())
     groups = [random(9, 5), 4 * random(9, 5) - 1, torch.zeros(9, 5, dtype=torch.float64)]
     expected = [apart.encoder(group) for group in groups]
-    for found, one in zip(apply_apart(together.encoder, *groups), expected, strict=True):
+    for found, one in zip(losses.apply_apart(together.encoder, *groups), expected, strict=True):
         torch.testing.assert_close(found, one)
     for found, one in zip(together.buffers(), apart.buffers(), strict=True):
         torch.testing.assert_close(found, one)
@@ -394,9 +338,8 @@ def model_of(settings, n_features=5):
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"regularizer": "paper", "reconstruction": "l1"}, {"gate_noise": 0.5},
-    {"gtcr_projection_dim": 3}, {"gtcr_loss": False}, {"mask_percentage": 0.0},
-    {"latent_noise_std": 0.0}], ids=str)
+    {}, {"form": "paper"}, {"gtcr_projection_dim": 3}, {"gtcr_loss": False},
+    {"mask_percentage": 0.0}, {"latent_noise_std": 0.0}], ids=str)
 def test_the_first_loss_is_the_literal_one_with_the_same_random_numbers(options):
     settings = IDC(**{**TINY, "mask_percentage": 0.4, "latent_noise_std": 0.2, "gtcr_lambda": 0.7,
                       **options})
@@ -406,27 +349,28 @@ def test_the_first_loss_is_the_literal_one_with_the_same_random_numbers(options)
 
     torch.manual_seed(5)
     mu = model.gating(X)
-    gates = torch.clamp(0.5 + mu + settings.gate_noise * torch.randn_like(X), 0, 1)
-    blotted = torch.rand_like(X) < settings.mask_percentage if settings.mask_percentage else None
+    paper = settings.form == "paper"
+    gates = torch.clamp(0.5 + mu + (0.5 if paper else 0.25) * torch.randn_like(X), 0, 1)
+    masked = torch.rand_like(X) < settings.mask_percentage if settings.mask_percentage else None
     e = model.autoencoder.encoder(X)
     terms = [model.autoencoder(X), model.autoencoder(X * gates)]
-    if blotted is not None:
+    if masked is not None:
         hidden = X.clone()
-        hidden[blotted] = 0
+        hidden[masked] = 0
         terms.append(model.autoencoder(hidden))
     if settings.latent_noise_std:
         noise = 1 + settings.latent_noise_std * torch.randn_like(e)
         terms.append(model.autoencoder.decoder(e * noise))
-    l1 = settings.reconstruction == "l1"
-    loss = sum((out - X).abs().sum(1).mean() if l1 else functional.mse_loss(out, X)
+    loss = sum((out - X).abs().sum(1).mean() if paper else functional.mse_loss(out, X)
                for out in terms)
-    sigma = 0.5 if settings.regularizer == "paper" else 1
+    sigma = 0.5 if paper else 1
     probability = 0.5 - 0.5 * torch.erf(-(mu + 0.5) / (math.sqrt(2) * sigma))
     loss = loss + weight * (probability.sum(1).mean() if sigma == 0.5 else probability.mean())
     if settings.gtcr_loss:
         loss = loss - 0.7 * literal_rate(gates, 1.0, model.projection) / len(X)
     torch.testing.assert_close(found, loss, rtol=0, atol=1e-9)
     assert len(parts) == len(terms) + 1 + settings.gtcr_loss
+    assert torch.equal(model.local_gates(X), hard_gates(mu))    # no noise after training
     gradients = [torch.autograd.grad(value, list(model.gating.parameters()))
                  for value in (found, loss)]
     for fast, slow in zip(*gradients, strict=True):
@@ -434,36 +378,37 @@ def test_the_first_loss_is_the_literal_one_with_the_same_random_numbers(options)
         assert slow.abs().max() > 1e-4
 
 
-def test_gates_are_noisy_in_training_and_not_afterwards():
-    settings = IDC(**TINY, mask_percentage=0.0, latent_noise_std=0.0)
-    model, X = model_of(settings), random(9, 5)
-    drawn = {settings._sparse_loss(model, X, 1.0)[1]["gated"].item() for _ in range(4)}
-    assert len(drawn) == 4
-    assert torch.equal(model.local_gates(X), hard_gates(model.gating(X)))
-    assert torch.equal(model.local_gates(X), model.local_gates(X))
-
-
-def test_the_heads_loss_moves_the_head_alone():
-    settings = IDC(**TINY, tau=1.0)
+@pytest.mark.parametrize("form", list(losses.FORMS))
+def test_the_heads_loss_is_the_compression_and_moves_the_head_alone(form):
+    settings = IDC(**TINY, tau=1.0, eps=0.3, form=form)
     model, X = model_of(settings), random(9, 5).requires_grad_()
     embeddings = model.autoencoder.encoder(X)
-    settings._head_loss(embeddings, model.head(embeddings.detach())).backward()
+    logits = model.head(embeddings.detach())
+    torch.manual_seed(5)
+    found = settings._head_loss(embeddings, logits)
+    torch.manual_seed(5)
+    literal = literal_compression if form == "released" else literal_compression_of_the_paper
+    torch.testing.assert_close(found, literal(embeddings, gumbel_softmax(logits, 1.0), 0.3))
+    found.backward()
     assert X.grad is None
     moved = {name.split(".")[0] for name, part in model.named_parameters() if part.grad is not None}
     assert moved == {"head"}
 
 
-def test_the_global_loss_moves_classifier_and_global_gates_alone():
-    settings = IDC(**TINY, global_gates_lambda=2.0)
+@pytest.mark.parametrize("form", list(losses.FORMS))
+def test_the_global_loss_moves_classifier_and_global_gates_alone(form):
+    settings = IDC(**TINY, global_gates_lambda=2.0, form=form)
     model, X = model_of(settings), random(9, 5)
     labels = torch.arange(9) % 3
     torch.manual_seed(5)
     found, parts = settings._global_loss(model, X, labels)
     torch.manual_seed(5)
     mu = torch.tanh(model.global_gates.weight)[labels]
-    gates = torch.clamp(0.5 + mu + 0.25 * torch.randn_like(mu), 0, 1)
+    noise, sigma = (0.25, 1) if form == "released" else (0.5, 0.5)
+    gates = torch.clamp(0.5 + mu + noise * torch.randn_like(mu), 0, 1)
     literal = functional.cross_entropy(model.auxiliary(X * gates), labels)
-    penalty = (0.5 - 0.5 * torch.erf((-0.5 - mu) / math.sqrt(2))).mean()
+    penalty = 0.5 - 0.5 * torch.erf((-0.5 - mu) / (sigma * math.sqrt(2)))
+    penalty = penalty.mean() if form == "released" else penalty.sum(1).mean()
     torch.testing.assert_close(found, literal + 2 * penalty)
     assert set(parts) == {"cross_entropy", "global_regularizer"}
     found.backward()
@@ -499,4 +444,3 @@ def test_the_published_networks_have_the_published_numbers_of_weights():
     assert sizes["gating"] + sizes["global_gates"] == pytest.approx(1.2e6, abs=5e4)
     for linear in (m for m in model.modules() if isinstance(m, nn.Linear)):
         assert linear.weight.std().item() == pytest.approx(1e-3, rel=0.05)
-    assert classifier(4, 6, 3)(torch.rand(5, 4)).shape == (5, 3)

@@ -4,33 +4,32 @@ Svirsky & Lindenbaum, *Interpretable Deep Clustering for Tabular Data*, ICML 202
 learns to reconstruct a sample from a few of its features, which a gating network chooses for that
 sample; a clustering head then partitions the embeddings of the gated samples into compact clusters;
 and an auxiliary classifier finds the features that a whole cluster needs.
-`losses` has gates and losses as pure functions under their equations, `networks` the networks,
-`estimator` the training in its four stages and what a user calls, `config` reads the original's
-files, and `interpretability` measures what gates tell. The paper's generated data are
-`clusterbook.datasets.make_synthetic`.
+
+`losses` has gates and losses under their equations, `networks` the networks, `estimator` the
+training in four stages, `interpretability` the measures of gates, and `table` the quality of a
+clustering of any table. The paper's generated data are `clusterbook.datasets.make_synthetic`.
 
 Differences from the authors' code
 ----------------------------------
 The paper is cited from its submission to ICLR 2024. Where paper and released code differ, the code
 is the default, because it gave the published numbers (its configuration for MNIST and its results
-are known); a keyword in brackets selects the paper's form.
+are known); ``form="paper"`` selects the paper's form where a difference is marked (*form*).
 
 In the losses:
 
-- Reconstruction is the mean squared error of a feature; in the paper the L1 norm
-  (``reconstruction="l1"``). All four terms have weight 1. Without gates the gated term equals the
-  clean one, which thus counts twice.
+- Reconstruction is the mean squared error of a feature; in the paper the L1 norm (*form*). All four
+  terms have weight 1. Without gates the gated term equals the clean one, which thus counts twice.
 - The noise of a gate has standard deviation 0.25, because the code draws 0.5 and takes half;
-  in the paper 0.5 (``gate_noise``).
+  in the paper 0.5 (*form*).
 - The sparsity penalty is a mean over features with a sigma of 1, whatever the noise is, so that it
-  lies between 0.309 and 0.933; in the paper a sum with 0.5 (``regularizer="paper"``).
+  lies between 0.309 and 0.933; in the paper a sum with 0.5 (*form*).
 - The coding rate of the gates is that of a batch, with the factor d/(m eps), divided by m; the
   paper's formula has single samples, and d (m eps). Here it is computed by Cholesky's factorization
   of the smaller Gram matrix. A random projection is drawn from the run's own seed and saved with
   the weights; there it comes from NumPy's global generator and is lost.
 - The head's compression is weighted by the clusters' sizes, divided by the embedding's size, and of
-  embeddings of length 1; in the paper a plain sum (``compression="paper"``). Its precision ``eps``
-  is 0.1 and the gates' 1; the paper has one for both.
+  embeddings of length 1; in the paper a plain sum (*form*). Its precision ``eps`` is 0.1 and the
+  gates' 1; the paper has one for both.
 - The weight of the global gates' penalty is constant and the learning rate 0.01 on MNIST; the paper
   has a rising one, and 0.1. The weight of the local gates' rises in both.
 - The size of the embedding is free, 10 or 128 in the released configurations; in the paper it is
@@ -51,10 +50,9 @@ In training:
   averages count clean inputs once.
 - The auxiliary classifier learns the head's clusters from before the head's step, not after; so the
   head runs once a step, and its running averages move once.
-- No gradient is computed that nothing uses; data live in one tensor on the device; nothing is read
-  from the device within an epoch.
-- The keys ``gtcr_loss`` and ``use_gating``, which the released code never reads, take effect, and
-  so does ``save_seed_checkpoints``, which ends there in an error.
+- Gradients that nothing uses are not computed; data live in one tensor on the device, from which
+  nothing is read within an epoch.
+- The keys ``gtcr_loss`` and ``use_gating``, which the released code never reads, take effect.
 - Constant columns are left out (``constant_columns="keep"`` keeps them, as there).
 
 In the reported numbers:
@@ -82,51 +80,20 @@ from .interpretability import (
     greedy_accuracy,
     open_features,
     selection_f1,
-    stability,
     uniqueness,
 )
 from .losses import (
-    compression_paper,
-    compression_released,
-    gate_coding_loss,
     gumbel_softmax,
     hard_gates,
     open_probability,
-    random_projection,
-    reconstruction_terms,
-    regularizer_paper,
-    regularizer_released,
-    sparsity_weight,
     stochastic_gates,
     total_coding_rate,
 )
 from .networks import Autoencoder, GatingNetwork, GlobalGates
 
 __all__ = [
-    "IDC",
-    "Autoencoder",
-    "GatingNetwork",
-    "GlobalGates",
-    "cluster_features",
-    "compression_paper",
-    "compression_released",
-    "diversity",
-    "faithfulness",
-    "gate_coding_loss",
-    "generalizability",
-    "greedy_accuracy",
-    "gumbel_softmax",
-    "hard_gates",
-    "open_features",
-    "open_probability",
-    "random_projection",
-    "reconstruction_terms",
-    "regularizer_paper",
-    "regularizer_released",
-    "selection_f1",
-    "sparsity_weight",
-    "stability",
-    "stochastic_gates",
-    "total_coding_rate",
+    "IDC", "Autoencoder", "GatingNetwork", "GlobalGates", "cluster_features", "diversity",
+    "faithfulness", "generalizability", "greedy_accuracy", "gumbel_softmax", "hard_gates",
+    "open_features", "open_probability", "selection_f1", "stochastic_gates", "total_coding_rate",
     "uniqueness",
 ]

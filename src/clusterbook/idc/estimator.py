@@ -1,7 +1,7 @@
-r"""IDC as an estimator, and one training of it: two networks one after the other, in four stages.
+r"""IDC as an estimator: two trainings one after the other, each in two stages.
 
 ==================  ============================================  ================================
-stage               what moves                                    what is minimized
+stage               trained networks                              loss
 ==================  ============================================  ================================
 ``reconstruction``  autoencoder                                   four reconstruction errors
 ``gated``           autoencoder, gating network                   these, with gates; sparsity; rate
@@ -9,25 +9,23 @@ stage               what moves                                    what is minimi
 ``global``          the head; auxiliary classifier, global gates  this; cross-entropy, sparsity
 ==================  ============================================  ================================
 
-One optimizer and one learning rate, falling along a cosine, serve the first two stages; another
-the head in the last two. From the third stage on the weights of autoencoder and gating network are
-frozen.
+One optimizer, whose learning rate falls along a cosine, serves the first training and another the
+head in the second, in which the weights of autoencoder and gating network are frozen.
 """
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -37,55 +35,38 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
 from ..checkpoints import Checkpoint, as_json, load_model, save_model
-from ..errors import InputError
+from ..errors import InputError, unknown
 from ..metrics import contingency, davies_bouldin, scores, silhouette
+from ..training import History
 from . import losses
-from .config import read_config
 from .interpretability import greedy_accuracy, open_features
-from .networks import Best, Model, embedding_index
+from .networks import Best, Model
 
 #: Silhouette and Davies–Bouldin index are computed on a random sample of this size.
 SCORED_SAMPLES = 2000
+#: Final learning rate of both cosines, as in all released configurations.
+LEAST_RATE = 1e-6
 _CHOICES = {
-    "regularizer": tuple(losses.REGULARIZERS),
-    "reconstruction": tuple(losses.ERRORS),
-    "compression": tuple(losses.COMPRESSIONS),
+    "form": tuple(losses.FORMS),
     "batch_norm": ("drifting", "gated", "mixed"),
     "select": ("loss", "silhouette", "last"),
-    "precision": ("float32", "bfloat16"),
     "constant_columns": ("drop", "keep"),
 }
-_WHOLE = {"n_clusters": 1, "batch_size": 2, "epochs": 0, "seeds": 1, "ae_non_gated_epochs": 0,
+_WHOLE = {"n_clusters": 1, "batch_size": 2, "epochs": 0, "ae_non_gated_epochs": 0,
           "ae_pretrain_epochs": 0, "start_global_gates_training_on_epoch": 0,
           "gates_hidden_dim": 1, "evaluate_every": 1}
 _POSITIVE = ("gtcr_eps", "eps", "tau", "lr_pretrain", "lr_clustering", "lr_aux_classifier")
-_NOT_NEGATIVE = ("mask_percentage", "latent_noise_std", "gate_noise", "local_gates_lambda",
-                 "global_gates_lambda", "gtcr_lambda", "sched_pretrain_min_lr",
-                 "sched_clustering_min_lr")
-
-
-@dataclass
-class Run:
-    """One training, from its first weights to its end."""
-
-    seed: int
-    model: Model
-    history: training.History
-    labels: np.ndarray
-    epoch: int                          # the kept one, over all stages
-    compression: float
-    silhouette: float | None
-
-
-@dataclass
-class Stage:
-    """A part of training: its step, what it is fed, what it changes, and what is evaluated."""
-
-    name: str
-    step: Callable[..., dict[str, Tensor]]
-    tensors: tuple[Tensor, ...]
-    state: dict[str, Any]
-    evaluate: Callable[[int, dict[str, Any]], dict[str, Any]] | None = None
+_NOT_NEGATIVE = ("mask_percentage", "latent_noise_std", "local_gates_lambda",
+                 "global_gates_lambda", "gtcr_lambda")
+#: Keys of a configuration of the original that have another name here.
+_RENAMED = {"num_clusters": "n_clusters", "trainer.max_epochs": "epochs",
+            "trainer.check_val_every_n_epoch": "evaluate_every", "trainer.accelerator": "device"}
+_IGNORED = ("dataset", "data_dir", "scaler", "filepath_samples", "seeds", "save_seed_checkpoints",
+            "validate")
+#: Settings that saved models may have, at these values only.
+_REMOVED = {"compression": "released", "gate_noise": 0.25, "precision": "float32",
+            "reconstruction": "mse", "regularizer": "released", "sched_clustering_min_lr": 1e-6,
+            "sched_pretrain_min_lr": 1e-6, "seeds": 1, "validate": True}
 
 
 class IDC(DeepClusterer):
@@ -98,19 +79,12 @@ class IDC(DeepClusterer):
     Parameters
     ----------
     n_clusters : int
-        ``num_clusters`` in a configuration.
     batch_size : int
         At least 2, for batch normalization. A smaller last batch is left out.
     epochs : int
         Passes over the data in all four stages together.
-    seeds : int
-        Independent trainings, the *i*-th with ``random_state + i``; ``runs_`` has all of them. The
-        model with the smallest final compression is kept, or, if ``select`` says so, with the
-        largest silhouette.
-    ae_non_gated_epochs : int
-        First epochs, in which the autoencoder trains without gates.
-    ae_pretrain_epochs : int
-        Epochs of the autoencoder in all, those included; then the clustering head begins.
+    ae_non_gated_epochs, ae_pretrain_epochs : int
+        First epochs of the autoencoder, without gates; and all its epochs, those included.
     start_global_gates_training_on_epoch : int
         After this many epochs auxiliary classifier and global gates train too.
     mask_percentage : float
@@ -136,8 +110,7 @@ class IDC(DeepClusterer):
         Size of the embedding and hidden width of the clustering head; or only the latter.
     tau : float
         Temperature of the Gumbel-softmax. At the published 100 memberships are nearly uniform until
-        logits are in the hundreds, which takes a wide head and many steps; for short trainings
-        take 1.
+        logits are in the hundreds, which takes many steps; for short trainings take 1.
     aux_classifier : sequence of int, or int
         Hidden width of the auxiliary classifier.
     local_gates_lambda : float
@@ -149,46 +122,32 @@ class IDC(DeepClusterer):
         First learning rates of Adam, for autoencoder with local gates and for the head.
     lr_aux_classifier : float
         Learning rate of plain gradient descent, for classifier and global gates.
-    sched_pretrain_min_lr, sched_clustering_min_lr : float
-        Final values of the first two, which fall along a cosine.
-    save_seed_checkpoints : bool or path
-        A folder, or True for the present one: each training's model is written there as
-        ``idc-seed<seed>.pt``, for `load`.
-    validate : bool
-        Whether classes, if ``fit`` is given any, are used for scores in ``history_``.
-    gate_noise : float
-        Standard deviation of the gates' noise: 0.25 in the released code, 0.5 in the paper.
-    regularizer, reconstruction, compression : str
-        "released" or "paper" ("mse" or "l1" for *reconstruction*): the forms of these losses, see
-        `losses`. The paper's are sums over features where the code's are means, so weights differ
-        accordingly.
+    form : {"released", "paper"}
+        Noise of the gates and form of three losses, see `losses.FORMS`. The paper's losses are sums
+        over features where the code's are means, so weights differ accordingly.
     batch_norm : {"drifting", "gated", "mixed"}
         Statistics of the frozen encoder while the head trains: each batch's own, with running
-        averages that go on, as in the released code; or those of all gated samples, computed once,
-        which is faster; or the averages that the first training leaves, of clean, gated and masked
-        inputs.
+        averages that go on, as released; those of all gated samples, computed once, which is
+        faster; or the averages that the first training leaves, over clean, gated and masked inputs.
     select : {"loss", "silhouette", "last"}
         The epoch whose networks are kept, never by classes: of the evaluated epochs of the last
         stage the one with the smallest compression, or with the largest silhouette, which also
-        prefers epochs with fewer clusters; or the last of all.
+        prefers fewer clusters; or the last of all.
     constant_columns : {"drop", "keep"}
         Leave columns with a single value out of training, with a warning, and set their gates to
-        0; or treat them as all others, as in the released code.
+        0; or treat them as all others, as released.
     evaluate_every : int
         Epochs between two evaluations on all samples, which the history shows.
-    precision : {"float32", "bfloat16"}
-        Of autoencoder and gating network in training; bfloat16 is coarser.
     random_state : int, RandomState instance or None
         Decides first weights, all noise and the order of the samples.
     device : str
         "auto" takes a GPU where there is one.
     threads : int, optional
-        Of the CPU in ``fit``, whatever the size of a step; by default one where steps are small,
-        see `training.threads`.
+        Of the CPU in ``fit``; by default one where steps are small, see `training.threads`.
     checkpoint : path, optional
-        Where to keep the state of training, so that a killed run goes on.
+        File with the state of training, from which a killed run resumes.
     progress : bool, optional
-        Show a bar; by default only where a person watches.
+        Show a bar; by default only in a terminal or a live notebook.
 
     Attributes
     ----------
@@ -209,16 +168,8 @@ class IDC(DeepClusterer):
         The epoch, over all stages, whose networks were kept.
     compression_ : float
         The head's loss in that epoch; NaN if none was evaluated.
-    runs_ : list of dict
-        Per training ``seed``, ``kept_epoch``, ``compression``, ``silhouette`` and ``history``.
     model_ : Module
         All networks.
-
-    Notes
-    -----
-    The same ``random_state`` gives the same labels on the same machine with the same versions and
-    number of threads, which follows the size of a step and not the machine (see `training`); on a
-    GPU as far as its kernels are deterministic.
 
     References
     ----------
@@ -235,8 +186,11 @@ class IDC(DeepClusterer):
     ((200,), (200, 4), (200, 13))
     """
 
+    _modules = ("base", "checks", "idc.estimator", "idc.interpretability", "idc.losses",
+                "idc.networks", "metrics", "training")
+
     def __init__(
-        self, n_clusters: int = 10, *, batch_size: int = 100, epochs: int = 700, seeds: int = 1,
+        self, n_clusters: int = 10, *, batch_size: int = 100, epochs: int = 700,
         ae_non_gated_epochs: int = 10, ae_pretrain_epochs: int = 300,
         start_global_gates_training_on_epoch: int = 400, mask_percentage: float = 0.9,
         latent_noise_std: float = 0.01, gtcr_loss: bool = True,
@@ -246,19 +200,15 @@ class IDC(DeepClusterer):
         clustering_head: Sequence[int] | int = (10, 2048), tau: float = 100.0,
         aux_classifier: Sequence[int] | int = (2048,), local_gates_lambda: float = 1.0,
         global_gates_lambda: float = 1e-4, gtcr_lambda: float = 0.01, lr_pretrain: float = 1e-3,
-        lr_clustering: float = 1e-2, lr_aux_classifier: float = 1e-2,
-        sched_pretrain_min_lr: float = 1e-6, sched_clustering_min_lr: float = 1e-6,
-        save_seed_checkpoints: bool | str | Path = False, validate: bool = True,
-        gate_noise: float = 0.25, regularizer: str = "released", reconstruction: str = "mse",
-        compression: str = "released", batch_norm: str = "drifting", select: str = "loss",
-        constant_columns: str = "drop", evaluate_every: int = 10, precision: str = "float32",
-        random_state: Any = None, device: str = "auto", threads: int | None = None,
-        checkpoint: str | Path | None = None, progress: bool | None = None,
+        lr_clustering: float = 1e-2, lr_aux_classifier: float = 1e-2, form: str = "released",
+        batch_norm: str = "drifting", select: str = "loss", constant_columns: str = "drop",
+        evaluate_every: int = 10, random_state: Any = None, device: str = "auto",
+        threads: int | None = None, checkpoint: str | Path | None = None,
+        progress: bool | None = None,
     ):
         self.n_clusters = n_clusters
         self.batch_size = batch_size
         self.epochs = epochs
-        self.seeds = seeds
         self.ae_non_gated_epochs = ae_non_gated_epochs
         self.ae_pretrain_epochs = ae_pretrain_epochs
         self.start_global_gates_training_on_epoch = start_global_gates_training_on_epoch
@@ -280,28 +230,16 @@ class IDC(DeepClusterer):
         self.lr_pretrain = lr_pretrain
         self.lr_clustering = lr_clustering
         self.lr_aux_classifier = lr_aux_classifier
-        self.sched_pretrain_min_lr = sched_pretrain_min_lr
-        self.sched_clustering_min_lr = sched_clustering_min_lr
-        self.save_seed_checkpoints = save_seed_checkpoints
-        self.validate = validate
-        self.gate_noise = gate_noise
-        self.regularizer = regularizer
-        self.reconstruction = reconstruction
-        self.compression = compression
+        self.form = form
         self.batch_norm = batch_norm
         self.select = select
         self.constant_columns = constant_columns
         self.evaluate_every = evaluate_every
-        self.precision = precision
         self.random_state = random_state
         self.device = device
         self.threads = threads
         self.checkpoint = checkpoint
         self.progress = progress
-
-    _silent = (*DeepClusterer._silent, "save_seed_checkpoints")
-    _modules = ("base", "checks", "idc.estimator", "idc.interpretability", "idc.losses",
-                "idc.networks", "metrics", "training")
 
     @classmethod
     def from_config(cls, path: str | Path, **settings: Any) -> IDC:
@@ -309,19 +247,35 @@ class IDC(DeepClusterer):
 
         ``trainer.max_epochs`` is ``epochs``, ``trainer.check_val_every_n_epoch`` is
         ``evaluate_every``, and ``trainer.accelerator`` the device ("gpu" takes one where there is
-        one). Keys that the file lacks have their defaults; constant columns are kept, as the
-        original keeps them; *settings* take the place of the file's. A warning names the keys that
-        mean nothing here: those of the data, which ``fit`` is given, and the rest of ``trainer``.
+        one). Constant columns are kept, as the original keeps them; *settings* replace the file's.
+        A warning names the keys that are ignored: those of the data, which ``fit`` is given,
+        ``seeds``, ``save_seed_checkpoints`` and ``validate``, and the rest of ``trainer``.
 
         Raises
         ------
         InputError
-            If the file can't be read, or has a key that the original does not know.
+            If the file can't be read, has a key that the original does not know, two numbers of
+            epochs, or a final learning rate (``sched``) other than 1e-6.
         """
-        found, ignored = read_config(path)
+        known, found, ignored = cls().get_params(), {}, []
+        for key, value in _config(path).items():
+            name = _RENAMED.get(key, key.replace(".", "_"))
+            if name in known:
+                value = "auto" if (name, value) == ("device", "gpu") else value
+                if found.get(name, value) != value:
+                    raise InputError(f"the configuration {path} has {found[name]} and {value} "
+                                     f"{name}; make the two equal")
+                found[name] = value
+            elif key in ("sched.pretrain_min_lr", "sched.clustering_min_lr"):
+                if value != LEAST_RATE:
+                    raise InputError(f"{key} in the configuration {path} must be {LEAST_RATE}, not "
+                                     f"{value!r}; other final learning rates are not supported")
+            elif key in _IGNORED or key.startswith("trainer."):
+                ignored.append(key)
+            else:
+                raise unknown(f"key in the configuration {path},", key, [*known, *_RENAMED])
         if ignored:
-            warnings.warn(f"{path}: ignored, because they mean nothing here: {', '.join(ignored)}; "
-                          "samples are given to fit", UserWarning, stacklevel=2)
+            warnings.warn(f"{path}: ignored: {', '.join(ignored)}", UserWarning, stacklevel=2)
         return cls(**{"constant_columns": "keep", **found, **settings})
 
     # ------------------------------------------------------------------------------- fitting
@@ -335,11 +289,7 @@ class IDC(DeepClusterer):
             At least two samples.
         y : array-like of shape (n_samples,), optional
             Classes, only to write scores into ``history_``: nothing is trained on them, and no
-            epoch or run is chosen by them.
-
-        Returns
-        -------
-        IDC
+            epoch is chosen by them.
 
         Raises
         ------
@@ -349,60 +299,37 @@ class IDC(DeepClusterer):
         """
         X = self._checked(X, reset=True)
         self._check_settings(len(X))
-        size, runs = self._step_size(len(X), int(self.used_features_.sum())), []
+        size = self._step_size(len(X), int(self.used_features_.sum()))
         if y is not None:
             contingency(y, np.zeros(len(X), dtype=int))     # refuses classes that can't be scored
         if self.batch_size > len(X):
             warnings.warn(f"batch_size {self.batch_size} is larger than the data; all {len(X)} "
                           "samples make one batch", UserWarning, stacklevel=2)
-        device, folder = training.resolve_device(self.device), self._folder()
-        first = training.as_seed(self.random_state)
-        with training.threads(size, self.threads, self.checkpoint) as number:
-            checkpoint = self._checkpoint(training.fingerprint(X), first, number)
-            data = as_tensor(X[:, self.used_features_], device)
-            for i in range(self.seeds):
-                runs.append(self._train(data, y if self.validate else None, (first + i) % 2**32,
-                                        checkpoint, f"seed {i + 1}: " if self.seeds > 1 else ""))
-                if folder is not None:
-                    copy(self)._adopt(runs[-1]).save(folder / f"idc-seed{runs[-1].seed}.pt")
-        self.runs_ = [{"seed": run.seed, "kept_epoch": run.epoch, "compression": run.compression,
-                       "silhouette": run.silhouette, "history": run.history} for run in runs]
-        return self._adopt(min(runs, key=self._rank))
-
-    def _adopt(self, run: Run) -> IDC:
-        self.model_, self.history_, self.labels_ = run.model, run.history, run.labels
-        self.kept_epoch_, self.compression_ = run.epoch, run.compression
+        device, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
+        with training.threads(size, self.threads, self.checkpoint) as threads:
+            checkpoint = self._checkpoint(training.fingerprint(X), seed, threads)
+            self._train(as_tensor(X[:, self.used_features_], device), y, seed, checkpoint)
         return self
 
-    def _rank(self, run: Run) -> float:
-        if self.select == "silhouette":
-            return float("inf") if run.silhouette is None else -run.silhouette
-        return run.compression
+    def _train(self, X: Tensor, y: ArrayLike | None, seed: int, checkpoint: Checkpoint | None
+               ) -> None:
+        with training.seeded(seed, X.device) as generator:
+            model = self._new_model(X.shape[1]).to(X.device)
+            best = Best(model)
+            run = partial(self._run, generator=generator, checkpoint=checkpoint)
+            history = self._first_training(model, X, run)
+            history += self._second_training(model, X, y, best, run)
+        best.restore()
+        self.model_, self.history_ = model.eval(), history
+        embedding = model.embed(X * model.local_gates(X))
+        self.labels_ = model.cluster(embedding).cpu().numpy()
+        kept = [row for row in history.rows if "occupied" in row
+                and best.epoch in (0, row["overall"])][-1:] or [{}]
+        self.kept_epoch_ = kept[0].get("overall", self.epochs)
+        self.compression_ = kept[0].get("compression", float("nan"))
 
-    def _new_model(self, n_features: int) -> Model:
-        """A model with random first weights; raises InputError for impossible widths."""
-        if not _are_widths(self.encdec):
-            raise InputError("encdec must be the widths of the autoencoder's layers, with the "
-                             "embedding in the middle, positive whole numbers such as "
-                             f"[512, 10, 512], not {self.encdec!r}")
-        embedding = self.encdec[embedding_index(self.encdec)]
-        return Model(n_features, self.n_clusters, self.encdec,
-                     gates=self.gates_hidden_dim if self.use_gating else None,
-                     head=_hidden_width("clustering_head", self.clustering_head, embedding),
-                     auxiliary=_hidden_width("aux_classifier", self.aux_classifier),
-                     projection=self.gtcr_projection_dim)
-
-    def _step_size(self, n_samples: int, n_features: int) -> int:
-        """Multiply-adds of a step of the first two stages, forward and backward."""
-        with torch.device("meta"), training.seeded(0):
-            model = self._new_model(n_features)
-
-        def forward(X: Tensor) -> None:
-            model.autoencoder(torch.cat([X] * 4))           # four reconstructions
-            if model.gating is not None:
-                model.gating(X)
-
-        return 3 * training.multiply_adds(forward, (min(self.batch_size, n_samples), n_features))
+    def _batches(self, X: Tensor) -> int:
+        return len(X) // min(self.batch_size, len(X))
 
     def _stage_epochs(self) -> dict[str, int]:
         """The number of epochs of each stage; they add up to ``epochs``."""
@@ -412,49 +339,33 @@ class IDC(DeepClusterer):
         return {"reconstruction": plain, "gated": self.ae_pretrain_epochs - plain,
                 "clustering": begins - self.ae_pretrain_epochs, "global": self.epochs - begins}
 
-    def _train(self, X: Tensor, y: ArrayLike | None, seed: int, checkpoint: Checkpoint | None,
-               prefix: str) -> Run:
-        """Train from the first weights that *seed* gives; *prefix* names its stages."""
-        with training.seeded(seed, X.device) as generator:
-            model = self._new_model(X.shape[1]).to(X.device)
-            best, history, epochs = Best(model), training.History(), self._stage_epochs()
-            # Lazily: the second training begins with what the first has learnt.
-            for stage in chain(self._first_training(model, X),
-                               self._second_training(model, X, y, best)):
-                history = history + training.train(
-                    stage.step, stage.tensors, epochs=epochs[stage.name],
-                    batch_size=min(self.batch_size, len(X)), generator=generator, drop_last=True,
-                    state=stage.state, on_epoch=self._observer(stage, len(history)),
-                    checkpoint=checkpoint, stage=prefix + stage.name, progress=self.progress,
-                    description=prefix + stage.name)
-        best.restore()
-        labels = model.eval().cluster(model.embed(X * model.local_gates(X))).cpu().numpy()
-        evaluated = [row for row in history.rows if "occupied" in row
-                     and best.epoch in (0, row["overall"])]
-        final = evaluated[-1] if evaluated else {}
-        return Run(seed, model, history, labels, final.get("overall", self.epochs),
-                   final.get("compression", float("nan")), final.get("silhouette"))
+    def _run(self, stage: str, step: Callable[..., dict[str, Tensor]], tensors: tuple[Tensor, ...],
+             state: dict[str, Any], evaluate: Callable[[int, dict], dict] | None = None, *,
+             generator: torch.Generator, checkpoint: Checkpoint | None) -> History:
+        """Train one stage, and evaluate when its epoch, counted over all stages, says so."""
+        epochs = self._stage_epochs()
+        before = sum(list(epochs.values())[:list(epochs).index(stage)])
 
-    def _observer(self, stage: Stage, done: int):
-        """The evaluation that a stage's history adds; *done* epochs have come before the stage."""
-        def observe(epoch: int, row: dict[str, Any]) -> dict[str, Any]:
-            overall = done + epoch
+        def on_epoch(epoch: int, row: dict[str, Any]) -> dict[str, Any]:
+            overall = before + epoch
             due = (overall % self.evaluate_every == 0
                    or overall in (self.ae_pretrain_epochs, self.epochs))
-            return {"overall": overall, **stage.evaluate(overall, row)} if due else {}
+            return {"overall": overall, **evaluate(overall, row)} if due and evaluate else {}
 
-        return None if stage.evaluate is None else observe
+        return training.train(
+            step, tensors, epochs=epochs[stage], batch_size=min(self.batch_size, len(tensors[0])),
+            generator=generator, drop_last=True, state=state, on_epoch=on_epoch,
+            checkpoint=checkpoint, stage=stage, progress=self.progress, description=stage)
 
     # --------------------------------------------- first training: autoencoder, then with gates
 
-    def _first_training(self, model: Model, X: Tensor) -> Iterator[Stage]:
-        trained = nn.ModuleDict({"autoencoder": model.autoencoder})
+    def _first_training(self, model: Model, X: Tensor, run: Callable[..., History]) -> History:
+        networks = nn.ModuleDict({"autoencoder": model.autoencoder})
         if model.gating is not None:
-            trained["gating"] = model.gating
-        optimizer = adam(trained.parameters(), self.lr_pretrain)
-        schedule = self._cosine_schedule(optimizer, len(X), self.ae_pretrain_epochs,
-                                         self.sched_pretrain_min_lr)
-        state = {"networks": trained, "optimizer": optimizer, "schedule": schedule}
+            networks["gating"] = model.gating
+        optimizer, schedule = adam(networks.parameters(), self.lr_pretrain,
+                                   self.ae_pretrain_epochs * self._batches(X))
+        state = {"networks": networks, "optimizer": optimizer, "schedule": schedule}
         gated_epochs = self._stage_epochs()["gated"]
 
         def descend(loss: Tensor) -> None:
@@ -477,8 +388,8 @@ class IDC(DeepClusterer):
         def evaluate(_overall: int, _row: dict[str, Any]) -> dict[str, float]:
             return self._count_open(model.local_gates(X))
 
-        yield Stage("reconstruction", reconstruction_step, (X,), state)
-        yield Stage("gated", gated_step, (X,), state, evaluate)
+        return (run("reconstruction", reconstruction_step, (X,), state)
+                + run("gated", gated_step, (X,), state, evaluate))
 
     def _reconstruction(self, model: Model, X: Tensor, gates: Tensor | None = None
                         ) -> dict[str, Tensor]:
@@ -489,21 +400,19 @@ class IDC(DeepClusterer):
         if self.latent_noise_std:
             shape = (len(X), model.autoencoder.embedding_size)
             latent = 1 + self.latent_noise_std * torch.randn(shape, dtype=X.dtype, device=X.device)
-        with self._autocast(X):
-            return losses.reconstruction_terms(model.autoencoder, X, gates=gates, mask=mask,
-                                               latent=latent,
-                                               error=losses.ERRORS[self.reconstruction])
+        return losses.reconstruction_terms(model.autoencoder, X, gates=gates, mask=mask,
+                                           latent=latent, error=losses.FORMS[self.form].error)
 
     def _sparse_loss(self, model: Model, X: Tensor, weight: float
                      ) -> tuple[Tensor, dict[str, Tensor]]:
         r""":math:`\mathcal L_\mathrm{sparse}` and its terms; *weight* is :math:`\lambda(t)`."""
-        with self._autocast(X):
-            mu = model.gating(X).to(X.dtype)
-        gates = losses.stochastic_gates(mu, self.gate_noise)                    # Eq. 1
+        form = losses.FORMS[self.form]
+        mu = model.gating(X)
+        gates = losses.stochastic_gates(mu, form.noise)                         # Eq. 1
         terms = self._reconstruction(model, X, gates)
-        sparsity = losses.REGULARIZERS[self.regularizer](mu)                    # Eq. 3
-        loss = sum(terms.values()) + weight * sparsity
-        terms["regularizer"] = sparsity
+        loss = sum(terms.values())
+        terms["regularizer"] = form.regularizer(mu)                             # Eq. 3
+        loss = loss + weight * terms["regularizer"]
         if self.gtcr_loss:
             terms["coding_rate"] = losses.gate_coding_loss(gates, self.gtcr_eps,
                                                            model.projection)    # Eq. 4
@@ -512,8 +421,8 @@ class IDC(DeepClusterer):
 
     # ------------------------------------- second training: the head, then with the global gates
 
-    def _second_training(self, model: Model, X: Tensor, y: ArrayLike | None, best: Best
-                         ) -> Iterator[Stage]:
+    def _second_training(self, model: Model, X: Tensor, y: ArrayLike | None, best: Best,
+                         run: Callable[..., History]) -> History:
         gates = model.eval().local_gates(X)                 # frozen, so computed once
         gated, counts = X * gates, self._count_open(gates)
         if self.batch_norm == "gated":
@@ -522,9 +431,8 @@ class IDC(DeepClusterer):
         # drift, so each batch is embedded anew; otherwise all samples are embedded once.
         drifts = self.batch_norm == "drifting"
         inputs = gated if drifts else model.embed(gated)
-        optimizer = adam(model.head.parameters(), self.lr_clustering)
-        schedule = self._cosine_schedule(optimizer, len(X), self.epochs - self.ae_pretrain_epochs,
-                                         self.sched_clustering_min_lr)
+        optimizer, schedule = adam(model.head.parameters(), self.lr_clustering,
+                                   (self.epochs - self.ae_pretrain_epochs) * self._batches(X))
         gates_optimizer = torch.optim.SGD(
             [*model.auxiliary.parameters(), *model.global_gates.parameters()],
             self.lr_aux_classifier)
@@ -533,7 +441,7 @@ class IDC(DeepClusterer):
         epochs = self._stage_epochs()
         before_last = self.epochs - (epochs["global"] or epochs["clustering"])
 
-        def head_step(_epoch: int, batch: Tensor) -> tuple[Tensor, Tensor]:
+        def head_step(batch: Tensor) -> tuple[Tensor, Tensor]:
             with torch.no_grad():
                 z = model.autoencoder.encoder(batch) if drifts else batch
             logits = model.head(z)
@@ -544,12 +452,12 @@ class IDC(DeepClusterer):
             schedule.step()
             return loss, logits.argmax(1)
 
-        def clustering_step(epoch: int, batch: Tensor) -> dict[str, Tensor]:
-            compression, _labels = head_step(epoch, batch)
+        def clustering_step(_epoch: int, batch: Tensor) -> dict[str, Tensor]:
+            compression, _labels = head_step(batch)
             return {"compression": compression}
 
-        def global_step(epoch: int, batch: Tensor, samples: Tensor) -> dict[str, Tensor]:
-            compression, labels = head_step(epoch, batch)
+        def global_step(_epoch: int, batch: Tensor, samples: Tensor) -> dict[str, Tensor]:
+            compression, labels = head_step(batch)
             loss, terms = self._global_loss(model, samples, labels)
             gates_optimizer.zero_grad()
             loss.backward()
@@ -571,15 +479,15 @@ class IDC(DeepClusterer):
                 found |= {**scores(y, labels), "acc_greedy": greedy_accuracy(y, labels)}
             return found
 
-        yield Stage("clustering", clustering_step, (inputs,), state, evaluate)
-        yield Stage("global", global_step, (inputs, gated), state | {
-            "auxiliary": model.auxiliary, "global_gates": model.global_gates,
-            "auxiliary optimizer": gates_optimizer}, evaluate)
+        return (run("clustering", clustering_step, (inputs,), state, evaluate)
+                + run("global", global_step, (inputs, gated), state | {
+                    "auxiliary": model.auxiliary, "global_gates": model.global_gates,
+                    "auxiliary optimizer": gates_optimizer}, evaluate))
 
     def _head_loss(self, z: Tensor, logits: Tensor) -> Tensor:
         """The compression that the clustering head minimizes; embeddings *z* are constants."""
         memberships = losses.gumbel_softmax(logits, self.tau)                           # Eq. 5
-        return losses.COMPRESSIONS[self.compression](z.detach(), memberships, self.eps)  # Eq. 6
+        return losses.FORMS[self.form].compression(z.detach(), memberships, self.eps)   # Eq. 6
 
     def _global_loss(self, model: Model, gated: Tensor, labels: Tensor
                      ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -588,23 +496,12 @@ class IDC(DeepClusterer):
         The classifier predicts the head's *labels*, which are constants, from gated samples times
         the gates of these clusters.
         """
-        mu = model.global_gates(labels)
-        logits = model.auxiliary(gated * losses.stochastic_gates(mu, self.gate_noise))
+        form, mu = losses.FORMS[self.form], model.global_gates(labels)
+        logits = model.auxiliary(gated * losses.stochastic_gates(mu, form.noise))
         terms = {"cross_entropy": functional.cross_entropy(logits, labels),
-                 "global_regularizer": losses.REGULARIZERS[self.regularizer](mu)}
+                 "global_regularizer": form.regularizer(mu)}
         return (terms["cross_entropy"] + self.global_gates_lambda * terms["global_regularizer"],
                 terms)
-
-    # ------------------------------------------------------------------------- what both share
-
-    def _autocast(self, X: Tensor) -> torch.autocast:
-        return torch.autocast(X.device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
-
-    def _cosine_schedule(self, optimizer: torch.optim.Optimizer, n_samples: int, epochs: int,
-                         least: float) -> CosineAnnealingLR:
-        """Lower the learning rate with each batch, along half a cosine over all epochs."""
-        batches = n_samples // min(self.batch_size, n_samples)
-        return CosineAnnealingLR(optimizer, T_max=max(1, batches * epochs), eta_min=least)
 
     def _count_open(self, gates: Tensor) -> dict[str, float]:
         """The original's measure of local gates, and the number that are open."""
@@ -612,13 +509,13 @@ class IDC(DeepClusterer):
         return {"local_gates": open_features(values, original=True, batch_size=self.batch_size),
                 "open_local_gates": open_features(values)}
 
-    # ----------------------------------------------------------------------- what was learnt
+    # ----------------------------------------------------------------------- the fitted model
 
     @property
     def global_gates_(self) -> np.ndarray:
         """Gates of the clusters without noise, shape (n_clusters, n_features)."""
         if not hasattr(self, "model_"):
-            raise AttributeError("this IDC has no global_gates_ yet; call fit first")
+            raise AttributeError("global_gates_ is available only after fit")
         return self._widened(self.model_.global_gates.matrix())
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -645,44 +542,27 @@ class IDC(DeepClusterer):
         return self._widened(self.model_.autoencoder.decoder(embedding))
 
     def selected_features(self, cluster: int, threshold: float = 0.0) -> np.ndarray:
-        """The features whose global gate is above a threshold, the largest gate first.
+        """The columns whose global gate is above a threshold in [0, 1), the largest gate first.
 
-        Global gates begin near 0.5, open: where they were hardly trained, all features are
-        selected, and the order says little. `interpretability.cluster_features` selects by the
-        local gates of a cluster's samples instead.
+        Global gates begin near 0.5: where they were hardly trained, all features are selected.
+        `interpretability.cluster_features` selects by the local gates of a cluster's samples.
 
-        Parameters
-        ----------
-        cluster : int
-            From 0 to ``n_clusters`` - 1.
-        threshold : float
-            From 0, a gate that is open at all, to below 1.
-
-        Returns
-        -------
-        ndarray of int64
-            Columns of ``X``.
-
-        Raises
-        ------
-        InputError
-            If there is no such cluster, or the threshold is out of range.
+        Raises InputError if there is no such cluster, or the threshold is out of range.
         """
         check_is_fitted(self)
-        if not isinstance(cluster, int | np.integer) or not 0 <= cluster < self.n_clusters:
-            raise InputError(f"there is no cluster {cluster!r}; they are 0 to "
-                             f"{self.n_clusters - 1}")
+        checks.whole("cluster", cluster)
+        if cluster >= self.n_clusters:
+            raise InputError(f"there is no cluster {cluster}; they are 0 to {self.n_clusters - 1}")
         if not 0 <= threshold < 1:
-            raise InputError("a gate lies between 0 and 1, so threshold must be from 0 to below 1, "
-                             f"not {threshold!r}")
+            raise InputError(f"threshold must be from 0 to below 1, not {threshold!r}")
         gates = self.global_gates_[cluster]
         order = np.argsort(-gates, kind="stable")
         return order[gates[order] > threshold]
 
     def save(self, path: str | Path) -> None:
-        """Write settings and weights to a file; see `load`.
+        """Write settings and weights to a file, for `load`.
 
-        Raises InputError if the file can't be written; what was there stays.
+        Raises InputError if the file can't be written; an earlier file stays.
         """
         check_is_fitted(self)
         save_model(path, "IDC", {
@@ -692,17 +572,19 @@ class IDC(DeepClusterer):
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> IDC:
-        """A model from a file of `save`: it predicts, transforms and shows its gates.
+        """A fitted model from a file of `save`, without history and labels.
 
-        Raises
-        ------
-        InputError
-            If the file is not there, is no such file, or its weights are those of another network.
+        Raises InputError if the file is missing or no such file, if a setting that was removed
+        since has another value than its default, or if the weights are of another network.
         """
         target = training.resolve_device(device)
 
         def make(stored: dict[str, Any]) -> IDC:
-            model, used = cls(**json.loads(stored["settings"]), device=device), stored["used"]
+            settings, used = json.loads(stored["settings"]), stored["used"]
+            for name, default in _REMOVED.items():
+                if settings.pop(name, default) != default:
+                    raise ValueError(f"only {name}={default!r} is still supported")
+            model = cls(**settings, device=device)
             with training.seeded(0):        # the first weights, soon replaced, draw random numbers
                 model.model_ = model._new_model(sum(used))
             model.model_.load_state_dict(stored["weights"])
@@ -712,8 +594,6 @@ class IDC(DeepClusterer):
             return model
 
         return load_model(path, "IDC", target, make)
-
-    # ----------------------------------------------------------------------------- inside
 
     def _embedding(self, X: ArrayLike) -> Tensor:
         samples = self._samples(X)
@@ -729,6 +609,36 @@ class IDC(DeepClusterer):
         wide = np.zeros((len(values), self.n_features_in_), dtype=np.float32)
         wide[:, self.used_features_] = values.cpu().numpy()
         return wide
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.model_.autoencoder.embedding_size
+
+    # ------------------------------------------------------------------- networks and checks
+
+    def _new_model(self, n_features: int) -> Model:
+        """A model with random first weights; raises InputError for impossible widths."""
+        if not _are_widths(self.encdec):
+            raise InputError("encdec must be positive whole numbers such as [512, 10, 512], with "
+                             f"the embedding in the middle, not {self.encdec!r}")
+        embedding = self.encdec[len(self.encdec) // 2]
+        return Model(n_features, self.n_clusters, self.encdec,
+                     gates=self.gates_hidden_dim if self.use_gating else None,
+                     head=_hidden_width("clustering_head", self.clustering_head, embedding),
+                     auxiliary=_hidden_width("aux_classifier", self.aux_classifier),
+                     projection=self.gtcr_projection_dim)
+
+    def _step_size(self, n_samples: int, n_features: int) -> int:
+        """Multiply-adds of a step of the first training, forward and backward."""
+        with torch.device("meta"), training.seeded(0):
+            model = self._new_model(n_features)
+
+        def forward(X: Tensor) -> None:
+            model.autoencoder(torch.cat([X] * 4))           # four reconstructions
+            if model.gating is not None:
+                model.gating(X)
+
+        return 3 * training.multiply_adds(forward, (min(self.batch_size, n_samples), n_features))
 
     def _checked(self, X: ArrayLike, *, reset: bool) -> np.ndarray:
         """Samples as float32; raises InputError for text, and for NaN and infinite values."""
@@ -755,13 +665,10 @@ class IDC(DeepClusterer):
             checks.number(name, getattr(self, name), zero=name in _NOT_NEGATIVE)
         if self.mask_percentage >= 1:
             raise InputError("mask_percentage is a fraction from 0 to below 1, not "
-                             f"{self.mask_percentage!r}; the published one is 0.9")
-        for name in ("gtcr_loss", "use_gating", "validate"):
+                             f"{self.mask_percentage!r}")
+        for name in ("gtcr_loss", "use_gating"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        if not isinstance(self.save_seed_checkpoints, bool | str | Path):
-            raise InputError("save_seed_checkpoints must be a folder, True for the present one, or "
-                             f"False, not {self.save_seed_checkpoints!r}")
         if not self.ae_non_gated_epochs <= self.ae_pretrain_epochs <= self.epochs:
             raise InputError(f"ae_non_gated_epochs={self.ae_non_gated_epochs}, ae_pretrain_epochs="
                              f"{self.ae_pretrain_epochs} and epochs={self.epochs} must not "
@@ -770,28 +677,14 @@ class IDC(DeepClusterer):
             raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}; ask for "
                              "fewer")
 
-    def _folder(self) -> Path | None:
-        """The folder for each training's model, created before training; None if none is wanted."""
-        if self.save_seed_checkpoints is False:
-            return None
-        folder = Path("." if self.save_seed_checkpoints is True else self.save_seed_checkpoints)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"the folder {folder} of save_seed_checkpoints can't be created "
-                             f"({error.strerror or error}); name another") from error
-        return folder
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.model_.autoencoder.embedding_size
-
-
-def adam(parameters: Iterable[Tensor], learning_rate: float) -> torch.optim.Adam:
-    """Adam, all parameters in one pass where the device has such a kernel."""
+def adam(parameters: Iterable[Tensor], rate: float, steps: int
+         ) -> tuple[torch.optim.Adam, CosineAnnealingLR]:
+    """Adam, and a schedule that lowers its rate with each step along half a cosine."""
     parameters = list(parameters)
-    return torch.optim.Adam(parameters, lr=learning_rate,
-                            fused=parameters[0].device.type in ("cpu", "cuda"))
+    optimizer = torch.optim.Adam(parameters, lr=rate,
+                                 fused=parameters[0].device.type in ("cpu", "cuda"))
+    return optimizer, CosineAnnealingLR(optimizer, T_max=max(1, steps), eta_min=LEAST_RATE)
 
 
 def internal_scores(embeddings: Tensor, labels: np.ndarray) -> dict[str, float]:
@@ -807,15 +700,11 @@ def internal_scores(embeddings: Tensor, labels: np.ndarray) -> dict[str, float]:
 
 
 def _varying_columns(X: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
-    """Which columns are not constant, (n_features,) of bool; a warning names the others.
-
-    Raises InputError if none varies.
-    """
+    """Mask of the columns that are not constant; a warning names the others."""
     varying = X.max(0) > X.min(0)
     constant = np.flatnonzero(~varying)
-    if len(constant) == len(varying):
-        raise InputError("all columns of X are constant, so nothing distinguishes its samples; add "
-                         "columns that vary")
+    if not varying.any():
+        raise InputError("all columns of X are constant; add columns that vary")
     if len(constant):
         listed = [str(j if names is None else names[j]) for j in constant[:5]]
         more = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
@@ -826,9 +715,7 @@ def _varying_columns(X: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
 
 
 def _hidden_width(name: str, value: Any, embedding: int | None = None) -> int:
-    """The hidden width of the head (``[embedding, hidden]``) or of the classifier (``[hidden]``).
-
-    A bare number is the hidden width too. Raises InputError if *value* has another form.
+    """The hidden width in *value*: ``hidden``, ``[hidden]`` or, for the head, ``[inputs, hidden]``.
     """
     widths = [value] if isinstance(value, Integral) else value
     form = "[hidden]" if embedding is None else "[inputs, hidden]"
@@ -844,3 +731,26 @@ def _are_widths(widths: Any) -> bool:
     return (isinstance(widths, Sequence) and not isinstance(widths, str) and len(widths) > 0
             and all(isinstance(width, Integral) and not isinstance(width, bool) and width > 0
                     for width in widths))
+
+
+def _config(path: str | Path) -> dict[str, Any]:
+    """The content of a configuration file; a key of a section is written ``section.key``."""
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InputError(f"the configuration {path} can't be read: {error}") from error
+    if not isinstance(content, Mapping):
+        raise InputError(f"the configuration {path} must be keys with values")
+    found = {}
+    for key, value in content.items():
+        for inner, one in value.items() if isinstance(value, Mapping) else [("", value)]:
+            found[f"{key}.{inner}" if inner else str(key)] = _number(one)
+    return found
+
+
+def _number(value: Any) -> Any:
+    """The number that a text stands for: YAML 1.1 reads 1e-3, which has no point, as text."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

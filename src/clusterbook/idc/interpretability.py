@@ -3,18 +3,19 @@
 The released ones have defects that change their values, so each measure here is a corrected one,
 and ``original=True`` gives what the released code computes, for comparison with published numbers:
 
-=========================  ====================================================================
-measure                    what the released form does
-=========================  ====================================================================
-`open_features`            median sum of soft gates in a batch, mean over batches: no count
-`diversity`                compares each cluster with itself too: at most 0.8889 for K = 10
-`uniqueness`, `stability`  loop over exactly 10,000 samples; equal samples give 0 / 0
-`faithfulness`             removes features one after another and correlates two falling curves
-`greedy_accuracy`          matches clusters greedily: at most the best matching's accuracy
-=========================  ====================================================================
+=================  ===========================================================================
+measure            released form
+=================  ===========================================================================
+`open_features`    median sum of soft gates in a batch, mean over batches: no count
+`diversity`        compares each cluster with itself too: at most 0.8889 for K = 10
+`uniqueness`       loops over exactly 10,000 samples; equal samples give 0 / 0
+`faithfulness`     removes features one after another and correlates two falling curves
+`greedy_accuracy`  matches clusters greedily: at most the best matching's accuracy
+=================  ===========================================================================
 
 Gates are arrays of shape (n_samples, n_features), in [0, 1]; a gate is open if it is above 0.
-Arrays from any method can be scored, such as an attribution's absolute values.
+Arrays from any method can be scored, such as an attribution's absolute values. All functions raise
+InputError for shapes that do not fit, and where their value is not defined.
 """
 
 from __future__ import annotations
@@ -28,8 +29,6 @@ from sklearn.svm import LinearSVC
 
 from ..errors import InputError
 from ..metrics import accuracy, contingency
-
-_ROWS = 8192                                # samples given to a prediction at a time
 
 
 def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int = 100) -> float:
@@ -68,14 +67,15 @@ def cluster_features(gates: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, n
     array([[1, 0],
            [0, 1]])
     """
-    gates, labels = _gates(gates), _labels(labels, gates)
+    gates = _gates(gates)
+    labels = _labels(labels, gates)
     clusters = np.unique(labels)
     return clusters, np.array([np.median(gates[labels == k], axis=0) > 0 for k in clusters])
 
 
 def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
               n_clusters: int | None = None) -> float:
-    r"""How different the features of different clusters are.
+    r"""Mean dissimilarity of the features of different clusters.
 
     .. math:: 1 - \frac2{K(K-1)} \sum_{k<l} \frac{|S_k \cap S_l|}{|S_k \cup S_l|}
 
@@ -90,15 +90,10 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
         The released form: the sum runs over all ordered pairs, each cluster with itself included,
         and is divided by :math:`K(K-1)`. It lies between :math:`-1/(K-1)` and
         :math:`1 - 1/(K-1)` (for K = 10: -0.1111 and 0.8889), and above only if a cluster has no
-        open feature at all, because a pair without any counts as different.
+        open feature, because a pair without any counts as different. Otherwise such a pair is
+        refused.
     n_clusters : int, optional
         *K* of the original form, whose clusters are 0 to *K* - 1; by default as many as occur.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two clusters; or two have no open feature (not in the original
-        form): what they share is not defined.
 
     Examples
     --------
@@ -108,8 +103,11 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     """
     clusters, selected = cluster_features(gates, labels)
     if original and n_clusters is not None:
+        if clusters.dtype.kind not in "iu" or clusters[0] < 0 or clusters[-1] >= n_clusters:
+            raise InputError(f"with n_clusters={n_clusters} labels must be whole numbers from 0 to "
+                             f"{n_clusters - 1}, but some are {clusters.tolist()}")
         full = np.zeros((n_clusters, selected.shape[1]), dtype=bool)
-        full[_indices(clusters, n_clusters)] = selected
+        full[clusters] = selected
         selected = full
     K = len(selected)
     if K < 2:
@@ -128,28 +126,20 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     return float(1 - np.mean(shared[pairs] / union[pairs]))
 
 
-def uniqueness(X: ArrayLike, gates: ArrayLike, *, n_neighbors: int = 1,
-               original: bool = False) -> float:
-    r"""How much gates differ between similar samples: large where explanations are fine-grained.
+def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> float:
+    r"""Mean difference of gates between nearest samples: large for fine-grained explanations.
 
-    .. math:: \frac1N \sum_i \min_{k \in N_i} \frac{\|w_i - w_k\|}{\|x_i - x_k\|}
+    .. math:: \frac1N \sum_i \frac{\|w_i - w_k\|}{\|x_i - x_k\|}
 
-    for gates *w* and the nearest neighbors :math:`N_i`. Its unit is that of one over the data's,
-    so it can't be compared between data sets, nor between scalings of one.
+    for gates *w* and the nearest neighbor *k* of sample *i*. Its unit is that of one over the
+    data's, so it can't be compared between data sets, nor between scalings of one.
 
     Parameters
     ----------
     X, gates : array-like of shape (n_samples, n_features)
-    n_neighbors : int
-        Neighbors of a sample, itself not counted (the original's ``k`` counts it).
     original : bool
         Equal samples have distance 0, and the ratio 0 / 0 makes the released form NaN. By default
         the first of them stands for all.
-
-    Raises
-    ------
-    InputError
-        If there are not more different samples than neighbors.
 
     Examples
     --------
@@ -157,26 +147,6 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, n_neighbors: int = 1,
     >>> round(uniqueness(X, gates), 3)              # 1/1, 1/1, 1/2
     0.833
     """
-    return float(_ratios(X, gates, n_neighbors, original).min(1).mean())
-
-
-def stability(X: ArrayLike, gates: ArrayLike, *, n_neighbors: int = 1,
-              original: bool = False) -> float:
-    r"""The local Lipschitz constant of the gates: small where similar samples are explained alike.
-
-    `uniqueness` with the maximum over neighbors instead of the minimum: with one neighbor the two
-    are the same number, wanted large under one name and small under the other.
-
-    Examples
-    --------
-    >>> stability(np.array([[0.0], [1.0], [3.0]]), np.array([[0.0], [1.0], [0.0]]), n_neighbors=2)
-    0.8333333333333334
-    """
-    return float(_ratios(X, gates, n_neighbors, original).max(1).mean())
-
-
-def _ratios(X: ArrayLike, gates: ArrayLike, n_neighbors: int, original: bool) -> np.ndarray:
-    """Differences of gates over distances, (n_samples, n_neighbors)."""
     X, gates = np.asarray(X, dtype=np.float64), _gates(gates)
     if X.ndim != 2 or len(X) != len(gates):
         raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; both need one row "
@@ -185,23 +155,18 @@ def _ratios(X: ArrayLike, gates: ArrayLike, n_neighbors: int, original: bool) ->
     if not original:
         X, first, back = np.unique(X, axis=0, return_index=True, return_inverse=True)
         gates, back = gates[first], back.ravel()
-    if not 1 <= n_neighbors < len(X):
-        raise InputError("n_neighbors must be at least 1 and below the number of distinct samples, "
-                         f"{len(X)}, not {n_neighbors}")
-    near = NearestNeighbors(n_neighbors=n_neighbors + 1).fit(X).kneighbors(
-        X, return_distance=False)
-    # The released code takes the nearest row for the sample itself: true but for equal rows.
-    own = near[:, 0] if original else np.arange(len(X))
-    is_own = near == own[:, None]
-    is_own[~is_own.any(1), -1] = True                       # rounding ranked other rows first
-    others = near[~is_own].reshape(len(X), n_neighbors)
-    ratios = np.empty(others.shape)
-    for j, column in enumerate(others.T):
+    if len(X) < 2:
+        raise InputError("uniqueness needs at least 2 distinct samples")
+    neighbors = NearestNeighbors(n_neighbors=1).fit(X)
+    if original:        # the released code takes the nearest row for the sample itself
+        own, other = neighbors.kneighbors(X, 2, return_distance=False).T
+    else:
+        own, other = np.arange(len(X)), neighbors.kneighbors(return_distance=False)[:, 0]
+    with np.errstate(divide="ignore", invalid="ignore"):
         # Anew: distances by the dot product leave equal rows a little apart.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratios[:, j] = (np.linalg.norm(gates[own] - gates[column], axis=1)
-                            / np.linalg.norm(X[own] - X[column], axis=1))
-    return ratios[back]
+        ratios = (np.linalg.norm(gates[own] - gates[other], axis=1)
+                  / np.linalg.norm(X[own] - X[other], axis=1))
+    return float(ratios[back].mean())
 
 
 def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gates: ArrayLike,
@@ -214,7 +179,7 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     Parameters
     ----------
     predict : callable
-        Samples, (any, n_features), to clusters.
+        Samples, (n_samples, n_features), to clusters, matched to *y* anew after each removal.
     X, gates : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), optional
         Classes, for the accuracy; by default the clusters of the samples as they are, so that no
@@ -226,16 +191,6 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
         for features that don't matter too, and smaller where the first removals ruin the accuracy
         than where the last ones do.
 
-    Raises
-    ------
-    InputError
-        If all features are equally important, or none changes the accuracy: a constant correlates
-        with nothing.
-
-    Notes
-    -----
-    The released form matches clusters to classes anew after each removal, and so does this one.
-
     Examples
     --------
     >>> X = np.array([[0.0, 1.0, 1.0], [0.0, 2.0, 1.0], [3.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
@@ -244,47 +199,37 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     0.971
     """
     X, gates = np.asarray(X), _gates(gates)
-    if X.shape != gates.shape:
-        raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; they must be equal")
+    _same_shape(X, gates)
     importance = (gates > 0).mean(0)
     target = np.asarray(predict(X)) if y is None else np.asarray(y)
     if original:
-        order = np.argsort(-importance[importance > 0])
-        order = np.flatnonzero(importance > 0)[order]
-        keep = np.ones((len(order), X.shape[1]), dtype=X.dtype)
-        for step, feature in enumerate(order):
-            keep[step:, feature] = 0
-        importance, change = importance[order], _accuracies(predict, X, keep, target)
+        features = np.flatnonzero(importance > 0)
+        order = features[np.argsort(-importance[features])]
+        removed = [order[:i + 1] for i in range(len(order))]
     else:
-        keep = 1 - np.eye(X.shape[1], dtype=X.dtype)
-        change = accuracy(target, predict(X)) - _accuracies(predict, X, keep, target)
-    for name, values in (("importance of the features", importance), ("accuracy", change)):
+        order = np.arange(X.shape[1])
+        removed = order[:, None]
+    left = []
+    for columns in removed:
+        without = X.copy()
+        without[:, columns] = 0
+        left.append(accuracy(target, predict(without)))
+    change = np.array(left) if original else accuracy(target, predict(X)) - np.array(left)
+    for name, values in (("importance", importance[order]), ("change of accuracy", change)):
         if len(values) < 2 or np.ptp(values) == 0:
-            raise InputError(f"the {name} is the same throughout, and a constant correlates with "
-                             "nothing; faithfulness is not defined here")
-    return float(np.corrcoef(importance, change)[0, 1])
-
-
-def _accuracies(predict: Callable[[np.ndarray], np.ndarray], X: np.ndarray, keep: np.ndarray,
-                target: np.ndarray) -> np.ndarray:
-    """The accuracy under each mask, several masks in a prediction."""
-    n, found = len(X), []
-    for masks in np.array_split(keep, max(1, -(-len(keep) * n // _ROWS))):
-        if len(masks):
-            stacked = (X * masks[:, None, :]).reshape(-1, X.shape[1])
-            found += [accuracy(target, labels)
-                      for labels in np.asarray(predict(stacked)).reshape(len(masks), n)]
-    return np.array(found)
+            raise InputError(f"the {name} is the same for all features, and a constant correlates "
+                             "with nothing")
+    return float(np.corrcoef(importance[order], change)[0, 1])
 
 
 def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: ArrayLike,
                      X_test: ArrayLike, gates_test: ArrayLike, labels_test: ArrayLike, *,
                      random_state: int = 0) -> float:
-    """How well a simple classifier predicts the labels of new samples from the gated features.
+    """Accuracy of a simple classifier that predicts labels of new samples from gated features.
 
-    The accuracy of a linear support vector machine that is trained on ``X_train * gates_train``.
-    Gates that are computed from the sample carry its cluster even where the features don't; compare
-    with gates of 1, and with the features set to 1.
+    A linear support vector machine is trained on ``X_train * gates_train``. Gates that are computed
+    from the sample carry its cluster even where the features don't; compare with gates of 1, and
+    with the features set to 1.
 
     Parameters
     ----------
@@ -294,11 +239,6 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
         The same for other samples.
     random_state : int
         The released form draws without a seed.
-
-    Raises
-    ------
-    InputError
-        If shapes do not fit, or all training labels are the same.
 
     Examples
     --------
@@ -310,16 +250,13 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     for X, gates, labels in ((X_train, gates_train, labels_train),
                              (X_test, gates_test, labels_test)):
         X, gates = np.asarray(X, dtype=np.float64), _gates(gates)
-        if X.shape != gates.shape:
-            raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; they must be "
-                             "equal")
+        _same_shape(X, gates)
         parts.append((X * gates, _labels(labels, gates)))
-    (train, y_train), (test, y_test) = parts
-    if len(np.unique(y_train)) < 2:
-        raise InputError("all training labels are the same, so there is nothing to predict; "
-                         "generalizability needs at least 2 clusters")
-    model = LinearSVC(random_state=random_state, max_iter=10_000).fit(train, y_train)
-    return float(model.score(test, y_test))
+    train, test = parts
+    if len(np.unique(train[1])) < 2:
+        raise InputError("all training labels are the same, so there is nothing to predict")
+    model = LinearSVC(random_state=random_state, max_iter=10_000).fit(*train)
+    return float(model.score(*test))
 
 
 def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
@@ -329,9 +266,7 @@ def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
     Examples
     --------
-    >>> table = np.array([[338, 331], [331, 0]])
-    >>> y_true, y_pred = (np.repeat(np.indices(table.shape)[i].ravel(), table.ravel())
-    ...                   for i in (0, 1))
+    >>> y_true, y_pred = (np.repeat(ids, [338, 331, 331]) for ids in ([0, 0, 1], [0, 1, 0]))
     >>> greedy_accuracy(y_true, y_pred), accuracy(y_true, y_pred)
     (0.338, 0.662)
     """
@@ -348,12 +283,7 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
     """The mean F1 score of selected against informative features, row by row.
 
     Both are array-like of bool, shape (n_rows, n_features), with one row per sample or per cluster;
-    for samples, take ``informative[y]``.
-
-    Raises
-    ------
-    InputError
-        If the shapes differ, or a row has no informative feature.
+    for samples, take ``informative[y]``. Each row needs an informative feature.
 
     Examples
     --------
@@ -363,15 +293,14 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
     selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
     if selected.ndim != 2 or selected.shape != informative.shape:
         raise InputError(f"selected has shape {selected.shape} and informative "
-                         f"{informative.shape}; both need one row per sample or cluster and one "
-                         "column per feature")
+                         f"{informative.shape}; both need one row per sample or cluster")
     if not len(informative) or not informative.any(1).all():
         raise InputError("F1 needs at least one informative feature in each row")
     hits = (selected & informative).sum(1)
     return float(np.mean(2 * hits / (selected.sum(1) + informative.sum(1))))
 
 
-# --------------------------------------------------------------------------------- what is given
+# ----------------------------------------------------------------------------------------- checks
 
 
 def _gates(gates: ArrayLike) -> np.ndarray:
@@ -392,8 +321,6 @@ def _labels(labels: ArrayLike, gates: np.ndarray) -> np.ndarray:
     return labels
 
 
-def _indices(clusters: np.ndarray, n_clusters: int) -> np.ndarray:
-    if clusters.dtype.kind not in "iu" or clusters.min() < 0 or clusters.max() >= n_clusters:
-        raise InputError(f"with n_clusters={n_clusters} labels must be whole numbers from 0 to "
-                         f"{n_clusters - 1}, but some are {clusters.tolist()}")
-    return clusters
+def _same_shape(X: np.ndarray, gates: np.ndarray) -> None:
+    if X.shape != gates.shape:
+        raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; they must be equal")

@@ -1,51 +1,43 @@
-r"""Gates and losses as pure functions, each under its equation, in the paper's order.
+r"""Gates and losses of IDC as pure functions, each under its equation, in the paper's order.
 
 A gate is a number in [0, 1] that multiplies a feature. The first training minimizes
 
 .. math:: \mathcal L_\mathrm{sparse} = \mathcal L_\mathrm{recon} + \lambda_\mathrm{gtcr}
           \mathcal L_\mathrm{gtcr} + \lambda(t) \mathcal L_\mathrm{reg}
 
-with :math:`\lambda(t)` of `sparsity_weight`; the second minimizes `compression_released` or
-`compression_paper`.
+with :math:`\lambda(t)` of `sparsity_weight`; the second minimizes `compression_released`. Where the
+paper and its released code differ there are two functions, and `FORMS` has those of each form.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-#: Standard deviation of a gate's noise: the released code draws N(0, 0.5²) and takes half of it.
-RELEASED_NOISE = 0.25
-#: The same in the paper.
-PAPER_NOISE = 0.5
-
 # ----------------------------------------------------------------------------------- gates, Eq. 1
 
 
-def stochastic_gates(mu: Tensor, noise: float = RELEASED_NOISE) -> Tensor:
+def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
     r"""Gates with fresh noise, as in training (Eq. 1 of the paper).
 
     .. math:: z = \min(\max(\tfrac12 + \mu + \epsilon, 0), 1), \quad
               \epsilon \sim \mathcal N(0, \sigma^2)
 
-    with a learned :math:`\mu \in (-1, 1)`. The noise opens and closes gates at random, so that a
-    gate near the edge has a gradient.
+    The noise opens and closes gates at random, so that a gate near the edge has a gradient: 1 with
+    respect to :math:`\mu` where the gate is strictly between 0 and 1, otherwise 0.
 
     Parameters
     ----------
     mu : Tensor of any shape
+        :math:`\mu`, learned, from -1 to 1.
     noise : float
-        Standard deviation :math:`\sigma` of the noise.
-
-    Returns
-    -------
-    Tensor of the same shape
-        From 0 to 1. The gradient with respect to *mu* is 1 where a gate is strictly between,
-        else 0.
+        Standard deviation :math:`\sigma` of the noise: 0.5 in the paper, and 0.25 in the released
+        code, which draws N(0, 0.5²) and halves it.
 
     Examples
     --------
@@ -58,13 +50,7 @@ def stochastic_gates(mu: Tensor, noise: float = RELEASED_NOISE) -> Tensor:
 
 
 def hard_gates(mu: Tensor) -> Tensor:
-    r"""Gates without noise, as after training: :math:`\tfrac12 + \mu`, clipped to [0, 1].
-
-    Examples
-    --------
-    >>> hard_gates(torch.tensor([-0.75, 0.0, 0.25, 1.0]))
-    tensor([0.0000, 0.5000, 0.7500, 1.0000])
-    """
+    r"""Gates without noise, as after training: :math:`\tfrac12 + \mu`, clipped to [0, 1]."""
     return (mu + 0.5).clamp(0, 1)
 
 
@@ -72,45 +58,27 @@ def hard_gates(mu: Tensor) -> Tensor:
 
 
 def absolute_error(decoded: Tensor, X: Tensor) -> Tensor:
-    r"""The paper's reconstruction error: :math:`\|x - \hat x\|_1`, the mean over samples.
-
-    Examples
-    --------
-    >>> absolute_error(torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 0.0]]))
-    tensor(3.)
-    """
+    r"""The paper's reconstruction error: :math:`\|x - \hat x\|_1`, the mean over samples."""
     return (decoded - X).abs().sum(1).mean()
-
-
-#: The released code's reconstruction error and the paper's, by the name of the setting.
-ERRORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mse": functional.mse_loss, "l1": absolute_error}
 
 
 def reconstruction_terms(
     network: nn.Module, X: Tensor, *, gates: Tensor | None = None, mask: Tensor | None = None,
     latent: Tensor | None = None, error: Callable[[Tensor, Tensor], Tensor] = functional.mse_loss,
 ) -> dict[str, Tensor]:
-    r"""The four reconstruction terms, whose sum is :math:`\mathcal L_\mathrm{recon}`.
+    r"""The four reconstruction errors by name, whose sum is :math:`\mathcal L_\mathrm{recon}`.
+
+    In training mode batch normalization has separate statistics for each kind of input. Without
+    gates the gated term equals the clean one; without a mask or latent factors that term is absent.
 
     Parameters
     ----------
-    network : Module
-        In training mode batch normalization has separate statistics for each kind of input.
-    X : Tensor of shape (n_samples, n_features)
-    gates : Tensor of shape (n_samples, n_features), optional
-        Without them all gates are 1, and the gated term equals the clean one.
-    mask : Tensor of shape (n_samples, n_features), optional
-        0 where an input is masked; without it that term is left out.
+    network : Autoencoder
+    X, gates, mask : Tensor of shape (n_samples, n_features)
+        The mask is 0 where an input is masked.
     latent : Tensor of shape (n_samples, embedding_size), optional
-        Factors of the embedding; without them that term is left out.
+        Factors of the embedding.
     error : callable
-
-    Returns
-    -------
-    dict of scalars
-        ``clean``, ``gated``, and where asked for ``masked`` and ``latent``: the error of each
-        reconstruction against *X*.
 
     Examples
     --------
@@ -124,23 +92,31 @@ def reconstruction_terms(
         inputs["gated"] = X * gates
     if mask is not None:
         inputs["masked"] = X * mask
-    codes = dict(zip(inputs, network.encode(*inputs.values()), strict=True))
+    codes = dict(zip(inputs, apply_apart(network.encoder, *inputs.values()), strict=True))
     if latent is not None:              # the embedding of X itself, which needs no second pass
         codes["latent"] = codes["clean"] * latent
-    decoded = network.decode(*codes.values())
-    terms = {name: error(part.to(X.dtype), X) for name, part in zip(codes, decoded, strict=True)}
+    decoded = apply_apart(network.decoder, *codes.values())
+    terms = {name: error(part, X) for name, part in zip(codes, decoded, strict=True)}
     return {"clean": terms["clean"], "gated": terms["clean"], **terms}
 
 
-def random_mask(X: Tensor, share: float) -> Tensor:
-    """0 for a random *share* of the inputs, drawn independently, and 1 for the others.
+def apply_apart(layers: nn.Sequential, *batches: Tensor) -> tuple[Tensor, ...]:
+    """Apply layers to several batches with separate batch-norm statistics.
 
-    Examples
-    --------
-    >>> _ = torch.manual_seed(0)
-    >>> print(f"{random_mask(torch.zeros(100, 100), 0.9).mean():.1f}")
-    0.1
+    The same as one call per batch, in order, but faster: products are of all rows together. Batches
+    have shape (n_rows, n_inputs), with the same number of rows.
     """
+    rows, n_rows = torch.cat(batches), len(batches[0])
+    for layer in layers:
+        if isinstance(layer, nn.BatchNorm1d):
+            rows = torch.cat([layer(batch) for batch in rows.split(n_rows)])
+        else:
+            rows = layer(rows)
+    return rows.split(n_rows)
+
+
+def random_mask(X: Tensor, share: float) -> Tensor:
+    """0 for a random *share* of the inputs, drawn independently, and 1 for the others."""
     return (torch.rand_like(X) >= share).to(X.dtype)
 
 
@@ -150,9 +126,9 @@ def random_mask(X: Tensor, share: float) -> Tensor:
 def open_probability(mu: Tensor, sigma: float) -> Tensor:
     r"""The probability that a gate with noise *sigma* is above 0: :math:`\Phi((\mu + ½)/\sigma)`.
 
-    The sparsity penalty counts this (Eq. 3 of the paper, with :math:`\sigma = 0.5`). The released
-    code evaluates it with :math:`\sigma = 1` although its gates have 0.25: for :math:`\mu` in
-    (-1, 1) the value then lies between 0.309 and 0.933, and no gate ever counts as closed.
+    The sparsity penalty of the paper sums it with :math:`\sigma = 0.5`. The released code takes
+    :math:`\sigma = 1`, although its gates have 0.25: for :math:`\mu` in (-1, 1) the value lies
+    between 0.309 and 0.933, so no gate ever counts as closed.
 
     Examples
     --------
@@ -163,35 +139,17 @@ def open_probability(mu: Tensor, sigma: float) -> Tensor:
 
 
 def regularizer_released(mu: Tensor) -> Tensor:
-    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`, 0.309 to 0.933.
-
-    The mean over (n_samples, n_features); :math:`\sigma` is 1, whatever the gates' noise is.
-
-    Examples
-    --------
-    >>> regularizer_released(torch.full((2, 3), -1.0))
-    tensor(0.3085)
-    """
+    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`, 0.309 to 0.933."""
     return open_probability(mu, 1.0).mean()
 
 
-def regularizer_paper(mu: Tensor, sigma: float = PAPER_NOISE) -> Tensor:
+def regularizer_paper(mu: Tensor) -> Tensor:
     r"""The expected number of open gates of a sample (Eq. 3 of the paper), the mean over samples.
 
     .. math:: \mathcal L_\mathrm{reg} = \frac1N \sum_i \sum_d
-              \Phi\Big(\frac{\mu_{id} + ½}\sigma\Big)
-
-    Examples
-    --------
-    >>> regularizer_paper(torch.full((2, 100), -0.5))
-    tensor(50.)
+              \Phi\Big(\frac{\mu_{id} + ½}\sigma\Big), \quad \sigma = ½
     """
-    return open_probability(mu, sigma).sum(1).mean()
-
-
-#: The two penalties by the name of the setting.
-REGULARIZERS: dict[str, Callable[[Tensor], Tensor]] = {
-    "released": regularizer_released, "paper": regularizer_paper}
+    return open_probability(mu, 0.5).sum(1).mean()
 
 
 def sparsity_weight(epoch: int, epochs: int, weight: float) -> float:
@@ -216,8 +174,12 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
     .. math:: R = \tfrac12 \log\det\Big(I_d + \frac{d}{m\epsilon} G^\top G\Big)
                 = \tfrac12 \log\det\Big(I_m + \frac{d}{m\epsilon} G G^\top\Big)
 
-    for *m* samples of *d* gates. The two are equal (Sylvester's identity); the smaller matrix is
-    built, and factored by Cholesky: its smallest eigenvalue is 1.
+    for *m* samples of *d* gates. The two are equal (Sylvester's identity), and the smaller matrix
+    is used. The rate also grows when gates open, and so works against the sparsity penalty. It is
+    NaN where rounding leaves the matrix without a factorization.
+
+    The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples, whose rate only counts open gates;
+    its code has the rate of the batch, which is large when samples differ in their gates.
 
     Parameters
     ----------
@@ -225,18 +187,6 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
     eps : float
     projection : Tensor of shape (n_features, n_dimensions), optional
         Multiplies the gates first; *d* is then its number of columns. See `random_projection`.
-
-    Returns
-    -------
-    Tensor
-        A scalar; NaN where rounding leaves the matrix without a factorization, which stops a
-        training with an error.
-
-    Notes
-    -----
-    The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples, whose rate counts open gates and
-    nothing else; its code has the rate of the batch, which is large when samples differ in their
-    gates. It also grows when gates open, and so works against the sparsity penalty.
 
     Examples
     --------
@@ -258,10 +208,7 @@ def random_projection(n_features: int, n_dimensions: int) -> Tensor:
 
 
 def gate_coding_loss(gates: Tensor, eps: float, projection: Tensor | None = None) -> Tensor:
-    r""":math:`\mathcal L_\mathrm{gtcr} = -R / m`: small when samples differ in their gates (Eq. 4).
-
-    Parameters as in `total_coding_rate`.
-    """
+    r""":math:`\mathcal L_\mathrm{gtcr} = -R / m`, small when samples' gates differ (Eq. 4)."""
     return -total_coding_rate(gates, eps, projection) / len(gates)
 
 
@@ -271,7 +218,7 @@ def gate_coding_loss(gates: Tensor, eps: float, projection: Tensor | None = None
 def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
     r"""Memberships: a softmax of noisy log-probabilities (Eq. 5 of the paper).
 
-    :math:`\mathrm{softmax}((\log\pi + g) / \tau)` with Gumbel noise *g*.
+    :math:`\mathrm{softmax}((\log\pi + g) / \tau)` with Gumbel noise *g*; rows sum to 1.
 
     Parameters
     ----------
@@ -279,11 +226,6 @@ def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
     tau : float
         Temperature. Near 0 rows are one-hot; at the published 100 they are nearly uniform unless
         logits are in the hundreds.
-
-    Returns
-    -------
-    Tensor of shape (n_samples, n_clusters)
-        Rows sum to 1.
 
     Examples
     --------
@@ -311,18 +253,12 @@ def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
         :math:`\pi`, rows that sum to 1.
     eps : float
 
-    Returns
-    -------
-    Tensor
-        A scalar, at least 0.
-
     Examples
     --------
-    >>> z = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-    >>> right, wrong = torch.eye(2)[[0, 0, 1]], torch.eye(2)[[0, 1, 0]]
-    >>> print(f"{compression_released(z, right, 1.0):.3f} {compression_released(z, wrong, 1.0):.3f}")
-    0.275 0.323
-    """  # noqa: E501
+    >>> z, labels = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1])
+    >>> print(f"{compression_released(z, torch.eye(2)[labels], 1.0):.3f}")
+    0.275
+    """
     moments, sizes = _cluster_moments(z, memberships)
     p = z.shape[1]
     rates = _logdet_of_identity_plus(p / (sizes * eps)[:, None, None] * moments)
@@ -340,28 +276,17 @@ def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     length 1, without which :math:`\epsilon` has no scale. Neither can be read off the paper.
 
     Parameters as in `compression_released`; a cluster without members counts 0.
-
-    Examples
-    --------
-    >>> z = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-    >>> compression_paper(z, torch.eye(2)[[0, 0, 1]], 1.0)
-    tensor(1.0986)
     """
     moments, sizes = _cluster_moments(z, memberships)
     return 0.5 * _logdet_of_identity_plus(
         z.shape[1] / (sizes * eps)[:, None, None] * moments).sum()
 
 
-#: The two forms by the name of the setting.
-COMPRESSIONS: dict[str, Callable[[Tensor, Tensor, float], Tensor]] = {
-    "released": compression_released, "paper": compression_paper}
-
-
 def _cluster_moments(z: Tensor, memberships: Tensor) -> tuple[Tensor, Tensor]:
     """Sums of outer products (n_clusters, p, p), and the clusters' sizes (n_clusters,)."""
     h = functional.normalize(z, dim=1)
     weighted = memberships.T[:, None, :] * h.T          # (n_clusters, p, n_samples)
-    # An empty cluster has moments 0; the released code's tiny number keeps 0 / 0 away.
+    # An empty cluster has moments 0; the released code's tiny number avoids 0 / 0.
     return weighted @ h, memberships.sum(0) + 1e-8
 
 
@@ -372,3 +297,21 @@ def _logdet_of_identity_plus(A: Tensor) -> Tensor:
     factor, failed = torch.linalg.cholesky_ex(eye + A)
     logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return torch.where(failed == 0, logdet, math.nan)
+
+
+# --------------------------------------------------------------------------------- the two forms
+
+
+class Form(NamedTuple):
+    """The choices in which the paper and its released code differ."""
+
+    noise: float                                        # standard deviation of a gate's noise
+    error: Callable[[Tensor, Tensor], Tensor]           # of a reconstruction
+    regularizer: Callable[[Tensor], Tensor]             # sparsity of gates
+    compression: Callable[[Tensor, Tensor, float], Tensor]
+
+
+FORMS = {
+    "released": Form(0.25, functional.mse_loss, regularizer_released, compression_released),
+    "paper": Form(0.5, absolute_error, regularizer_paper, compression_paper),
+}
