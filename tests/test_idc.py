@@ -588,6 +588,7 @@ def test_a_bad_configuration_is_refused(config, tmp_path):
     for changes, says in (
             ({"gtcr_los": True}, "key in the configuration .*'gtcr_los'; did you mean 'gtcr_loss'"),
             ({"lr": {"pretrain": 1e-3, "gates": 1}}, r"'lr\.gates'"), ({"lr": 0.1}, "'lr'"),
+            ({"batch_norm": "gated"}, "'batch_norm'"), ({"lr_pretrain": 0.1}, "'lr_pretrain'"),
             ({"epochs": 5}, "700 .* make the two equal"),
             ({"sched": {"pretrain_min_lr": 0.1}}, r"sched\.pretrain_min_lr .* must be 1e-06")):
         with pytest.raises(InputError, match=says):

@@ -63,6 +63,10 @@ _RENAMED = {"num_clusters": "n_clusters", "trainer.max_epochs": "epochs",
             "trainer.check_val_every_n_epoch": "evaluate_every", "trainer.accelerator": "device"}
 _IGNORED = ("dataset", "data_dir", "scaler", "filepath_samples", "seeds", "save_seed_checkpoints",
             "validate")
+#: Parameters that the original does not have, or under another name.
+_OWN = ("n_clusters", "lr_pretrain", "lr_clustering", "lr_aux_classifier", "form", "batch_norm",
+        "select", "constant_columns", "evaluate_every", "random_state", "device", "threads",
+        "checkpoint", "progress")
 #: Settings that saved models may have, at these values only.
 _REMOVED = {"compression": "released", "gate_noise": 0.25, "precision": "float32",
             "reconstruction": "mse", "regularizer": "released", "sched_clustering_min_lr": 1e-6,
@@ -257,10 +261,12 @@ class IDC(DeepClusterer):
             If the file can't be read, has a key that the original does not know, two numbers of
             epochs, or a final learning rate (``sched``) other than 1e-6.
         """
-        known, found, ignored = cls().get_params(), {}, []
+        known = [*_RENAMED, *(name for name in cls().get_params() if name not in _OWN)]
+        known += [f"lr.{name}" for name in ("pretrain", "clustering", "aux_classifier")]
+        found, ignored = {}, []
         for key, value in _config(path).items():
             name = _RENAMED.get(key, key.replace(".", "_"))
-            if name in known:
+            if key in known:
                 value = "auto" if (name, value) == ("device", "gpu") else value
                 if found.get(name, value) != value:
                     raise InputError(f"the configuration {path} has {found[name]} and {value} "
@@ -273,7 +279,7 @@ class IDC(DeepClusterer):
             elif key in _IGNORED or key.startswith("trainer."):
                 ignored.append(key)
             else:
-                raise unknown(f"key in the configuration {path},", key, [*known, *_RENAMED])
+                raise unknown(f"key in the configuration {path},", key, known)
         if ignored:
             warnings.warn(f"{path}: ignored: {', '.join(ignored)}", UserWarning, stacklevel=2)
         return cls(**{"constant_columns": "keep", **found, **settings})
@@ -323,10 +329,11 @@ class IDC(DeepClusterer):
         self.model_, self.history_ = model.eval(), history
         embedding = model.embed(X * model.local_gates(X))
         self.labels_ = model.cluster(embedding).cpu().numpy()
-        kept = [row for row in history.rows if "occupied" in row
-                and best.epoch in (0, row["overall"])][-1:] or [{}]
-        self.kept_epoch_ = kept[0].get("overall", self.epochs)
-        self.compression_ = kept[0].get("compression", float("nan"))
+        evaluated = [row for row in history.rows if "occupied" in row
+                     and best.epoch in (0, row["overall"])]
+        kept = evaluated[-1] if evaluated else {}
+        self.kept_epoch_ = kept.get("overall", self.epochs)
+        self.compression_ = kept.get("compression", float("nan"))
 
     def _batches(self, X: Tensor) -> int:
         return len(X) // min(self.batch_size, len(X))
