@@ -58,17 +58,10 @@ def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
 
 
 def match(table: ArrayLike) -> np.ndarray:
-    """Match rows to columns one to one, with the largest sum of the matched counts.
+    """Match rows of `contingency` to columns one to one, with the largest sum of matched counts.
 
-    Parameters
-    ----------
-    table : array-like of shape (n_classes, n_clusters)
-        Counts, as `contingency` returns them.
-
-    Returns
-    -------
-    ndarray of shape (min(n_classes, n_clusters), 2)
-        Pairs (row, column), sorted by row. Clusters that are left over match nothing.
+    Returns pairs (row, column), sorted by row, in an array of shape (min(n_classes, n_clusters),
+    2). Clusters that are left over match nothing.
 
     Examples
     --------
@@ -90,15 +83,7 @@ def match(table: ArrayLike) -> np.ndarray:
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """Clustering accuracy (ACC): the share of samples that the best one-to-one matching gets right.
 
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n_samples,)
-        Class and cluster of each sample.
-
-    Returns
-    -------
-    float
-        Between 1 / max(n_classes, n_clusters) and 1.
+    It lies between 1 / max(n_classes, n_clusters) and 1.
 
     Examples
     --------
