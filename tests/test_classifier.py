@@ -134,20 +134,6 @@ def test_a_step_is_gradient_descent_on_the_mean_cross_entropy(small):
         assert np.abs(by_hand - before).max() > 1e-3
 
 
-def test_an_epoch_takes_each_sample_once_in_batches(small, monkeypatch):
-    sizes, seen = [], []
-    entropy = torch.nn.functional.cross_entropy
-
-    def watched(outputs, classes):
-        sizes.append(len(classes))
-        seen.extend(classes.tolist())
-        return entropy(outputs, classes)
-
-    monkeypatch.setattr(torch.nn.functional, "cross_entropy", watched)
-    fit(small, hidden=(4,), epochs=1, batch_size=10, random_state=0)
-    assert sizes == [10, 10, 4] and sorted(seen) == sorted(small[1].tolist())
-
-
 def test_one_seed_one_network_and_the_callers_random_numbers_are_left_alone(small):
     options = {"hidden": (6,), "epochs": 3, "learning_rate": 0.1, "batch_size": 8}
     before = small[0].copy()
@@ -203,26 +189,6 @@ def test_training_drops_after_each_hidden_layer_in_each_step_and_never_in_the_te
     monkeypatch.setattr(torch.nn.functional, "dropout", watched)
     fit(small, **{**ONE_STEP, "epochs": 2, "batch_size": 12, "pruning_epochs": 1}, dropout=0.4)
     assert calls == [(0.4, True, 6, False), (0.4, True, 7, False), (0.4, True, 4, False)] * 6
-
-
-def test_without_dropout_nothing_is_drawn(small):
-    network, history = fit(small, **ONE_STEP)
-    with training.seeded(4):
-        MLP([5, 6, 7, 4, 3])
-        after = torch.get_rng_state()
-    seen = []
-
-    class Watched(MLP):
-        def accuracy(self, *args, **options):
-            seen.append(torch.get_rng_state())
-            return super().accuracy(*args, **options)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(classifier, "MLP", Watched)
-        again, _ = fit(small, **ONE_STEP)
-        fit(small, **ONE_STEP, dropout=0.1)
-    assert same(network, again)
-    assert torch.equal(seen[0], after) and not torch.equal(seen[1], after)
 
 
 # --- first weights ----------------------------------------------------------------------------
@@ -305,17 +271,6 @@ def test_a_step_for_blocks_climbs_the_mean_share_of_the_inner_layers(small):
         0.3 * np.mean(shares), abs=1e-6)
     for half in ({"blocks": 2}, {"block_weight": 5.0}):         # one without the other
         assert same(fit(small, **ONE_STEP, **half)[0], plain)
-
-
-def test_blocks_can_be_trained_and_the_groups_are_still_told_apart(groups):
-    options = {"hidden": (16, 16, 16), "epochs": 40, "optimizer": "adam", "learning_rate": 0.01,
-               "random_state": 0}
-    plain, _ = fit(groups, **options)
-    network, history = fit(groups, **options, blocks=2, block_weight=2.0)
-    for layer in (1, 2):
-        assert block_share(plain.linear[layer].weight, 2) < 0.75
-        assert block_share(network.linear[layer].weight, 2) > 0.97
-    assert history.rows[-1]["accuracy"] > 0.95
 
 
 # --- pruning ----------------------------------------------------------------------------------

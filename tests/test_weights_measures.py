@@ -18,7 +18,6 @@ from clusterbook.weights import (
     Lesions,
     Neurons,
     NullTest,
-    WeightCoclustering,
     activation_clusters,
     agreement_test,
     clusterability,
@@ -323,30 +322,6 @@ def test_a_lesion_of_one_half_takes_its_own_classes_and_no_others():
         spread = found.test(np.ptp, cluster)
         assert spread.value == 1 and spread.larger
         assert found.test(np.min, cluster).value == 0
-
-
-def test_two_halves_from_the_weights_to_what_they_do():
-    made, X, y, rows, columns = halves()
-    clusters = WeightCoclustering(2, random_state=0).fit(made.weights(1))
-    labels = clusters.row_labels_, clusters.column_labels_
-    assert adjusted_rand_score(np.concatenate([rows, columns]), np.concatenate(labels)) == 1
-    assert clusters.normalized_cut_ == pytest.approx(0, abs=1e-12)
-    half_of_input = np.array([y[x > 0][0] // 2 for x in X.T])
-    # Both halves at work, each on its own. (One at a time they would exclude each other, and strong
-    # negative correlations count as ties too.)
-    at_work = np.random.default_rng(0).uniform(0, 1, (80, 2))[:, half_of_input]
-    busy = neurons(made, at_work, y, 1, *labels)
-    together = agreement_test(busy, activation_clusters(busy.activity, 2, 0), n_permutations=19,
-                              random_state=0)
-    assert together.value == pytest.approx(1) and together.p == together.smallest_p
-    found = neurons(made, X, y, 1, *labels)
-    tuned = agreement_test(found, preferred_class(found.activity, y), n_permutations=19,
-                           random_state=0)
-    assert tuned.value > 0.5 and tuned.p == tuned.smallest_p
-    for test in information_tests(found, n_random=9, random_state=0).values():
-        assert 1 - 1e-9 <= test.value <= 2
-    lost = lesions(made, X, y, 1, *labels, n_random=2, random_state=0).drop
-    assert sorted(lost.tolist()) == [[0, 0, 1, 1], [1, 1, 0, 0]]
 
 
 def test_the_arithmetic_of_lesions():

@@ -56,18 +56,6 @@ def in_order(row_labels, column_labels, sizes=SIZES) -> np.ndarray:
 # --- the graph --------------------------------------------------------------------------------
 
 
-def test_four_layers_as_one_matrix_by_hand():
-    layers = [[[1, -2]],                       # layer 0 (2 inputs) to layer 1 (1 neuron)
-              [[3], [-4], [5]],                # layer 1 to layer 2 (3 neurons)
-              [[6, 7, 8], [9, 10, 11]],        # layer 2 to layer 3 (2 neurons)
-              [[12, -13]]]                     # layer 3 to layer 4 (1 output)
-    assert bipartite(layers).tolist() == [     # columns: layer 1, then layer 3
-        [1, 0, 0], [2, 0, 0],                  # layer 0
-        [3, 6, 9], [4, 7, 10], [5, 8, 11],     # layer 2
-        [0, 12, 13],                           # layer 4
-    ]
-
-
 @pytest.mark.parametrize("n_layers", [1, 2, 3, 4])
 def test_the_matrix_holds_every_edge_of_the_graph_once(n_layers):
     sizes, layers = SIZES[: n_layers + 1], noise(0)[:n_layers]
