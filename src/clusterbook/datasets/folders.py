@@ -136,9 +136,9 @@ def find_images(path: str | os.PathLike[str]) -> Images:
     names.sort(key=lambda name: name.rpartition("/"))
     depths = {name.count("/"): name for name in reversed(names)}
     if len(depths) > 1 or max(depths, default=0) > 1:
-        raise InputError(f"{folder} has images such as {listed(depths.values())}; expected all in "
-                         "the folder or all in one subfolder per class: name a subfolder of it, or "
-                         "move the images")
+        raise InputError(f"{folder} has images beside images in subfolders, or deeper ones (such "
+                         f"as {listed(depths.values())}): expected all in the folder or all in one "
+                         "subfolder per class")
     _check_number(folder, len(names), left_out)
     return Images(folder, tuple(names), tuple(left_out))
 
@@ -212,8 +212,8 @@ def _square(file: Path, mode: str, size: int, short: int) -> np.ndarray:
 def _check_number(folder: Path, number: int, left_out: Sequence[str] = ()) -> None:
     if number < 2:
         beside = f" beside {listed(left_out)}" if left_out else ""
-        raise InputError(f"{folder} has too few images that can be read ({number}){beside}; "
-                         f"expected two or more files that end in {', '.join(ENDINGS)}")
+        raise InputError(f"{folder} has {'one image' if number else 'no images'} to be read"
+                         f"{beside}; expected two or more that end in {', '.join(ENDINGS)}")
 
 
 def _report(folder: Path, broken: Mapping[str, str], *, refuse: bool) -> None:

@@ -67,6 +67,7 @@ def refuse_damaged(source: Source, home: Path, wrong: Mapping[str, str | None]) 
         if source.urls:
             with suppress(OSError):
                 path.unlink()
+                todo = f"it was removed: {todo}"
         else:  # put there by hand
             todo = f"move it away and put {source.by_hand} from {source.address} in {home}"
         raise InputError(f"the file {path} is damaged: its SHA-256 is {checksum}, expected "
@@ -105,7 +106,7 @@ def download(source: Source, home: Path, files: Iterable[str]) -> None:
         else:
             raise InputError(f"data set {source.name!r} is not in {home}, and {file} could not be "
                              f"downloaded ({'; '.join(failures)}): check the network, or set "
-                             "CLUSTERBOOK_DATA to a folder that has the file")
+                             "CLUSTERBOOK_DATA to a folder that has it; 'digits' needs neither")
 
 
 def _retrieve(url: str, output: str, pooch_: Any, *, packed: bool) -> None:
