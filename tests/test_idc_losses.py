@@ -105,18 +105,8 @@ def test_regularizers_are_the_literal_ones(regularizer, sigma):
     assert (value_and_gradients(regularizer, mu)[1] > 0).all()  # a step downhill closes every gate
 
 
-def test_regularizers_have_their_stated_bounds():
-    for mu, bound in ((-1.0, 0.3085), (1.0, 0.9332)):
-        value = losses.regularizer_released(torch.full((3, 4), mu))
-        assert value.item() == pytest.approx(bound, abs=1e-4)
-    closed, open_ = (losses.regularizer_paper(torch.full((3, 40), mu)) for mu in (-1.0, 1.0))
-    assert 0 < closed < 40 * 0.16 and 40 * 0.99 < open_ < 40
-
-
 def test_the_weight_of_sparsity_rises_along_half_a_cosine():
     weights = [losses.sparsity_weight(epoch, 290, 3.0) for epoch in range(1, 291)]
-    assert weights == sorted(weights) and weights[-1] == 3.0
-    assert weights[144] == pytest.approx(1.5) and 0 < weights[0] < 1e-3
     # The released code counts from 0, begins after the epochs 0 to 10, and ends at 300.
     released = [0.5 * 3.0 * (1 + math.cos((t - 300) * math.pi / 290)) for t in range(11, 301)]
     assert weights == pytest.approx(released, abs=1e-12)
@@ -137,18 +127,15 @@ def literal_rate(gates, eps, projection=None):
 
 
 @pytest.mark.parametrize("eps", [0.3, 1.0])
-@pytest.mark.parametrize("shape", [(6, 17), (17, 6), (8, 8), (1, 5), (5, 1)])
-def test_the_coding_rate_is_the_literal_one_on_either_side(shape, eps):
-    gates = random(*shape)
-    agree(value_and_gradients(lambda g: losses.total_coding_rate(g, eps), gates),
-          value_and_gradients(lambda g: literal_rate(g, eps), gates))
-
-
-@pytest.mark.parametrize("dimensions", [3, 9, 40])
-def test_the_coding_rate_of_projected_gates_is_the_literal_one(dimensions):
-    gates, matrix = random(8, 20), losses.random_projection(20, dimensions).double()
-    agree(value_and_gradients(lambda g: losses.total_coding_rate(g, 1.0, matrix), gates),
-          value_and_gradients(lambda g: literal_rate(g, 1.0, matrix), gates))
+@pytest.mark.parametrize(("shape", "dimensions"), [
+    *(((m, d), None) for m, d in ((6, 17), (17, 6), (8, 8), (1, 5), (5, 1))),
+    *(((8, 20), dimensions) for dimensions in (3, 9, 40))])
+def test_the_coding_rate_is_the_literal_one_on_either_side(shape, dimensions, eps):
+    gates, matrix = random(*shape), None
+    if dimensions:
+        matrix = losses.random_projection(shape[1], dimensions).double()
+    agree(value_and_gradients(lambda g: losses.total_coding_rate(g, eps, matrix), gates),
+          value_and_gradients(lambda g: literal_rate(g, eps, matrix), gates))
 
 
 def test_a_random_projection_keeps_squared_lengths_on_average():
@@ -223,14 +210,6 @@ def test_compression_is_the_literal_one(compression, literal, shape, eps):
     z, memberships = random(m, p) - 0.5, random(m, k).softmax(1)
     agree(value_and_gradients(lambda z, pi: compression(z, pi, eps), z, memberships),
           value_and_gradients(lambda z, pi: literal(z, pi, eps), z, memberships))
-
-
-def test_compression_is_small_for_clusters_that_point_one_way_each():
-    z = torch.eye(4, dtype=torch.float64).repeat_interleave(10, 0) + 0.05 * random(40, 4)
-    right = torch.eye(4, dtype=torch.float64).repeat_interleave(10, 0)
-    wrong = right[torch.randperm(40)]
-    for loss in (losses.compression_released, losses.compression_paper):
-        assert loss(z, right, 0.1) < loss(z, right / 2 + 1 / 8, 0.1) < loss(z, wrong, 0.1)
 
 
 def test_an_empty_cluster_costs_nothing_and_has_a_gradient():
