@@ -116,15 +116,13 @@ def book(tmp_path, monkeypatch) -> Book:
 
 def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     """Let this process, and the kernels that it starts, take that checkout for the book."""
-    from clusterbook.book import parameters
-
     for name in list(os.environ):
         if name.startswith("CLUSTERBOOK_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", str(book.root / "src"))
     monkeypatch.setattr(paths, "checkout", lambda: book.root)
+    monkeypatch.setattr(paths, "__file__", str(book.package / "paths.py"))
     monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", book.package)
-    monkeypatch.setattr(parameters, "cached_read", parameters.read)
     return book
 
 

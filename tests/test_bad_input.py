@@ -14,7 +14,7 @@ import pytest
 from _support import SEED, Book
 
 from clusterbook import cli, datasets
-from clusterbook.book import runs, worker
+from clusterbook.book import parameters, runs
 from clusterbook.errors import InputError
 
 PARAMETERS = f"""\
@@ -160,7 +160,7 @@ case("record of the book that is a folder", "scorecard", "x.json: Is a directory
 def tiny(book: Book, tmp_path, monkeypatch) -> Book:
     """A chapter that must not run; the person stands in an empty folder."""
     book.notebook("tiny", "1 + 1", parameters=PARAMETERS)
-    for place, name in ((runs, "execute"), (worker, "work")):
+    for place, name in ((runs, "execute"), (runs, "apart")):
         monkeypatch.setattr(place, name, lambda *args, **options: pytest.fail("the chapter ran"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -181,13 +181,12 @@ def test_it_is_said_in_one_sentence(tiny: Book, capsys, name):
 
 
 def test_what_looks_odd_and_is_right_is_taken(tiny: Book):
-    from clusterbook.book import parameters
-
     profile(PROFILE.format("n: 10\n  rate: 1e-3\n  name: '010'"))(tiny)
     typed = {"n": str(2**63 - 1), "name": "(((", "seeds": "0-9999"}
-    values = parameters.resolve("tiny", "tiny-x")
+    chapter = parameters.read("tiny")
+    values = chapter.values(chapter.profile("tiny-x"))
     assert (values["n"], values["rate"], values["name"]) == (10, 0.001, "010")
-    values = parameters.resolve("tiny", "tiny-x", typed)
+    values = chapter.values(chapter.profile("tiny-x"), typed)
     assert (values["n"], values["name"], len(values["seeds"])) == (2**63 - 1, "(((", 10_000)
 
 

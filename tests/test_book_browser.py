@@ -1,6 +1,6 @@
 """The built book in headless Chromium with the network off: what a reader sees, hears and types.
 
-Accessibility is checked by axe-core on every page, in light and in dark, on a wide screen and on a
+Accessibility is checked by axe-core on every page, and on six of all kinds also in dark and on a
 phone. Colors inside pictures are not seen by it; tests/test_figures.py compares those.
 """
 
@@ -33,6 +33,8 @@ HARMLESS = ("[PST]: ", "[togglebutton]: ")
 WIDE, PHONE = 1280, 412  # pixels
 WORD = "shuffles"  # of the first chapter
 STEPS = "notebooks/deepcluster.html"  # has figures in steps
+SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
+       "book/api.html", STEPS]
 
 # Violations that are neither the book's nor mended by it: rule, the elements, why. None is left.
 LISTED: list[tuple[str, str, str]] = []
@@ -247,16 +249,15 @@ def test_axe_finds_nothing_on_a_wide_screen(wide):
     assert not violations(wide)
 
 
+@pytest.mark.parametrize("wide", SIX, indirect=True)
 def test_axe_finds_nothing_in_the_dark(wide):
     with dark(wide):
         assert not violations(wide, everything=False)
 
 
+@pytest.mark.parametrize("phone", SIX, indirect=True)
 def test_axe_finds_nothing_on_a_phone(phone):
     assert not violations(phone)
-
-
-def test_axe_finds_nothing_in_the_dark_on_a_phone(phone):
     with dark(phone):
         assert not violations(phone, everything=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import zipfile
@@ -9,13 +10,40 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import pytest
 import yaml
 from _pages import CHAPTERS, TOC
 from _support import CHECKOUT
 from bs4 import BeautifulSoup
 
 WORD = "shuffles"  # of the first chapter
+spec = importlib.util.spec_from_file_location("pages", CHECKOUT / "book" / "_ext" / "pages.py")
+extension = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(extension)
+
+
+# --- the extensions ------------------------------------------------------------------------------
+
+
+def test_regions_of_a_page_have_distinct_names():
+    table = '<div class="pst-scrollable-table-container">'
+    made = BeautifulSoup(extension.reachable(
+        f'<h2>Data<a class="headerlink"></a></h2>{table}</div>{table}</div>'), "html.parser")
+    assert [(box["role"], box["tabindex"], box["aria-label"]) for box in made.find_all("div")] == [
+        ("region", "0", "Table: Data"), ("region", "0", "Table: Data (2)")]
+    contents = '<a href="runs.html">Runs</a><details><summary><i></i></summary>'
+    assert '<summary aria-label="Pages under Runs">' in extension.named(contents)
+
+
+def test_columns_in_print_have_bounded_shares():
+    assert extension.shares([[10, 40, 0], [12, 20, 4]]) == [22, 67, 11]
+
+
+def test_kaggle_opens_the_notebook_of_the_page():
+    assert extension.kaggle_url("https://github.com/o/r/", "v1", "notebooks/x") == (
+        "https://kaggle.com/kernels/welcome?src=https://github.com/o/r/blob/v1/notebooks/x.ipynb")
+
+
+# --- the pages -----------------------------------------------------------------------------------
 
 
 def test_the_checkout_is_not_written(built):
@@ -136,12 +164,12 @@ def test_every_image_has_a_text_that_says_what_it_shows(parsed):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("text", ["", "a figure", "0f13999d6b63c475b1f4ee1a721d694a2628ee0583.png",
-                                  "../_images/the-curves-of-two-runs-of-a-method",
-                                  "Two curves fall: the loss of training and that of testing."])
-def test_a_poor_text_of_an_image_would_be_seen(text):
+def test_a_poor_text_of_an_image_would_be_seen():
     caption = "Fig. 1 Two curves fall: the loss of training and  that of testing. More words. #"
-    assert poor(text, caption)
+    for text in ("", "a figure", "0f13999d6b63c475b1f4ee1a721d694a2628ee0583.png",
+                 "../_images/the-curves-of-two-runs-of-a-method",
+                 "Two curves fall: the loss of training and that of testing."):
+        assert poor(text, caption), text
     good = "Two curves against the epoch fall and level off, the upper one of testing."
     assert poor(good, caption) is None
 

@@ -6,15 +6,21 @@ import os
 import re
 import shutil
 import signal
+import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
 import pytest
-from _support import Book, adopt, alive, tree, wait_for
+import yaml
+from _support import CHECKOUT, CONFIG, Book, adopt, alive, tree, wait_for
 
+from clusterbook import cli
 from clusterbook.book import build as building
-from clusterbook.book.build import BuildError, build
+from clusterbook.book import runs
+from clusterbook.book.build import BuildError, as_markdown, build, build_pdf
 from clusterbook.book.runs import ChapterError
 from clusterbook.errors import InputError
 
@@ -57,50 +63,27 @@ def site(built, monkeypatch):
     notebook.write_bytes(kept[1])
 
 
-# --- how a chapter is executed --------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("own", "threads"), [(None, "1"), ("", "1"), ("4", None)])
-def test_a_chapter_has_one_thread_unless_the_person_says_otherwise(book, tmp_path, monkeypatch,
-                                                                   own, threads):
-    book.notebook("tiny", "1 + 1")
-    book.toc("book/intro", "notebooks/tiny")
-    asked = []
-
-    def execute(source, output, *, environment, progress):
-        asked.append(environment.get("OMP_NUM_THREADS"))
-        shutil.copy2(source, output)
-
-    monkeypatch.setattr(building, "execute", execute)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if own is not None:
-        monkeypatch.setenv("OMP_NUM_THREADS", own)
-    building.executed_pages(book.root, tmp_path, run=True, progress=False, say=print)
-    assert asked == [threads]
-
-
 # --- a whole build ---------------------------------------------------------------------------
 
 
 def test_the_first_build_executes_and_writes_only_to_its_folder(built):
     book, said, before = built
-    assert said == ["1/1 tiny: executing", "building the pages"]
+    first, second, third = said
+    assert (first, third) == ("executing 1 notebooks, 1 at a time", "building the pages")
+    assert re.fullmatch(r"tiny: executed in \d+ s", second)
     assert book.sources() == before, "the build wrote into the sources"
     page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
     assert "eleven times 3" in page
     assert "committed output" not in page
 
 
-def test_the_executed_notebooks_are_staged_beside_the_pages(built):
+def test_the_executed_notebooks_can_be_downloaded(built, tmp_path):
     extra = built[0].root / "_build" / "stage" / "extra"
     with zipfile.ZipFile(extra / "notebooks.zip") as archive:
         (entry,) = archive.infolist()
         text = archive.read(entry).decode()
     assert entry.filename == "notebooks/tiny.ipynb" and entry.external_attr >> 16 == 0o644
     assert "eleven times 3" in text and "committed output" not in text
-
-
-def test_the_same_notebooks_are_packed_to_the_same_bytes(built, tmp_path):
     notebook = built[0].root / "notebooks" / "tiny.ipynb"
     for name, modified in (("one", 1), ("two", 10**9)):
         os.utime(notebook, (modified, modified))
@@ -108,31 +91,23 @@ def test_the_same_notebooks_are_packed_to_the_same_bytes(built, tmp_path):
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
-def test_alternative_text_and_caption_reach_the_page(built):
-    book, _, _ = built
-    page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
-    figure = re.search(r"<figure.*?</figure>", page, re.DOTALL).group()
-    assert 'id="tiny-a-line"' in figure
-    assert 'alt="A line that rises."' in figure
-    assert "Its <em>slope</em> is one." in figure
-    assert page.count("<em>slope</em>") == 1, "the notebook's own caption was kept beside it"
-
-
-def test_a_figure_in_steps_keeps_its_script_its_caption_and_has_an_anchor(built):
-    book, _, _ = built
-    page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
-    figure = re.search(r'<figure id="tiny-two-steps" class="cb-steps".*?</figure>', page, re.DOTALL)
-    assert figure.group().count("<img ") == 2 and "<script>" in figure.group()
-    assert "It <em>stays</em>.</span></p></figcaption>" in figure.group()
-    assert page.count("<em>stays</em>") == 1, "the notebook's own caption was kept beside it"
+def test_texts_of_figures_reach_the_page(built):
+    page = (built[0].root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
+    figure = re.search(r'<figure[^>]* id="tiny-a-line".*?</figure>', page, re.DOTALL).group()
+    assert 'alt="A line that rises."' in figure and "Its <em>slope</em> is one." in figure
+    steps = re.search(r'<figure id="tiny-two-steps" class="cb-steps".*?</figure>', page, re.DOTALL)
+    assert steps.group().count("<img ") == 2 and "<script>" in steps.group()
+    assert "It <em>stays</em>.</span></p></figcaption>" in steps.group()
+    for word in ("slope", "stays"):
+        assert page.count(f"<em>{word}</em>") == 1, "the notebook's own caption is there too"
 
 
 def test_a_second_build_does_nothing(site):
     book, before = site
-    index = book.root / "_build" / "html" / "index.html"
-    changed, said = index.stat().st_mtime_ns, []
+    index, said = book.root / "_build" / "html" / "index.html", []
+    changed = index.stat().st_mtime_ns
     assert build(say=said.append) == index
-    assert said == ["1/1 tiny: unchanged", "nothing changed since the last build"]
+    assert said == ["nothing changed since the last build"]
     assert index.stat().st_mtime_ns == changed
     assert tree(book.root / "_build" / "html") == before
 
@@ -146,23 +121,21 @@ def test_a_warning_stops_and_names_the_page(site):
     assert tree(book.root / "_build" / "html") == before
 
 
-def test_a_failing_chapter_stops_with_chapter_cell_and_error(site):
+@pytest.mark.parametrize(("code", "says"), [
+    ("1 / 0", "notebooks/tiny.ipynb: tiny, cell 2 failed: ZeroDivisionError"),
+    ("print('✗ tiny-accuracy: at least 0.9')",
+     "notebooks/tiny.ipynb: a check does not hold.*\n    ✗ tiny-accuracy: at least 0.9"),
+    ("from clusterbook.errors import InputError\nraise InputError('3 rows, but 5 clusters')",
+     "notebooks/tiny.ipynb: 3 rows, but 5 clusters"),
+], ids=["error", "check", "refusal"])
+def test_a_failing_chapter_stops_the_build_each_time_and_the_site_stays(site, code, says):
     book, before = site
-    book.notebook("tiny", "1 / 0")
-    with pytest.raises(ChapterError, match="tiny, cell 2 failed: ZeroDivisionError"):
-        build()
+    book.notebook("tiny", code)
+    for _ in range(2):  # a failed run must not be taken from the cache
+        with pytest.raises(BuildError, match=says):
+            build()
     assert tree(book.root / "_build" / "html") == before
-
-
-def test_a_failed_check_stops_every_time(site):
-    book, before = site
-    book.notebook("tiny", "print('✗ tiny-accuracy: at least 0.9 was expected')")
-    for _ in range(2):  # the failed run must not be taken for a good one the next time
-        said = []
-        with pytest.raises(ChapterError, match="tiny: a check does not hold.*\n.*tiny-accuracy"):
-            build(say=said.append)
-        assert said == ["1/1 tiny: executing"]
-    assert tree(book.root / "_build" / "html") == before
+    assert len(list((book.root / "_build" / "executed").iterdir())) == 1, "of the earlier build"
 
 
 def test_committed_outputs_are_rendered_without_executing(site, tmp_path):
@@ -176,6 +149,57 @@ def test_committed_outputs_are_rendered_without_executing(site, tmp_path):
     assert tree(book.root / "_build" / "html") == before
 
 
+# --- side by side --------------------------------------------------------------------------------
+
+MEETS = """\
+import os, pathlib, time
+folder = pathlib.Path(os.environ["MARK"])
+(folder / "{0}").write_text(os.environ["OMP_NUM_THREADS"])
+while not (folder / "{1}").exists():
+    time.sleep(0.02)
+"""
+
+
+def test_chapters_run_side_by_side_with_one_thread_each(book: Book, tmp_path, monkeypatch):
+    monkeypatch.setenv("MARK", str(tmp_path))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(runs, "cores", lambda: 2)
+    for one, other in (("tiny", "small"), ("small", "tiny")):
+        book.notebook(one, MEETS.format(one, other))     # each ends only beside the other
+    book.toc("book/intro", "notebooks/tiny", "notebooks/small")
+    said = []
+    building.executed_pages(book.root, tmp_path / "out", run=True, progress=False,
+                            say=said.append)
+    assert said[0] == "executing 2 notebooks, 2 at a time" and len(said) == 3
+    assert [(tmp_path / name).read_text() for name in ("tiny", "small")] == ["1", "1"]
+
+
+@pytest.mark.parametrize(("cores", "own", "number", "threads"), [
+    (4, None, 4, "1"), (16, "", 6, "1"), (1, None, 1, "1"), (4, "2", 2, "2"), (2, "8", 1, "8")])
+def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, number, threads):
+    asked, order = [], []
+
+    @contextmanager
+    def processes(*numbers):
+        asked.append(numbers)
+        with ThreadPoolExecutor(1) as pool:
+            yield pool.submit
+
+    monkeypatch.setattr(runs, "processes", processes)
+    monkeypatch.setattr(runs, "cores", lambda: cores)
+    monkeypatch.setattr(building, "_execute", lambda path, cached: order.append(path.stem) or 1.0)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if own is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", own)
+    names = ["a", "weights", "b", "comparison", "c", "tell"]
+    for name in names:
+        book.notebook(name, "1")
+    book.toc("book/intro", *(f"notebooks/{name}" for name in names))
+    building.executed_pages(book.root, tmp_path, run=True, progress=False, say=print)
+    assert asked == [(number, threads)]
+    assert order == ["comparison", "tell", "weights", "a", "b", "c"], "not the longest first"
+
+
 # --- what is executed again ------------------------------------------------------------------
 
 
@@ -184,9 +208,12 @@ def quick(book: Book, monkeypatch):
     """Builds without a kernel and without Jupyter Book: what is executed, and whether pages are."""
     done = []
 
-    def execute(source: Path, output: Path, **options) -> None:
+    def execute(source: Path, output: Path) -> nbformat.NotebookNode:
         done.append(source.stem)
+        if (source.parent / f"{source.stem}-fails").exists():
+            raise ChapterError("its kernel died")
         output.write_text(source.read_text())
+        return nbformat.read(source, as_version=4)
 
     def jupyter_book(source: Path, target: Path, log: Path) -> None:
         done.append("pages")
@@ -195,9 +222,11 @@ def quick(book: Book, monkeypatch):
         html.mkdir(parents=True)
         (html / "index.html").write_text(f"build {done.count('pages')}")
 
-    monkeypatch.setattr(building, "execute", execute)
+    monkeypatch.setattr(runs, "execute", execute)
+    monkeypatch.setattr(runs, "apart", lambda owner, threads, function, *arguments: function(
+        *arguments))
+    monkeypatch.setattr(runs, "cores", lambda: 1)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
-    book.write("src/clusterbook/extra.py", '"""An idea."""\nx = 1\n')
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')
     book.notebook("tiny", "from clusterbook import extra", "extra.x")
@@ -212,6 +241,7 @@ def quick(book: Book, monkeypatch):
         build()
         return list(done)
 
+    run.done = done
     return run
 
 
@@ -222,11 +252,11 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick):
     book.notebook("tiny", "from clusterbook import extra", "extra.x + 1")
     assert quick() == ["tiny", "pages"]
     book.write("src/clusterbook/extra.py", '"""Words."""\nfrom .below import y\nx = y  # why\n')
-    assert quick() == [], "comments and docstrings change no number"
+    assert quick() == ["pages"], "comments and docstrings change no number"
     book.write("src/clusterbook/below.py", "y = 2\n")
     assert quick() == ["tiny", "pages"], "a module reached through another"
     book.write("src/clusterbook/unused.py", "z = 1\n")
-    assert quick() == []
+    assert quick() == ["pages"]
 
     # A page beside the chapters, such as the scorecard, shows every chapter's evidence.
     book.write("data/records/tiny-paper-seed0.json", "{}")
@@ -256,7 +286,29 @@ def test_stored_outputs_are_no_reason_to_execute(book: Book, quick):
     notebook = nbformat.read(path, as_version=4)
     notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", text="1")]
     nbformat.write(notebook, path)
-    assert quick() == []
+    assert quick() == ["pages"]
+
+
+def test_a_failing_chapter_stops_no_other_and_only_it_is_executed_again(book: Book, quick):
+    quick()
+    site = book.root / "_build" / "html" / "index.html"
+    before, bad = site.read_text(), book.root / "notebooks" / "other-fails"
+    bad.touch()
+    for name in ("tiny", "other"):
+        book.notebook(name, "from clusterbook import extra", "2 + 2")
+    book.notebook("scores", "2 + 2", folder="book", parameters=None)
+    with pytest.raises(BuildError) as error:
+        quick()
+    assert quick.done == ["tiny", "other", "scores"]
+    assert str(error.value).splitlines() == [
+        "1 of 3 notebooks failed; the earlier site stays, and the next build executes only what "
+        "failed", "  notebooks/other.ipynb: its kernel died"]
+    assert site.read_text() == before
+    with pytest.raises(BuildError):
+        quick()
+    assert quick.done == ["other"]
+    bad.unlink()
+    assert quick() == ["other", "pages"]
 
 
 def test_old_executed_notebooks_are_removed(book: Book, quick):
@@ -296,15 +348,6 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_runs(
     assert said == []
 
 
-def test_a_chapter_that_refuses_its_own_defaults_is_named(book: Book, quick, monkeypatch):
-    def execute(*args, **options):
-        raise InputError("there are 3 rows, but 5 clusters")
-
-    monkeypatch.setattr(building, "execute", execute)
-    with pytest.raises(ChapterError, match="tiny failed with its default .*: there are 3 rows"):
-        build()
-
-
 # --- a build that is stopped -----------------------------------------------------------------
 
 WAITS = """\
@@ -340,16 +383,16 @@ def test_a_stopped_build_leaves_the_previous_site(book: Book, tmp_path, stop, wh
 
     if stop == signal.SIGINT:
         assert process.returncode == 130
-        first = "1/1 tiny: executing" if where == "in a chapter" else "building the pages"
-        assert err.splitlines() == [
-            first, "clusterbook: interrupted; nothing half-written was left"]
+        first = ("executing 1 notebooks, 1 at a time" if where == "in a chapter"
+                 else "building the pages")
+        assert err.splitlines() == [first, "clusterbook: interrupted; no partial files left"]
     assert out == ""
     wait_for(lambda: not alive(worker), seconds=30)
     html = book.root / "_build" / "html"
     assert list(tree(html)) == ["index.html"]
     assert (html / "index.html").read_text() == "the previous site"
     executed = book.root / "_build" / "executed"
-    assert not list(executed.iterdir()), "a half-executed chapter was kept"
+    wait_for(lambda: not list(executed.iterdir()), seconds=30)
     assert book.sources() == before
 
 
@@ -378,9 +421,139 @@ def test_a_build_killed_between_its_two_renames_is_recovered(book: Book, quick, 
         raise ChapterError("tiny failed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(building, "execute", fails)
-        with pytest.raises(ChapterError):
+        patch.setattr(runs, "execute", fails)
+        with pytest.raises(BuildError):
             quick()
     assert (html / "index.html").read_text() == "build 1"
     assert quick() == ["tiny", "pages"]
     assert [path.name for path in (book.root / "_build").glob("html*")] == ["html"]
+
+
+# --- the PDF -------------------------------------------------------------------------------------
+
+needs_latex = pytest.mark.skipif(not all(map(shutil.which, ("latexmk", "xelatex"))),
+                                 reason="no LaTeX on this machine")
+
+
+def without(monkeypatch, *missing: str) -> None:
+    found = shutil.which
+    monkeypatch.setattr(building.shutil, "which", lambda name, *more: (
+        None if name in missing else f"/usr/bin/{name}" if name in ("latexmk", "xelatex")
+        else found(name, *more)))
+
+
+@pytest.mark.parametrize(("missing", "said"), [
+    (["latexmk", "xelatex"], "latexmk and xelatex can't be found"),
+    (["xelatex"], "and xelatex can't be found")])
+def test_without_latex_one_sentence_says_what_to_install(book: Book, capsys, monkeypatch, missing,
+                                                         said):
+    book.notebook("tiny", "1 / 0")  # nothing is executed
+    book.toc("book/intro", "notebooks/tiny")
+    without(monkeypatch, *missing)
+    assert cli.main(["book", "--pdf"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("clusterbook: the PDF is set by")
+    assert said in err and "apt-get install latexmk texlive-xetex" in err
+    assert not (book.root / "_build").exists()
+
+
+def test_a_table_becomes_a_list_with_its_columns_named():
+    assert as_markdown("""<div class="cb-scorecard-scroll"><table><caption>2 claims</caption>
+      <thead><tr><th>Claim</th><th>Ours</th><th>Verdict</th></tr></thead><tbody>
+      <tr><th colspan="3">tell</th></tr>
+      <tr><th><a href="#x"><code>tell-acc</code></a><div>It has *95* %</div><details><summary>
+      more</summary>unseen</details></th><td>0.9 ± 0.1</td>
+      <td><span class="cb-verdict cb-verdict-refuted">refuted</span><div>It fell.</div></td></tr>
+      <tr><th>tell_nmi</th><td>–</td><td>not run</td></tr></tbody></table></div>""").split("\n\n") \
+        == ["**2 claims**", "**tell**",
+            r"- `tell-acc`. It has \*95\* %. *Ours*: 0.9 ± 0.1. *Verdict*: **refuted**. It fell",
+            r"- tell\_nmi. *Verdict*: not run"]
+
+
+def test_a_list_of_terms_keeps_its_terms_and_what_is_folded_stays_folded():
+    assert as_markdown("<div><p><strong>An error</strong> (<code>a_b</code>)</p><dl><dt>Where</dt>"
+                       "<dd>Table 1</dd><dt>Right</dt><dd>2 &lt; 3</dd></dl></div>") == (
+        "**An error** (`a_b`)\n\n- *Where*: Table 1\n- *Right*: 2 \\< 3")
+    assert as_markdown("<div><details><summary>2 claims: 2 refuted. Show them.</summary><table>"
+                       "<tr><td>1</td></tr></table></details></div>") == "2 claims: 2 refuted."
+
+
+@pytest.mark.parametrize("page", ["book/scorecard", "book/errata", "book/status",
+                                  "book/parameters", "notebooks/comparison", "notebooks/tell"])
+def test_every_table_of_the_book_can_be_printed(page):
+    notebook = nbformat.read(CHECKOUT / f"{page}.ipynb", as_version=4)
+    tables = [output.data["text/html"] for cell in notebook.cells
+              for output in cell.get("outputs", []) if "text/html" in output.get("data", {})
+              and "image/png" not in output.data]
+    assert tables
+    for html in tables:
+        printed = as_markdown(html)
+        assert len(printed) > 20
+        assert "<" not in printed.replace("\\<", "").replace("<=", "").replace("< ", ""), printed
+
+
+@pytest.fixture
+def staged(book: Book, monkeypatch):
+    """Pages without Jupyter Book, and a LaTeX that does what a test says."""
+    def jupyter_book(source, target, log, builder):
+        (target / "_build" / builder).mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+
+    def latex(script: str) -> None:
+        tool = book.root / "tools" / "latexmk"
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text(f"#!{sys.executable}\n{script}\n")
+        tool.chmod(0o755)
+        (tool.parent / "xelatex").symlink_to(tool)
+        monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
+
+    monkeypatch.setattr(building, "jupyter_book", jupyter_book)
+    return latex
+
+
+def test_a_latex_that_fails_is_told_and_leaves_the_previous_pdf(book: Book, staged):
+    previous = book.write("_build/pdf/clusterbook.pdf", "the previous one")
+    staged("print('! Undefined control sequence.'); raise SystemExit(12)")
+    with pytest.raises(BuildError, match="(?s)LaTeX failed.*Undefined control sequence.*log"):
+        build_pdf(run=False)
+    assert previous.read_text() == "the previous one"
+
+
+def test_the_pdf_replaces_the_previous_one_and_the_site_stays(book: Book, staged):
+    book.write("_build/pdf/clusterbook.pdf", "the previous one")
+    site = book.write("_build/html/index.html", "the site")
+    staged("open('clusterbook.pdf', 'w').write('the new one')")
+    said = []
+    made = build_pdf(run=False, say=said.append)
+    assert made == book.root / "_build" / "pdf" / "clusterbook.pdf"
+    assert made.read_text() == "the new one" and site.read_text() == "the site"
+    assert said == ["building the pages", "setting the pages with LaTeX"]
+
+
+@needs_latex
+def test_a_small_book_is_set_with_formulas_a_figure_and_a_table(book: Book, monkeypatch):
+    ours = yaml.safe_load((CHECKOUT / "_config.yml").read_text(encoding="utf-8"))
+    config = yaml.safe_load(CONFIG) | {"latex": ours["latex"]}
+    config["sphinx"]["config"] |= {name: value for name, value in ours["sphinx"]["config"].items()
+                                   if "latex" in name}
+    config["sphinx"]["local_extensions"] = {"pages": "book/_ext"}
+    config["parse"] = ours["parse"]
+    book.write("_config.yml", yaml.safe_dump(config))
+    (book.root / "book" / "_ext").mkdir()
+    shutil.copy(CHECKOUT / "book" / "_ext" / "pages.py", book.root / "book" / "_ext")
+    book.write("book/intro.md", "# A small book\n\n$\\mathcal{L}_1 = \\beta_i^2$ and Σβ ≥ 2 ✓.\n\n"
+               "| what | " + " | ".join("abcde") + " |\n" + "|---" * 6 + "|\n"
+               + "| a long row of words | 1 | 2 | 3 | 4 | $x$ |\n" * 40)
+    path = book.notebook("tiny", "'✓ ✗ ᵢ ₖ 0.1 ± 0.2'", "table", shows="✓ 1 ✗ 2\n")
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[-1].outputs.append(nbformat.v4.new_output("display_data", data={
+        "text/html": "<table><tr><th>a</th><th>b</th></tr><tr><th>c_d</th><td>5 %</td></tr>"
+                     "</table>",
+        "text/plain": "<IPython.core.display.HTML object>"}))
+    nbformat.write(notebook, path)
+    book.toc("book/intro", "notebooks/tiny")
+    made = build_pdf(run=False)
+    assert made.read_bytes().startswith(b"%PDF") and made.stat().st_size > 20_000
+    log = (book.root / "_build/latex/_build/latex/clusterbook.log").read_text(errors="replace")
+    assert "Missing character" not in log
+    assert "Overfull \\hbox" not in log

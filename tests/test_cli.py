@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
-from _support import CHECKOUT, Book
+from _support import Book
 from nbformat.v4 import new_notebook
 
-from clusterbook import cli, datasets, evidence, paths
-from clusterbook.book import parameters
+from clusterbook import cli, datasets, evidence
+from clusterbook.book import parameters, runs
 
 LOADS = "from clusterbook import datasets\ndatasets.load(dataset)"
 DATASET = 'dataset: str = "mnist"  # the data | paper: mnist | another'
@@ -20,10 +21,7 @@ DATASET = 'dataset: str = "mnist"  # the data | paper: mnist | another'
 def said(capsys, *arguments: object) -> tuple[int, str, str]:
     """The status of a command in this process, and what it printed."""
     capsys.readouterr()
-    try:
-        status = cli.main([str(argument) for argument in arguments])
-    except SystemExit as end:  # argparse's own way out
-        status = end.code
+    status = cli.main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return status, out, err
 
@@ -42,23 +40,17 @@ def refused(capsys, *arguments: object) -> str:
 
 @pytest.mark.parametrize(("arguments", "names"), [
     (["run", "wieghts"], ["chapter 'wieghts'", "'weights'"]),
-    (["parameters", "wieghts"], ["chapter 'wieghts'", "'weights'"]),
     (["run", "weights", "--profile", "weights-mnits"], ["'weights-mnits'", "'weights-mnist'"]),
     (["run", "weights", "-p", "epoch", "3"], ["'epoch'", "'epochs'"]),
-    (["run", "weights", "-p", "epochs", "many"], ["epochs", "int", "'many'"]),
     (["run", "weights", "-p", "epochs", "2.5"], ["epochs", "int", "2.5"]),
     (["run", "weights", "-p", "epochs", "2", "-p", "epochs", "3"], ["epochs", "twice"]),
     (["run", "weights", "--seeds", "a-b"], ["--seeds", "'a-b'", "0-4"]),
-    (["run", "weights", "--seeds", "4-0"], ["backwards", "0-4"]),
     (["run", "weights", "--seeds", ""], ["--seeds", "0-4"]),
     (["run", "weights", "--record"], ["--profile"]),
-    (["sweep", "weights", "-p", "epochs", "1,many"], ["epochs", "int", "'many'"]),
-    (["sweep", "weights", "-p", "epoch", "1,2"], ["'epoch'", "'epochs'"]),
     (["sweep", "weights", "-p", "epochs", "-1,many"], ["epochs", "int", "'many'"]),
     (["run", "weights", "--parameter", "epochs", "-p"], ["epochs", "int", "'-p'"]),
     (["sweep", "weights", "-p", "epochs", "1,2", "--seeds", "x"], ["--seeds", "'x'"]),
     (["sweep", "weights", "-p", "epochs", "1", "-p", "epochs", "2"], ["epochs", "twice"]),
-    (["sweep", "weights", "--seeds", "0-4"], ["several values"]),
     (["data", "digits", "mnits"], ["data set 'mnits'", "'mnist'"]),
 ], ids=" ".join)
 def test_a_mistake_is_answered_in_one_sentence(capsys, monkeypatch, arguments, names):
@@ -77,22 +69,6 @@ def test_a_mistake_shows_no_traceback_in_a_process_of_its_own(book: Book):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == ("clusterbook: there is no chapter 'tyni'; did you mean 'tiny'? "
                            "Known: tiny\n")
-
-
-def test_an_unknown_command_is_named(capsys):
-    status, out, err = said(capsys, "bok")
-    assert status == 2
-    assert "COMMAND: invalid choice: 'bok'" in err.splitlines()[-1]
-
-
-@pytest.mark.parametrize("option", ["--figures", "--output", "--record"])
-def test_an_output_that_cannot_be_written_is_refused(book: Book, capsys, tmp_path, option):
-    book.notebook("tiny", "1 + 1")
-    book.profile("tiny-small", seed=1)
-    (tmp_path / "a file").write_text("in the way")
-    place = tmp_path / "a file" / "out.ipynb"
-    sentence = refused(capsys, "run", "tiny", "--profile", "tiny-small", option, place)
-    assert "nothing can be written to" in sentence and "a file" in sentence
 
 
 def test_a_damaged_data_file_is_named_and_removed(book: Book, tmp_path):
@@ -125,17 +101,23 @@ def test_what_the_book_needs_and_is_not_there_is_named(book: Book, capsys, monke
     book.notebook("tiny", "1 + 1")
     monkeypatch.setitem(sys.modules, "papermill", None)
     assert "needs papermill; install it with: pip install" in refused(capsys, "run", "tiny")
-    monkeypatch.setattr("clusterbook.book.build.find_spec", lambda name: None)
+
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("clusterbook.book.build.version", absent)
+    monkeypatch.setattr("clusterbook.book.build._VERSIONS", ("jupyter-book",))
     assert "needs jupyter-book; install it with: pip install" in refused(capsys, "book")
 
 
 def test_without_dask_a_cluster_is_refused_and_this_machine_is_not(book: Book, capsys, monkeypatch,
                                                                    tmp_path):
-    from clusterbook.book import worker
+    def fails(*asked):
+        raise runs.ChapterError("was made")
 
     book.notebook("other", "1 + 1", parameters="n: int = 1  # a count | paper: 1 | more")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    monkeypatch.setattr(worker, "work", lambda job: worker.Outcome(error="was made"))
+    monkeypatch.setattr(runs, "apart", fails)
     asked = ("sweep", "other", "-p", "n", "1,2", "--output", tmp_path / "out")
     assert "needs distributed; install it with: pip install distributed" in refused(
         capsys, *asked, "--scheduler", "tcp://127.0.0.1:9")
@@ -153,8 +135,6 @@ def test_another_missing_module_is_an_error_of_ours(book: Book, capsys, monkeypa
 
 
 def test_a_chapter_that_fails_is_status_1(book: Book, capsys, monkeypatch):
-    from clusterbook.book import runs
-
     def fails(*arguments, **options):
         raise runs.ChapterError("tiny, cell 2 failed: ZeroDivisionError: division by zero")
 
@@ -196,7 +176,7 @@ def test_an_interruption_is_status_130(capsys, monkeypatch):
 
 def test_the_help_imports_nothing_heavy():
     code = ("import sys\nfrom clusterbook.cli import main\n"
-            "try:\n    main(['--help'])\nexcept SystemExit as end:\n    status = end.code\n"
+            "status = main(['--help'])\n"
             "heavy = {'torch', 'numpy', 'sklearn', 'scipy', 'matplotlib', 'papermill', 'yaml'}\n"
             "print(status, sorted(heavy & set(sys.modules)))")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -214,19 +194,14 @@ def test_no_command_shows_the_help(capsys):
 def test_parameters_shows_every_parameter_and_profile(capsys):
     status, out, err = said(capsys, "parameters", "weights")
     assert (status, err) == (0, "")
-    flat = " ".join(out.split())
-    known = parameters.read("weights")
-    assert known
-    for name, parameter in known.items():
-        line = next(line for line in out.splitlines() if line.startswith(f"{name} "))
-        assert repr(parameter.default) in line
-        assert f"({parameters.type_name(parameter.type)})" in line
-        for text in (parameter.meaning, f"paper: {parameter.paper}", parameter.effect):
-            assert " ".join(text.split()) in flat
-    named = parameters.profiles("weights")
-    assert "weights-mnist" in named
-    for profile in named.values():
-        assert f"{profile.name}: {' '.join(profile.says.split())}" in flat
+    chapter = parameters.read("weights")
+    assert "weights-mnist" in chapter.profiles()
+    for name, known in chapter.parameters.items():
+        block = out[out.index(f"\n{name}\n"):].partition("\n\n")[0]
+        for text in (repr(known.default), known.type, known.meaning, known.paper, known.effect):
+            assert text in block, (name, text)
+    for profile in chapter.profiles().values():
+        assert f"{profile.name}\n    What it reruns: {profile.says}" in out
 
 
 def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatch, tmp_path):
@@ -240,13 +215,6 @@ def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatc
         for text in (source.title, source.license, f"{source.n_samples:,}",
                      *source.files, *source.files.values()):
             assert text in block
-
-
-def test_data_shows_only_what_is_named(capsys):
-    status, out, err = said(capsys, "data", "wine", "digits")
-    assert (status, err) == (0, "")
-    names = [line.split()[0] for line in out.splitlines()[1:] if line and line[0] != " "]
-    assert names == ["wine", "digits"]
 
 
 def test_scorecard_lists_every_claim(capsys):
@@ -276,8 +244,6 @@ def test_scorecard_fails_on_a_regression(capsys, monkeypatch, before, status):
 
 
 def test_the_record_goes_where_it_was_asked(book: Book, capsys, monkeypatch, tmp_path):
-    from clusterbook.book import runs
-
     book.notebook("tiny", "1 + 1")
     book.profile("tiny-small", seed=1)
     asked = []
@@ -295,8 +261,6 @@ def test_the_record_goes_where_it_was_asked(book: Book, capsys, monkeypatch, tmp
 
 
 def test_a_run_that_keeps_nothing_says_how_to_keep_something(book: Book, capsys, monkeypatch):
-    from clusterbook.book import runs
-
     book.notebook("tiny", "1 + 1")
     monkeypatch.setattr(runs, "execute", lambda *args, **options: new_notebook())
     status, out, err = said(capsys, "run", "tiny")
@@ -312,14 +276,3 @@ def test_only_the_path_of_the_book_goes_to_stdout(capsys, monkeypatch):
     monkeypatch.setattr("clusterbook.book.build.build", build)
     assert said(capsys, "book") == (0, "html/index.html\n", "1/1 tiny: unchanged\n")
     assert said(capsys, "book", "--no-execute")[1] == "committed/index.html\n"
-
-
-def test_the_version(capsys):
-    from clusterbook import __version__
-
-    assert said(capsys, "--version") == (0, f"clusterbook {__version__}\n", "")
-
-
-def test_this_checkout_is_found():
-    assert paths.checkout() == CHECKOUT
-    assert "weights" in paths.chapters()

@@ -1,5 +1,4 @@
-"""The three lists of packages agree, the wheel holds what the library reads, an old Python is told.
-"""
+"""The lists of packages agree, the wheel is complete, an old Python is refused, nbval compares."""
 
 from __future__ import annotations
 
@@ -10,9 +9,11 @@ import subprocess
 import sys
 import tomllib
 
+import nbformat
 import pytest
 import yaml
 from _support import CHECKOUT, PACKAGE
+from nbformat.v4 import new_code_cell, new_notebook, new_output
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -208,7 +209,7 @@ print(sorted(record.name for record in evidence.load_records()))
 print(sorted(expectation.id for expectation in evidence.load_expectations()))
 print(sorted(erratum.id for erratum in evidence.load_errata()))
 print(sorted(parameters.profiles()))
-print(len(parameters.read("weights")))
+print(len(parameters.read("weights").parameters))
 print([str(page) for page in build.pages(paths.root())])
 print((paths.root() / "_config.yml").is_file())
 print(str(evidence.say("weights")))
@@ -236,3 +237,21 @@ def test_the_citation_names_the_packages_version_and_license():
     assert citation["version"] == clusterbook.__version__
     assert citation["license"] == PROJECT["project"]["license"]
     assert {"cff-version", "message", "title", "authors", "type"} <= set(citation)
+
+
+# --- nbval ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("stored", "passes"), [("1", True), ("2", False)])
+def test_a_warning_is_not_compared_and_an_output_is(tmp_path, stored, passes):
+    shutil.copy(CHECKOUT / "conftest.py", tmp_path)
+    code = "import sys\nprint('a warning', file=sys.stderr)\n1"
+    output = new_output("execute_result", {"text/plain": stored}, execution_count=1)
+    notebook = new_notebook(cells=[new_code_cell(code, outputs=[output], execution_count=1)])
+    (tmp_path / "notebooks").mkdir()
+    nbformat.write(notebook, tmp_path / "notebooks" / "one.ipynb")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "--nbval", "--nbval-current-env", "notebooks"],
+        cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == passes, done.stdout + done.stderr
+    assert "1 passed" in done.stdout or "1 failed" in done.stdout

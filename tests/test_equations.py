@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-spec = importlib.util.spec_from_file_location("equations", ROOT / "book/_ext/equations.py")
+spec = importlib.util.spec_from_file_location("docstrings", ROOT / "book/_ext/docstrings.py")
 equations = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(equations)
 

@@ -5,26 +5,34 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
 import pytest
 from _support import SEED, Book, alive, shown, wait_for
+from matplotlib.figure import Figure
 from nbformat.v4 import new_notebook
+from PIL import Image
 
+from clusterbook import cli, paths
 from clusterbook.book import runs
 from clusterbook.book.runs import ChapterError
 from clusterbook.errors import InputError
 from clusterbook.evidence import fingerprint, load_records
+from clusterbook.figures.showing import save
 
-TYPES = """\
+TYPES = f"""\
 n: int = 1  # a count | paper: 1 | more
 rate: float = 0.5  # a rate | paper: 0.5 | faster
 deep: bool = False  # whether | paper: no | deeper
-name: str = "digits"  # a text | paper: none | another
-limit: int | None = None  # a bound | paper: none | bounded
-seeds: list[int] = []  # further runs | paper: none | more"""
+dataset: str = "wine"  # the data | paper: wine | another
+seeds: list[int] = []  # further runs | paper: none | more
+{SEED}"""
 MARK = "import os, pathlib; pathlib.Path(os.environ['MARK']).write_text('ran')"
+RECORDS = "import os, pathlib, time\nfrom clusterbook import evidence, paths\n"
+RECORD = "evidence.record({'twice': 2.0 * seed})"
 
 
 def sources(path: Path) -> list[str]:
@@ -32,22 +40,23 @@ def sources(path: Path) -> list[str]:
 
 
 def earlier_run(book: Book, place: Path) -> str:
-    """Put what stands for an earlier run of the chapter there; its text."""
+    """Put an earlier run of the chapter there; its text."""
     place.write_text((book.root / "notebooks" / "tiny.ipynb").read_text() + "\n\n")
     return place.read_text()
 
 
-# --- what reaches the notebook ---------------------------------------------------------------
+# --- what reaches the notebook -------------------------------------------------------------------
 
 
 def test_values_reach_the_notebook_in_their_types(book: Book, tmp_path, caplog):
-    book.notebook("tiny", "print([n, rate, deep, name, limit, seeds])", parameters=TYPES)
-    runs.run("tiny", output=tmp_path / "out.ipynb",
-             overrides={"n": "7", "rate": "1e-3", "deep": "true", "name": "3", "limit": "5",
-                        "seeds": "0-2,9"})
-    assert "[7, 0.001, True, '3', 5, [0, 1, 2, 9]]" in shown(tmp_path / "out.ipynb")
-    said = [record.message for record in caplog.records if record.name == "papermill"]
-    assert said == [], "papermill would have warned on the terminal"
+    book.notebook("tiny", "print([n, rate, deep, dataset, seeds])", parameters=TYPES)
+    runs.run("tiny", output=tmp_path / "out.ipynb", overrides={
+        "n": "7", "rate": "1e-3", "deep": "true", "dataset": "3", "seeds": "0-2,9"})
+    assert "[7, 0.001, True, '3', [0, 1, 2, 9]]" in shown(tmp_path / "out.ipynb")
+    assert not [r for r in caplog.records if r.name == "papermill"], "papermill would have warned"
+    (cell,) = [c for c in nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+               if "injected-parameters" in c.metadata.get("tags", [])]
+    assert cell.source.startswith("# Set by clusterbook run") and "\nn = 7" in cell.source
 
 
 def test_a_default_run_leaves_the_notebook_as_it_is(book: Book, tmp_path, monkeypatch):
@@ -56,26 +65,21 @@ def test_a_default_run_leaves_the_notebook_as_it_is(book: Book, tmp_path, monkey
     stand = tmp_path / "here {x}"
     stand.mkdir()
     monkeypatch.chdir(stand)
-    # A value that is the default already is no change either.
     said = runs.run("tiny", overrides={"n": "1"}, output=Path("new folder") / "{n} out.ipynb")
-
-    output = stand / "new folder" / "{n} out.ipynb"  # relative to where the person stands
+    output = stand / "new folder" / "{n} out.ipynb"  # relative to the person's folder
     assert "1 []" in shown(output), "a notebook runs in an empty folder of its own"
-    assert sources(output) == sources(path)
+    assert sources(output) == sources(path), "a value at its default was injected"
     assert [path.name for path in output.parent.iterdir()] == [output.name]
     executed = nbformat.read(output, as_version=4)
-    assert "papermill" not in executed.metadata
-    assert all("papermill" not in cell.metadata for cell in executed.cells)
+    assert all("papermill" not in one.metadata for one in [executed, *executed.cells])
     assert [cell.id for cell in executed.cells] == ["tiny-0", "tiny-1", "tiny-2"]
     assert len(said) == 1 and "{n} out.ipynb" in said[0]
     assert book.sources() == before, "a run wrote into the checkout"
 
 
-def test_a_relative_file_is_looked_for_where_the_person_stands(book: Book, tmp_path):
-    book.notebook("tiny", "from clusterbook import datasets\n"
-                          "data = datasets.read(dataset)\n"
-                          "print(data.X.tolist(), data.feature_names, data.y)",
-                  parameters='dataset: str = "wine"  # the data | paper: wine | another')
+def test_a_relative_file_is_looked_for_in_the_persons_folder(book: Book, tmp_path):
+    book.notebook("tiny", "from clusterbook import datasets\ndata = datasets.read(dataset)\n"
+                          "print(data.X.tolist(), data.feature_names, data.y)", parameters=TYPES)
     stand = tmp_path / "stands {here}"
     (stand / "tables").mkdir(parents=True)
     (stand / "tables" / "my.csv").write_text("a,b\n1,2\n3,5\n")
@@ -88,147 +92,69 @@ def test_a_relative_file_is_looked_for_where_the_person_stands(book: Book, tmp_p
     assert f"there is no file {stand / 'tables' / 'my.cvs'}; did you mean 'my.csv'?" in done.stderr
 
 
-# --- what is refused before anything runs ----------------------------------------------------
+# --- what is refused before anything runs --------------------------------------------------------
 
 
 @pytest.mark.parametrize(("asked", "names"), [
-    ({"chapter": "tyni"}, ("'tyni'", "'tiny'")),
+    ({"name": "tyni"}, ("'tyni'", "'tiny'")),
     ({"profile": "tiny-smal"}, ("'tiny-smal'", "'tiny-small'")),
     ({"overrides": {"sed": "1"}}, ("'sed'", "'seed'")),
-    ({"overrides": {"seed": "one"}}, ("seed", "int", "'one'")),
     ({"overrides": {"seed": "1.5"}}, ("seed", "int", "1.5")),
     ({"overrides": {"seed": "1"}, "profile": "tiny-small", "records": "records"}, ("--profile",)),
     ({"records": "records"}, ("--profile",)),
+    ({"name": "seedless", "seeds": [0, 1]}, ("no parameter 'seed'",)),
     ({"output": "."}, ("folder",)),
+    ({"output": "out.csv"}, ("write out.ipynb",)),
     ({"output": "a file/out.ipynb"}, ("a file", "folder")),
-    ({"figures": "a file"}, ("a file", "folder")),
     ({"figures": "a file/below"}, ("a file", "folder")),
     ({"profile": "tiny-small", "records": "a file/below"}, ("a file", "folder")),
 ], ids=str)
 def test_mistakes_are_refused_before_anything_runs(book: Book, tmp_path, monkeypatch, asked, names):
     book.notebook("tiny", MARK)
+    book.notebook("seedless", MARK, parameters="n: int = 1  # a count | paper: 1 | more")
     book.profile("tiny-small", seed=3)
     (tmp_path / "a file").write_text("in the way")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MARK", str(tmp_path / "mark"))
     places = {key: Path(asked[key]) for key in ("output", "figures", "records") if key in asked}
     with pytest.raises(InputError) as error:
-        runs.run(**{"chapter": "tiny", **asked, **places})
+        runs.run(**{"name": "tiny", **asked, **places})
     for name in names:
         assert name in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "mark").exists(), "the chapter ran"
 
 
-def test_seeds_need_a_seed(book: Book, tmp_path, monkeypatch):
-    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
-    book.notebook("tiny", MARK, parameters="n: int = 1  # a count | paper: 1 | more")
-    with pytest.raises(InputError, match="no parameter 'seed'"):
-        runs.run("tiny", seeds=[0, 1])
-    assert not (tmp_path / "mark").exists()
+# --- what fails while it runs --------------------------------------------------------------------
 
 
-# --- what fails while it runs ----------------------------------------------------------------
-
-
-def test_an_error_for_the_person_comes_back_as_its_one_sentence(book: Book, tmp_path):
-    book.notebook("tiny", "from clusterbook.errors import InputError\n"
-                          "raise InputError('there are 3 rows, but 5 clusters; ask for fewer')")
+@pytest.mark.parametrize(("code", "kind", "says"), [
+    ("from clusterbook.errors import InputError\nraise InputError('3 rows, but 5 clusters')",
+     InputError, "3 rows, but 5 clusters"),
+    ("total = 0\ntotal / 0", ChapterError, "tiny, cell 2 failed: ZeroDivisionError: division by "
+     "zero\n    total = 0\n    total / 0"),
+    ("import os; os._exit(9)", ChapterError, "tiny failed: its kernel died in the middle of a cell;"
+     " probably out of memory"),
+])
+def test_a_failure_is_named_and_leaves_an_earlier_output(book: Book, tmp_path, code, kind, says):
+    book.notebook("tiny", code)
     output = tmp_path / "out.ipynb"
     earlier = earlier_run(book, output)
-    with pytest.raises(InputError) as error:
+    with pytest.raises(kind) as error:
         runs.run("tiny", output=output)
-    assert str(error.value) == "there are 3 rows, but 5 clusters; ask for fewer"
+    assert str(error.value) == says
     assert output.read_text() == earlier
     assert [path.name for path in tmp_path.iterdir() if path != book.root] == ["out.ipynb"]
 
 
-def test_another_error_names_chapter_cell_and_error(book: Book, tmp_path):
-    book.notebook("tiny", "x = 1", "total = 0\ntotal / 0")
-    with pytest.raises(ChapterError) as error:
-        runs.run("tiny", output=tmp_path / "out.ipynb")
-    first, *excerpt = str(error.value).splitlines()
-    assert first == "tiny, cell 3 failed: ZeroDivisionError: division by zero"
-    assert excerpt == ["    total = 0", "    total / 0"]
-    assert not (tmp_path / "out.ipynb").exists()
+# --- what a run leaves ---------------------------------------------------------------------------
 
 
-def test_a_kernel_that_dies_is_a_chapter_that_failed(book: Book, tmp_path):
-    book.notebook("tiny", "import os; os._exit(9)")
-    with pytest.raises(ChapterError, match="tiny failed: its kernel died"):
-        runs.run("tiny", output=tmp_path / "out.ipynb")
-    assert not (tmp_path / "out.ipynb").exists()
-
-
-# --- what a run leaves -----------------------------------------------------------------------
-
-
-def test_figures_are_written_as_png_and_svg(book: Book, tmp_path, monkeypatch):
-    book.notebook("tiny", "from clusterbook import figures\n"
-                          "from matplotlib.figure import Figure\n"
-                          "figure = Figure(figsize=(2, 1))\n"
-                          "figure.subplots().plot([0, seed])\n"
-                          "figures.show(figure, name='a-line', alt='A line.', caption='C.')")
-    monkeypatch.chdir(tmp_path)
-    runs.run("tiny", overrides={"seed": "2"}, figures=Path("my figures"))
-    written = sorted(path.name for path in (tmp_path / "my figures").iterdir())
-    assert written == ["a-line.png", "a-line.svg", "figures.json", "index.html"]
-    assert (tmp_path / "my figures" / "a-line.png").read_bytes().startswith(b"\x89PNG")
-    assert "A line." in (tmp_path / "my figures" / "a-line.svg").read_text()
-
-
-RECORDS = """\
-import os, pathlib, time
-from clusterbook import evidence
-"""
-# Seed 1 waits to be stopped for as long as its marker's folder is there.
 WAITS = """\
 if seed == 1 and pathlib.Path(os.environ['MARK']).parent.is_dir():
     pathlib.Path(os.environ['MARK']).write_text(str(os.getpid()))
     time.sleep(600)
 """
-RECORD = "evidence.record({'twice': 2.0 * seed})"
-
-
-def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path):
-    book.notebook("tiny", RECORDS, WAITS, RECORD)
-    book.profile("tiny-small", seed=7)
-    mark = tmp_path / "block" / "mark"
-    temporary = tmp_path / "temporary"
-    mark.parent.mkdir()
-    temporary.mkdir()
-    kept = book.root / "out-seed1.ipynb"
-    earlier = earlier_run(book, kept)
-    asked = ("run", "tiny", "--profile", "tiny-small", "--seeds", "0-1", "--output", "out.ipynb",
-             "--record", "records")
-
-    process = book.start(*asked, MARK=mark, TMPDIR=temporary)
-    wait_for(lambda: mark.exists() and mark.read_text(), process)
-    kernel = int(mark.read_text())
-    os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches everything in the terminal
-    out, err = process.communicate(timeout=60)
-
-    assert process.returncode == 130
-    assert err.strip() == "clusterbook: interrupted; nothing half-written was left"
-    assert kept.read_text() == earlier
-    assert "twice" in "".join(sources(book.root / "out-seed0.ipynb"))
-    assert sorted(path.name for path in (book.root / "records").iterdir()) == [
-        "tiny-small-seed0.json"]
-    wait_for(lambda: not alive(kernel), seconds=10)
-    assert not list(temporary.glob("clusterbook-*")), "a temporary folder was left"
-    assert not list(book.root.glob(".out*")), "a half-written notebook was left"
-
-    first = (book.root / "records" / "tiny-small-seed0.json").read_bytes()
-    mark.unlink()
-    mark.parent.rmdir()
-    done = book.command(*asked, MARK=mark)
-    assert done.returncode == 0, done.stderr
-    assert "tiny-small-seed0: recorded already, skipped" in done.stdout
-    assert (book.root / "records" / "tiny-small-seed0.json").read_bytes() == first
-    second = json.loads((book.root / "records" / "tiny-small-seed1.json").read_text())
-    assert second["metrics"] == {"twice": 2.0} and second["seed"] == 1
-    assert second["parameters"] == {"seed": 1} and second["profile"] == "tiny-small"
-    assert kept.read_text() != earlier
 
 
 def test_a_record_holds_the_code_at_the_start_of_its_run(book: Book, tmp_path):
@@ -242,22 +168,56 @@ def test_a_record_holds_the_code_at_the_start_of_its_run(book: Book, tmp_path):
     assert record.code == before != fingerprint("tiny")
 
 
+def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path):
+    book.notebook("tiny", RECORDS, WAITS, RECORD)
+    book.profile("tiny-small", seed=7)
+    mark, temporary = tmp_path / "block" / "mark", tmp_path / "temporary"
+    mark.parent.mkdir()
+    temporary.mkdir()
+    kept = book.root / "out-seed1.ipynb"
+    earlier = earlier_run(book, kept)
+    asked = ("run", "tiny", "--profile", "tiny-small", "--seeds", "0-1", "--output", "out.ipynb",
+             "--record", "records")
+
+    process = book.start(*asked, MARK=mark, TMPDIR=temporary)
+    wait_for(lambda: mark.exists() and mark.read_text(), process)
+    kernel = int(mark.read_text())
+    os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches everything in the terminal
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.strip() == "clusterbook: interrupted; no partial files left"
+    assert kept.read_text() == earlier
+    assert "twice" in "".join(sources(book.root / "out-seed0.ipynb"))
+    records = book.root / "records"
+    assert [path.name for path in records.iterdir()] == ["tiny-small-seed0.json"]
+    wait_for(lambda: not alive(kernel), seconds=10)
+    assert not list(temporary.glob("clusterbook-*")), "a temporary folder was left"
+    assert not list(book.root.glob(".out*")), "a partial notebook was left"
+
+    first = (records / "tiny-small-seed0.json").read_bytes()
+    mark.unlink()
+    mark.parent.rmdir()
+    done = book.command(*asked, MARK=mark)
+    assert done.returncode == 0, done.stderr
+    assert "tiny-small-seed0: recorded already, skipped" in done.stdout
+    assert (records / "tiny-small-seed0.json").read_bytes() == first
+    second = json.loads((records / "tiny-small-seed1.json").read_text())
+    assert (second["metrics"], second["seed"], second["parameters"], second["profile"]) == (
+        {"twice": 2.0}, 1, {"seed": 1}, "tiny-small")
+    assert kept.read_text() != earlier
+
+
 def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_path, monkeypatch):
-    book.notebook("tiny", RECORDS + "import clusterbook.extra", RECORD,
-                  parameters=SEED + "\nn: int = 1  # a count | paper: 1 | more")
+    cell = SEED + "\nn: int = 1  # a count | paper: 1 | more"
+    book.notebook("tiny", RECORDS + "import clusterbook.extra", RECORD, parameters=cell)
     extra = book.write("src/clusterbook/extra.py", '"""An idea."""\nx = 1\n')
     book.profile("tiny-small", n=2)
     records = tmp_path / "records"
     runs.run("tiny", profile="tiny-small", seeds=[4], records=records)
     assert [path.name for path in records.iterdir()] == ["tiny-small-seed4.json"]
-
     ran = []
-
-    def execute(*args, values, **options):
-        ran.append(values)
-        return new_notebook()
-
-    monkeypatch.setattr(runs, "execute", execute)
+    monkeypatch.setattr(runs, "execute", lambda *args, values, **options: ran.append(values) or
+                        new_notebook())
 
     def again(seeds=(4,)) -> list[dict]:
         ran.clear()
@@ -271,51 +231,20 @@ def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_
     extra.write_text('"""An idea."""\nx = 2\n')
     assert again() == [{"n": 2, "seed": 4}], "the code changed"
     extra.write_text('"""An idea."""\nx = 1\n')
-    assert again() == []
-    cell = SEED + ("\nn: int = 1  # a count | paper: 1 | more"
-                   "\nlate: int = 3  # a third | paper: no | more")
-    book.notebook("tiny", RECORDS + "import clusterbook.extra", RECORD, parameters=cell)
+    book.notebook("tiny", RECORDS + "import clusterbook.extra", RECORD,
+                  parameters=cell + "\nlate: int = 3  # a third | paper: no | more")
     assert again() == [], "a parameter that came later is at its default"
     book.profile("tiny-small", n=2, late=4)
     assert again() == [{"n": 2, "seed": 4, "late": 4}], "the profile sets it"
-    book.profile("tiny-small", n=2)
-    book.profile("tiny-small", n=3)
-    assert again() == [{"n": 3, "seed": 4}], "a parameter changed"
 
 
-def test_several_seeds_write_one_notebook_and_one_folder_of_figures_each(book: Book, tmp_path,
-                                                                         monkeypatch):
-    book.notebook("tiny", "print(seed)")
-    written, asked = [], []
-
-    def execute(source, output, *, values, environment, progress):
-        written.append(output.name)
-        asked.append((values, Path(environment["CLUSTERBOOK_FIGURES"]).name))
-        return new_notebook()
-
-    monkeypatch.setattr(runs, "execute", execute)
-    runs.run("tiny", seeds=[0, 3], output=tmp_path / "out.ipynb", figures=tmp_path / "figures")
-    assert written == ["out-seed0.ipynb", "out-seed3.ipynb"]
-    assert asked == [({}, "seed0"), ({"seed": 3}, "seed3")]
-
-
-def test_a_kept_notebook_says_what_set_its_parameters(book: Book, tmp_path):
-    book.notebook("tiny", "seed")
-    runs.run("tiny", overrides={"seed": "5"}, output=tmp_path / "run.ipynb")
-    (cell,) = [c for c in nbformat.read(tmp_path / "run.ipynb", as_version=4).cells
-               if "injected-parameters" in c.metadata.get("tags", [])]
-    first, *rest = cell.source.splitlines()
-    assert first.startswith("# Set by clusterbook run") and "cell above" in first
-    assert rest == ["seed = 5"]
-
-
-def test_the_notebook_of_a_recorded_run_says_which_run_it_is(book: Book, tmp_path):
+def test_the_notebook_of_a_recorded_run_begins_with_its_provenance(book: Book, tmp_path):
     path = book.notebook("tiny", RECORDS, RECORD)
     path.write_text(path.read_text().replace("# The chapter tiny", "# The chapter tiny\\n\\n"
                                              "The chapter's first words."))
     book.profile("tiny-small", seed=7)
-    runs.run("tiny", profile="tiny-small", seeds=[3], records=tmp_path / "records",
-             output=tmp_path / "run.ipynb")
+    asked = {"profile": "tiny-small", "records": tmp_path / "records"}
+    runs.run("tiny", seeds=[3], output=tmp_path / "run.ipynb", **asked)
     title, head, *rest = nbformat.read(tmp_path / "run.ipynb", as_version=4).cells
     assert title.source == "# tiny-small, seed 3"
     assert "[The chapter tiny](../../notebooks/tiny.ipynb)" in head.source
@@ -324,10 +253,215 @@ def test_the_notebook_of_a_recorded_run_says_which_run_it_is(book: Book, tmp_pat
     for part in (record["started"][:10], record["machine"]["cpu"], record["versions"]["numpy"],
                  "clusterbook run tiny --profile tiny-small --seeds 3 --record out"):
         assert part in head.source, part
-    runs.run("tiny", profile="tiny-small", output=tmp_path / "plain.ipynb")
-    plain = nbformat.read(tmp_path / "plain.ipynb", as_version=4)
-    assert not any("A recorded run" in cell.source for cell in plain.cells)
     book.notebook("tiny", "seed")
-    with pytest.raises(runs.ChapterError, match="left no record in"):
-        runs.run("tiny", profile="tiny-small", seeds=[4], records=tmp_path / "records",
-                 output=tmp_path / "none.ipynb")
+    with pytest.raises(ChapterError, match="left no record in"):
+        runs.run("tiny", seeds=[4], output=tmp_path / "none.ipynb", **asked)
+
+
+# --- the time of an interrupted run --------------------------------------------------------------
+
+
+def test_the_time_of_all_pieces_is_summed(tmp_path):
+    pieces = []
+    with runs._clock(tmp_path) as times:
+        assert times["earlier"] == 0.0 and times["started"] == times["piece"]
+    (tmp_path / "training.pt").touch()
+    for _ in range(2):
+        with runs._clock(tmp_path) as times:
+            pieces.append(times["earlier"])
+            time.sleep(0.1)
+    clock = json.loads((tmp_path / "clock.json").read_text())
+    assert 0.1 <= clock["earlier"] - pieces[1] and 0.1 <= pieces[1] - pieces[0]
+    # A killed piece counts up to its last checkpoint.
+    clock |= {"running": True, "earlier": 7.0}
+    (tmp_path / "clock.json").write_text(json.dumps(clock))
+    saved = datetime.fromisoformat(clock["piece"]).timestamp() + 5
+    os.utime(tmp_path / "training.pt", (saved, saved))
+    with runs._clock(tmp_path) as times:
+        assert times["earlier"] == pytest.approx(12.0) and times["started"] == clock["started"]
+    (tmp_path / "training.pt").unlink()
+    with runs._clock(tmp_path) as times:
+        assert times["earlier"] == 0.0, "without a checkpoint a run begins anew"
+
+
+FAILS_ONCE = """\
+file = paths.checkpoint("training")
+if not file.exists():
+    time.sleep(2)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"weights")
+    raise RuntimeError("the machine went away")
+"""
+
+
+def test_a_record_has_the_time_of_all_pieces_and_checkpoints_are_removed(book: Book, tmp_path):
+    book.notebook("tiny", RECORDS, FAILS_ONCE, RECORD)
+    book.profile("tiny-small", seed=7)
+    asked = {"profile": "tiny-small", "records": tmp_path / "records"}
+    other = runs.checkpoints() / "tiny-small-seed8" / "training.pt"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    with pytest.raises(ChapterError, match="the machine went away"):
+        runs.run("tiny", **asked)
+    runs.run("tiny", **asked)
+    record = json.loads((tmp_path / "records" / "tiny-small-seed7.json").read_text())
+    assert record["seconds"] > 2, "the first piece sleeps two seconds"
+    assert [folder.name for folder in runs.checkpoints().iterdir()] == ["tiny-small-seed8"]
+
+
+# --- nothing is replaced that the command did not write ------------------------------------------
+
+
+OTHERS = {                              # a person's own, by the name that would be taken
+    "my.ipynb": "a,b\n1,2\n", "my-seed1.ipynb": "{}", "index.html": "<title>my home page</title>",
+    "figures.json": '["mine"]', "a-line.png": "a photo", "a-line.svg": "<svg></svg>",
+    "sweep.csv": "name,mass\na,1\n", "tiny-small-seed0.json": '{"mine": 1}',
+}
+
+
+@pytest.fixture
+def tiny(book: Book, tmp_path, monkeypatch) -> Book:
+    """A chapter that must not run; the person stands in an empty folder."""
+    for name in ("tiny", "other"):
+        book.notebook(name, "1 + 1", parameters=TYPES)
+    book.profile("tiny-small", n=2)
+    for name in ("execute", "apart"):
+        monkeypatch.setattr(runs, name, lambda *args, **options: pytest.fail("the chapter ran"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return book
+
+
+def refused(capsys, words: str) -> str:
+    """The sentence of a refusal; no file has changed."""
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert cli.main(words.split()) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("clusterbook: ") and err.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    return err
+
+
+@pytest.mark.parametrize(("other", "words"), [
+    ("my.ipynb", "run tiny --output my.ipynb"),
+    ("my-seed1.ipynb", "run tiny --output my.ipynb --seeds 0-1"),
+    ("index.html", "run tiny --figures ."),
+    ("figures.json", "run tiny --figures ."),
+    ("a-line.png", "run tiny --figures ."),
+    ("a-line.svg", "run tiny --figures ."),
+    ("tiny-small-seed0.json", "run tiny --profile tiny-small --record ."),
+    ("index.html", "sweep tiny -p n 1,2 --output ."),
+    ("a-line.png", "sweep tiny -p n 1,2 --output ."),
+    ("sweep.csv", "sweep tiny -p n 1,2 --output ."),
+], ids=lambda part: part.replace(" ", "-"))
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_lies_in_the_way_is_not_replaced(tiny: Book, capsys, other, words, kind):
+    if kind == "folder" and other.endswith((".png", ".svg")):
+        other = "index.html"
+    if kind == "folder":
+        Path(other).mkdir()
+    else:
+        Path(other).write_text(OTHERS[other])
+    assert other in refused(capsys, words)
+
+
+def test_a_picture_in_the_folder_of_one_of_several_seeds_is_not_replaced(tiny: Book, capsys):
+    Path("seed1").mkdir()
+    Image.new("RGB", (2, 2)).save("seed1/photo.png")
+    assert "photo.png" in refused(capsys, "run tiny --seeds 0-1 --figures .")
+
+
+@pytest.mark.parametrize("link", [False, True], ids=["file", "link"])
+def test_the_data_of_a_run_are_not_replaced_by_its_notebook(tiny: Book, capsys, link):
+    place, data = Path("data.ipynb"), Path("data")
+    data.write_bytes((tiny.root / "notebooks" / "tiny.ipynb").read_bytes())
+    data = data.rename("my.ipynb")
+    place = place if link else data
+    if link:
+        place.symlink_to(data)
+    assert "is the file that dataset names" in refused(
+        capsys, f"run tiny -p dataset {data} --output {place}")
+
+
+def test_only_a_notebook_of_the_same_chapter_is_replaced(tiny: Book, capsys):
+    Path("other.ipynb").write_bytes((tiny.root / "notebooks" / "other.ipynb").read_bytes())
+    assert "other.ipynb is not a notebook of tiny" in refused(
+        capsys, "run tiny --output other.ipynb")
+    Path("link.ipynb").symlink_to("gone.csv")
+    refused(capsys, "run tiny --output link.ipynb")
+    assert os.readlink("link.ipynb") == "gone.csv"
+
+
+def test_what_the_command_wrote_is_replaced(tiny: Book, monkeypatch):
+    folders = []
+
+    def execute(source, output, *, values, environment, progress):
+        output.write_bytes(source.read_bytes())
+        figure = Figure(figsize=(2, 1))
+        figure.subplots().plot([0, 1])
+        save(figure, Path(environment["CLUSTERBOOK_FIGURES"]), "a-line", "A line.", "C.")
+        folders.append((output.name, values))
+        return new_notebook()
+
+    monkeypatch.setattr(runs, "execute", execute)
+    for output in (Path("new.ipynb"), Path("new.ipynb"), tiny.root / "notebooks" / "tiny.ipynb"):
+        runs.run("tiny", output=output, figures=Path("figures"))
+        runs.run("tiny", output=output, figures=Path("figures"), seeds=[0, 3])
+    assert folders[1:3] == [("new-seed0.ipynb", {}), ("new-seed3.ipynb", {"seed": 3})]
+    assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))
+
+
+def test_pages_of_recorded_runs_may_replace_each_other_within_their_chapter():
+    pages = list((paths.root() / "book" / "runs").glob("*.ipynb"))
+    assert pages
+    for page in pages:
+        own = nbformat.read(page, as_version=4)
+        ids = {cell.id for cell in own.cells}
+        chapters = [name for name in paths.chapters() if ids & {cell.id for cell in nbformat.read(
+            paths.root() / "notebooks" / f"{name}.ipynb", as_version=4).cells}]
+        assert len(chapters) == 1 and page.name.startswith(f"{chapters[0]}-")
+
+
+def test_tables_beside_the_notebook_are_named(tiny: Book, monkeypatch):
+    def execute(source, output, *, values, environment, progress):
+        stem = json.loads(environment["CLUSTERBOOK_RUN"])["output"]
+        folder = Path(environment["CLUSTERBOOK_TABLES"])
+        (folder / "draft").write_text("row,cluster\n")
+        (folder / "draft").replace(folder / f"{stem}-clusters.csv")
+        output.write_bytes(source.read_bytes())
+        return new_notebook()
+
+    monkeypatch.setattr(runs, "execute", execute)
+    Path("out").mkdir()
+    Path("out", "my-notes.txt").write_text("mine")
+    for _ in range(2):
+        assert runs.run("tiny", output=Path("out/my.ipynb")) == [
+            "tiny-seed0: notebook in out/my.ipynb", "tiny-seed0: tables my-clusters.csv in out"]
+    said = runs.run("tiny", output=Path("out/my.ipynb"), seeds=[0, 1])
+    assert said[1::2] == [f"tiny-seed{seed}: tables my-seed{seed}-clusters.csv in out"
+                          for seed in (0, 1)]
+
+
+# --- processes of their own ----------------------------------------------------------------------
+
+
+
+
+def test_a_call_in_a_process_of_its_own_returns_or_raises(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    with runs.processes(2) as submit:
+        assert submit(sum, [1, 2]).result() == 3
+        assert submit(os.getpid).result() != os.getpid()
+        assert submit(os.getenv, "OMP_NUM_THREADS").result() == "1"
+        assert isinstance(submit(int, "x").exception(), ChapterError)
+        assert "killed by signal 9" in str(submit(signal.raise_signal, 9).exception())
+
+
+def test_a_call_ends_with_the_block_that_made_it():
+    before = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), runs.processes(1) as submit:
+        waiting = [submit(time.sleep, 90) for _ in range(3)]
+        wait_for(lambda: runs._running)
+        raise KeyboardInterrupt
+    assert all(future.done() for future in waiting) and not runs._running
+    assert time.monotonic() - before < 60

@@ -15,7 +15,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from PIL import Image
 
 from clusterbook import cli, figures
-from clusterbook.book import runs, sheet
+from clusterbook.book import parameters, runs, sheet
 from clusterbook.errors import InputError
 from clusterbook.figures import showing
 from clusterbook.figures.showing import listed, save
@@ -93,13 +93,16 @@ def test_several_seeds_share_one_sheet(runner: Book, tmp_path):
     assert not list(tmp_path.glob("seed*/index.html"))
 
 
-def test_the_steps_of_a_figure_are_all_there(tmp_path, monkeypatch):
+def test_the_steps_of_a_figure_are_all_there(runner: Book, tmp_path, monkeypatch):
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path))
     figures.show_steps({"epoch 1": drawn(), "<2>": drawn()}, "steps", "Alt.", "Caption.")
-    sheet.write(tmp_path, title="T", command=["c"], settings="", parts={"": tmp_path})
-    section = page(tmp_path / "index.html").find(id="steps")
-    assert [img["src"] for img in section.find_all("img")] == ["steps-1.png", "steps-2.png"]
-    assert [img["alt"] for img in section.find_all("img")] == ["Alt. epoch 1.", "Alt. <2>."]
+    sheet.write(tmp_path, title="T", chapter=parameters.read("tiny"), values={"n": 1},
+                command=["c"], parts={"": tmp_path})
+    soup = page(tmp_path / "index.html")
+    images = soup.find(id="steps").find_all("img")
+    assert [img["src"] for img in images] == ["steps-1.png", "steps-2.png"]
+    assert [img["alt"] for img in images] == ["Alt. epoch 1.", "Alt. <2>."]
+    assert "All parameters are at their defaults." in soup.get_text()
 
 
 def test_a_sheet_shows_this_run_and_no_other(runner: Book, tmp_path, monkeypatch):
@@ -130,25 +133,18 @@ def test_a_run_that_does_not_end_leaves_the_figures_before_it(runner: Book, tmp_
 
 def test_the_figures_of_a_finished_seed_stay_when_a_later_one_fails(runner: Book, tmp_path,
                                                                    monkeypatch):
-    one = runs.one
-    monkeypatch.setattr(runs, "one", lambda source, about, *rest: one(source, about, *rest)
-                        if about["seed"] == 0 else _fail())
+    make = runs.make
+
+    def fails(run, progress):
+        if run.values["seed"] == 1:
+            raise runs.ChapterError("seed 1 failed")
+        return make(run, progress)
+
+    monkeypatch.setattr(runs, "make", fails)
     with pytest.raises(runs.ChapterError, match="seed 1 failed"):
         runs.run("tiny", seeds=[0, 1], figures=tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["seed0"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["seed0"]
     assert (tmp_path / "out" / "seed0" / "a-line.png").is_file()
-
-
-def _fail():
-    raise runs.ChapterError("seed 1 failed")
-
-
-def test_a_page_of_somebody_else_is_not_overwritten(runner: Book, tmp_path, monkeypatch):
-    (tmp_path / "index.html").write_text("<title>my home page</title>")
-    monkeypatch.setattr(runs, "execute", lambda *args, **options: pytest.fail("the chapter ran"))
-    with pytest.raises(InputError, match="is no contact sheet"):
-        runs.run("tiny", figures=tmp_path)
-    assert (tmp_path / "index.html").read_text() == "<title>my home page</title>"
 
 
 def test_a_seed_that_was_recorded_before_is_on_the_sheet_too(runner: Book, tmp_path, monkeypatch):
@@ -156,11 +152,13 @@ def test_a_seed_that_was_recorded_before_is_on_the_sheet_too(runner: Book, tmp_p
     asked = {"profile": "tiny-small", "records": tmp_path / "records", "figures": tmp_path / "f"}
     runs.run("tiny", seeds=[0, 1], **asked)
     record = SimpleNamespace(checks={"tiny-near": False, "tiny-far": True})
-    monkeypatch.setattr(runs, "_recorded", lambda folder, name, *_:
-                        record if name.endswith("seed0") else None)
+    monkeypatch.setattr(runs, "_recorded", lambda run:
+                        record if run.values["seed"] == 0 else None)
     runs.run("tiny", seeds=[0, 1], **asked)
-    images = page(tmp_path / "f" / "index.html").find(id="a-line").find_all("img")
+    soup = page(tmp_path / "f" / "index.html")
+    images = soup.find(id="a-line").find_all("img")
     assert [img["src"] for img in images] == ["seed0/a-line.png", "seed1/a-line.png"]
+    assert [line.get_text() for line in soup.find(class_="checks")("li")] == ["✗ tiny-near"]
 
 
 # --- what a run's checks said ------------------------------------------------------------------
@@ -179,32 +177,20 @@ def test_checks_that_do_not_hold_stand_at_the_head_of_the_sheet(runner: Book, tm
              2: ["✓ it converges", "not checked: seeds agree; give several seeds"]}
     monkeypatch.setattr(runs, "execute", lambda *args, values, **options: says(
         *lines[values.get("seed", 0)]))
-    counted = "2 checks of these runs do not hold, 1 was not made"
+    counted = "checks: 2 failed, 1 not made"
     assert runs.run("tiny", seeds=[0, 1, 2], figures=tmp_path)[-1] == counted
     head = page(tmp_path / "index.html").find("details", class_="checks")
     assert head.summary.get_text() == counted and head.find_next("nav") is None
     assert [(part.get_text(), [line.get_text() for line in part.find_next("ul")("li")])
             for part in head("p")] == [("seed 0", [lines[0][1]]), ("seed 1", [lines[1][0]]),
                                        ("seed 2", [lines[2][1]])]
-    assert runs.run("tiny", seeds=[2]) == ["1 check of this run was not made"]
+    assert runs.run("tiny", seeds=[2]) == ["checks: 0 failed, 1 not made"]
     assert cli.main(["run", "tiny", "--seeds", "0"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "1 check of this run does not hold"
+    assert capsys.readouterr().out.splitlines()[0] == "checks: 1 failed, 0 not made"
 
     monkeypatch.setattr(runs, "execute", lambda *args, **options: says("✓ it converges"))
     assert runs.run("tiny", figures=tmp_path)[-1].startswith("contact sheet: ")
     assert page(tmp_path / "index.html").find(class_="checks") is None
-
-
-def test_a_run_that_was_recorded_before_says_which_of_its_checks_failed(runner: Book, tmp_path,
-                                                                        monkeypatch):
-    record = SimpleNamespace(checks={"tiny-near": False, "tiny-far": True})
-    monkeypatch.setattr(runs, "_recorded", lambda *asked: record)
-    runner.profile("tiny-small", n=2)
-    said = runs.run("tiny", profile="tiny-small", seeds=[0, 1], records=tmp_path / "records",
-                    figures=tmp_path / "out")
-    assert said[-1] == "2 checks of these runs do not hold"
-    head = page(tmp_path / "out" / "index.html").find(class_="checks")
-    assert [line.get_text() for line in head("li")] == ["✗ tiny-near"] * 2
 
 
 # --- texts that were written for the default run -------------------------------------------------

@@ -17,21 +17,22 @@ from clusterbook.errors import InputError
 CHECKOUT = paths.checkout()
 FIRST = Address("https://github.com/first-owner/the_book", "v0.9")
 SECOND = Address("https://github.com/Second/other.book", "release/1.0")
+SUFFIXES = {".cff", ".ipynb", ".md", ".py", ".toml", ".yaml", ".yml"}
 
 
 @pytest.fixture(scope="module")
-def tracked():
-    """The names of all files that git keeps, and of new ones that it does not ignore."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    names = [name for name in listed.stdout.split("\0") if (CHECKOUT / name).is_file()]
-    return [name for name in names if name != "tests/test_site.py"]      # it names two
+def texts():
+    """The names of all text files of the checkout; this one names two addresses."""
+    names = [path.relative_to(CHECKOUT).as_posix() for folder in ("book", "notebooks", "src", ".")
+             for path in CHECKOUT.glob(f"{folder}/*" if folder == "." else f"{folder}/**/*")
+             if path.is_file() and path.suffix in SUFFIXES]
+    return sorted(set(names))
 
 
 @pytest.fixture
-def copy(tmp_path, tracked):
-    """A copy of the checkout."""
-    for name in tracked:
+def copy(tmp_path, texts):
+    """A copy of the checkout's text files."""
+    for name in texts:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(CHECKOUT / name, tmp_path / name)
     return tmp_path
@@ -46,35 +47,35 @@ def naming(folder, names, *words):
             if any(word.encode() in text for word in words)}
 
 
-def test_one_command_writes_every_place_and_no_other_place_names_the_address(copy, tracked):
-    before = content(copy, tracked)
+def test_one_command_writes_every_place_and_no_other_place_names_the_address(copy, texts):
+    before = content(copy, texts)
     places = set(site.places(copy))
     assert set(site.write(FIRST, copy)) == places
-    assert naming(copy, tracked, FIRST.repository) == places
+    assert naming(copy, texts, FIRST.repository) == places
     assert site.current(copy) == FIRST
     assert set(site.write(SECOND, copy)) == places
-    assert naming(copy, tracked, SECOND.repository) == places
-    assert not naming(copy, tracked, "first-owner", FIRST.pages, "v0.9\"")
+    assert naming(copy, texts, SECOND.repository) == places
+    assert not naming(copy, texts, "first-owner", FIRST.pages, "v0.9\"")
     assert site.write(SECOND, copy) == []
     site.write(site.current(CHECKOUT), copy)
-    assert content(copy, tracked) == before
+    assert content(copy, texts) == before
 
 
-def test_nothing_names_the_address_that_is_set_but_its_places(tracked):
+def test_nothing_names_the_address_that_is_set_but_its_places(texts):
     now = site.current(CHECKOUT)
     if now.repository:
-        assert naming(CHECKOUT, tracked, now.repository) <= set(site.places(CHECKOUT))
+        assert naming(CHECKOUT, texts, now.repository) <= set(site.places(CHECKOUT))
     notebooks = [name for name in site.places(CHECKOUT) if name.endswith(".ipynb")]
     assert {f"notebooks/{chapter}.ipynb" for chapter in paths.chapters()} <= set(notebooks)
     assert naming(CHECKOUT, notebooks, f'REPOSITORY, REF = \\"{now.repository}\\"') == {*notebooks}
 
 
-def test_without_an_address_there_are_no_links(copy, tracked):
+def test_without_an_address_there_are_no_links(copy, texts):
     site.write(FIRST, copy)
     site.write(Address(""), copy)
     for service in ("colab.research.google.com/github", "kernels/welcome?src=https://github",
                     "mybinder.org/v2"):
-        found = naming(copy, tracked, service)
+        found = naming(copy, texts, service)
         assert not {name for name in found if not name.startswith(("src", "tests", "book/_ext"))}
 
 
@@ -108,14 +109,14 @@ def test_a_ref_that_git_would_refuse_is_refused(ref):
 @pytest.mark.parametrize(("name", "lost"), [
     ("_config.yml", "repository:"), ("README.md", "<!-- address -->"),
     ("notebooks/tell.ipynb", "REPOSITORY, REF ="), ("pyproject.toml", "[project.optional")])
-def test_a_place_that_lost_its_line_stops_all(copy, tracked, name, lost):
+def test_a_place_that_lost_its_line_stops_all(copy, texts, name, lost):
     text = (copy / name).read_text(encoding="utf-8")
     assert lost in text
     (copy / name).write_text(text.replace(lost, "gone", 1), encoding="utf-8")
-    before = content(copy, tracked)
+    before = content(copy, texts)
     with pytest.raises(InputError, match=f"{name}: .*restore it with git"):
         site.write(FIRST, copy)
-    assert content(copy, tracked) == before
+    assert content(copy, texts) == before
 
 
 def test_an_installed_package_has_no_places(monkeypatch):

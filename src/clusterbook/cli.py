@@ -1,11 +1,11 @@
-"""The ``clusterbook`` command: arguments in, one sentence out for a mistake; nothing else."""
+"""The ``clusterbook`` command: parses arguments and prints what the library returns."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stdout, suppress
 from pathlib import Path
@@ -14,128 +14,8 @@ from . import __version__, paths
 from .errors import InputError
 
 _EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 130 interrupted"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    if sys.stderr is None:                      # closed, and nobody is told anything
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")
-    if sys.stdout is None:
-        return _complain("the standard output is closed; open it or lead it to /dev/null", 1)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):      # what a console can't show is spelled out
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        with redirect_stdout(_Printer(sys.stdout)):
-            try:
-                return _do(words)
-            finally:
-                sys.stdout.flush()
-    except InputError as error:
-        return _complain(str(error), 2)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in _EXTRAS:
-            raise
-        needed = _EXTRAS[error.name.split(".")[0]]
-        install = needed if needed == "distributed" else "papermill 'jupyter-book<2'"
-        return _complain(f"this command needs {needed}; install it with: pip install {install}", 2)
-    except BrokenPipeError:
-        # The reader of our output is gone (… | head): not a mistake, and nothing to say to.
-        _print_nowhere()
-        return 0
-    except _NotPrinted as error:
-        _print_nowhere()
-        return _complain(f"the output can't be printed: {error}", 1)
-    except OSError as error:
-        if not _is_named(error.filename, words):
-            raise
-        return _complain(f"{error.filename}: {error.strerror}; name another file or folder", 2)
-    except KeyboardInterrupt:
-        return _complain("interrupted; nothing half-written was left", 130)
-    except RuntimeError as error:
-        if type(error).__module__.split(".")[0] != __package__:
-            raise
-        return _complain(str(error), 1)
-
-
-def _do(words: Sequence[str]) -> int:
-    for word in words:
-        try:
-            word.encode()
-        except UnicodeEncodeError:      # what is written into a notebook or a page has to be text
-            raise InputError(f"the argument {word!r} is not UTF-8 text; rename the file") from None
-    parser = _parser()
-    options = parser.parse_args(_values(words))
-    if not hasattr(options, "do"):
-        parser.print_help()
-        return 2
-    return options.do(options) or 0
-
-
-def _complain(sentence: str, status: int) -> int:
-    """Print a sentence where mistakes are said, if that can be; the status."""
-    with suppress(OSError):
-        print(f"clusterbook: {sentence}", file=sys.stderr)
-    return status
-
-
-class _NotPrinted(Exception):
-    """The standard output takes nothing."""
-
-
-class _Printer:
-    """The standard output; what fails there is told from what fails in a file."""
-
-    def __init__(self, stream):
-        self._stream = stream
-
-    def __getattr__(self, name):
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        return self._tried(self._stream.write, text)
-
-    def flush(self) -> None:
-        self._tried(self._stream.flush)
-
-    def _tried(self, what, *arguments):
-        try:
-            return what(*arguments)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise _NotPrinted(error.strerror) from error
-
-
-def _print_nowhere() -> None:
-    """Let what is still to be printed vanish; otherwise Python complains when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _is_named(file: str | bytes | None, words: Sequence[str]) -> bool:
-    """Whether a file is one that a person named, lies below it or above it, or is the book's."""
-    if not file:
-        return False
-    named = [*words, *(word.partition("=")[2] for word in words)]
-    places = [Path(os.path.abspath(os.path.expanduser(name.removeprefix("folder:"))))
-              for name in [*named, str(paths.root()), str(paths.data_home())] if name]
-    path = Path(os.path.abspath(os.fsdecode(file)))
-    return any(path.is_relative_to(place) or place.is_relative_to(path) for place in places)
-
-
-def _values(arguments: Sequence[str]) -> list[str]:
-    """The arguments, a -p's value marked as one: argparse takes -0.5,0.5 for an option."""
-    return [_VALUE + word if word.startswith("-") and i >= 2
-            and arguments[i - 2] in ("-p", "--parameter") else word
-            for i, word in enumerate(arguments)]
-
-
-_VALUE = "\0"       # in no argument of a command line
-_EXTRAS = {"papermill": "papermill", "nbformat": "papermill", "jupyter_book": "jupyter-book",
+_EXTRAS = {"papermill": "papermill", "nbformat": "papermill", "jupyter-book": "jupyter-book",
            "markdown_it": "jupyter-book", "distributed": "distributed"}
-
-
 _SWEEP = """values:
   -p alpha 1e-4,1e-3     two values
   -p n_clusters 2-5      whole numbers also as a range
@@ -143,6 +23,86 @@ _SWEEP = """values:
   -p dataset 'a,b.csv;'  a semicolon also lets a text keep its comma: one value
 Parameters with one value hold for every run. A chapter's own list of further seeds is left
 empty unless -p or the profile gives it."""
+_VALUE = "\0"       # marks the value of a -p; no argument of a command line has it
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stderr is None:                      # closed
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
+    if sys.stdout is None:
+        return _complain("the standard output is closed; open it or lead it to /dev/null", 1)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):      # for consoles that can't show every sign
+            stream.reconfigure(errors="backslashreplace")
+    said = io.StringIO()        # printed at the end, so that its errors are no error of a command
+    try:
+        with redirect_stdout(said):
+            status = _do(words)
+    except SystemExit as end:                   # argparse printed help, the version or a mistake
+        status = int(end.code or 0)
+    except InputError as error:
+        return _complain(str(error), 2)
+    except ModuleNotFoundError as error:
+        needed = _EXTRAS.get((error.name or "").split(".")[0])
+        if needed is None:
+            raise
+        install = needed if needed == "distributed" else "papermill 'jupyter-book<2'"
+        return _complain(f"this command needs {needed}; install it with: pip install {install}", 2)
+    except OSError as error:
+        if not _is_named(error.filename, words):
+            raise
+        return _complain(f"{error.filename}: {error.strerror}; name another file or folder", 2)
+    except KeyboardInterrupt:
+        return _complain("interrupted; no partial files left", 130)
+    except RuntimeError as error:
+        if type(error).__module__.split(".")[0] != __package__:
+            raise
+        return _complain(str(error), 1)
+    try:
+        print(said.getvalue(), end="", flush=True)
+    except OSError as error:
+        # Let the rest vanish: otherwise Python complains when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):      # … | head is no mistake
+            return _complain(f"the output can't be printed: {error.strerror}", 1)
+    return status
+
+
+def _do(words: Sequence[str]) -> int:
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:      # it could not be written into a notebook or a page
+            raise InputError(f"the argument {word!r} is not UTF-8 text; rename the file") from None
+    # argparse takes the value -0.5,0.5 for an option.
+    marked = [_VALUE + word if word.startswith("-") and i >= 2
+              and words[i - 2] in ("-p", "--parameter") else word for i, word in enumerate(words)]
+    parser = _parser()
+    options = parser.parse_args(marked)
+    if not hasattr(options, "do"):
+        parser.print_help()
+        return 2
+    return options.do(options) or 0
+
+
+def _complain(sentence: str, status: int) -> int:
+    with suppress(OSError):
+        print(f"clusterbook: {sentence}", file=sys.stderr)
+    return status
+
+
+def _is_named(file: str | bytes | None, words: Sequence[str]) -> bool:
+    """Whether a file is one that a person named, lies below it or above it, or is the book's."""
+    if not file:
+        return False
+    named = [*words, *(word.partition("=")[2] for word in words), str(paths.root()),
+             str(paths.data_home())]
+    path = Path(os.path.abspath(os.fsdecode(file)))
+    places = [Path(os.path.abspath(os.path.expanduser(name.removeprefix("folder:"))))
+              for name in named if name]
+    return any(path.is_relative_to(place) or place.is_relative_to(path) for place in places)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,9 +113,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def command(name: str, do, says: str) -> argparse.ArgumentParser:
+    def command(name: str, do, says: str, chapter: bool = False) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=says, description=says, epilog=_EXIT)
         added.set_defaults(do=do)
+        if chapter:
+            added.add_argument("chapter", metavar="CHAPTER")
         return added
 
     book = command("book", _book, "execute the chapters that changed and build the book")
@@ -163,27 +125,24 @@ def _parser() -> argparse.ArgumentParser:
     book.add_argument("--pdf", action="store_true",
                       help="one PDF of the whole book instead of the site; needs LaTeX")
 
-    run = command("run", _run, "run a chapter, with other parameters if asked")
-    run.add_argument("chapter", metavar="CHAPTER")
-    run.add_argument("--profile", metavar="NAME", help="a named parameter set")
-    run.add_argument("-p", "--parameter", nargs=2, action="append", default=[], dest="overrides",
-                     metavar=("NAME", "VALUE"), help="one parameter; may be given several times")
-    run.add_argument("--seeds", metavar="0-4", help="repeat the run with each of these seeds")
+    run = command("run", _run, "run a chapter, with other parameters if asked", chapter=True)
+    sweep = command("sweep", _sweep, "run a chapter over a grid of parameters, draw its metric",
+                    chapter=True)
+    for one, value, says in (
+            (run, "VALUE", "one parameter; may be given several times"),
+            (sweep, "V1,V2", "a parameter and its values; a second one with several values is "
+                             "drawn as lines")):
+        one.add_argument("--profile", metavar="NAME", help="a named parameter set")
+        one.add_argument("-p", "--parameter", nargs=2, action="append", default=[],
+                         dest="overrides", metavar=("NAME", value), help=says)
+        one.add_argument("--seeds", metavar="0-4", help="make every run with each of these seeds")
     run.add_argument("--output", type=Path, metavar="FILE", help="write the executed notebook here")
     run.add_argument("--figures", type=Path, metavar="DIR",
                      help="write each figure as PNG and SVG, and a contact sheet over them")
     run.add_argument("--record", type=Path, metavar="DIR", nargs="?", const=True,
                      help="write the run's record (default DIR: the checkout's data/records)")
-
-    sweep = command("sweep", _sweep, "run a chapter over a grid of parameters, draw its metric")
     sweep.formatter_class = argparse.RawDescriptionHelpFormatter
     sweep.epilog = f"{_SWEEP}\n\n{_EXIT}"
-    sweep.add_argument("chapter", metavar="CHAPTER")
-    sweep.add_argument("--profile", metavar="NAME", help="a named parameter set to begin with")
-    sweep.add_argument("-p", "--parameter", nargs=2, action="append", default=[], dest="overrides",
-                       metavar=("NAME", "V1,V2"), help="a parameter and its values; a second one "
-                                                       "with several values is drawn as lines")
-    sweep.add_argument("--seeds", metavar="0-4", help="make every run with each of these seeds")
     sweep.add_argument("--metric", nargs="+", action="extend", default=[], metavar="NAME",
                        help="what is drawn (default: the chapter's main metric)")
     sweep.add_argument("--workers", type=int, metavar="N",
@@ -193,16 +152,12 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--output", type=Path, metavar="DIR",
                        help="write records, table and figures here (default: sweep-CHAPTER-NAME)")
 
-    parameters = command("parameters", _parameters, "a chapter's parameters and profiles")
-    parameters.add_argument("chapter", metavar="CHAPTER")
-
+    command("parameters", _parameters, "a chapter's parameters and profiles", chapter=True)
     data = command("data", _data, "data sets: what is known, what is here; fetches what is named")
     data.add_argument("names", metavar="NAME", nargs="*")
-
     scorecard = command("scorecard", _scorecard, "the claims against the records")
     scorecard.add_argument("--fail-on-regression", action="store_true",
                            help="exit 1 where a claim reproduced at the last tag is no longer")
-
     site = command("site", _site, "the book's public address: say it, or write it everywhere")
     site.add_argument("--repository", metavar="URL", help="https://github.com/OWNER/NAME; '' takes "
                       "the address out again")
@@ -211,36 +166,29 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _book(options) -> int:
-    if options.pdf:
-        from .book.printing import build_pdf as build
-    else:
-        from .book.build import build
+def _book(options) -> None:
+    from .book.build import build, build_pdf
 
-    # What happens goes to stderr, the page's path alone to stdout: open "$(clusterbook book)".
-    index = build(run=not options.no_execute, progress=sys.stderr.isatty(),
-                  say=lambda line: print(line, file=sys.stderr))
-    print(index)
-    return 0
+    # Steps go to stderr, the page's path alone to stdout: open "$(clusterbook book)".
+    print((build_pdf if options.pdf else build)(
+        run=not options.no_execute, progress=sys.stderr.isatty(),
+        say=lambda line: print(line, file=sys.stderr)))
 
 
-def _run(options) -> int:
+def _run(options) -> None:
     from .book import runs
 
-    overrides, seeds = _overrides(options), _seeds(options)
     records = options.record
     if records is True:
         here = paths.checkout()
         records = here / "data" / "records" if here else Path("records")
-    said = runs.run(options.chapter, profile=options.profile, overrides=overrides, seeds=seeds,
-                    output=options.output, figures=options.figures, records=records,
-                    progress=sys.stderr.isatty())
-    for line in said:
-        print(line)
+    said = runs.run(options.chapter, profile=options.profile, overrides=_overrides(options),
+                    seeds=_seeds(options), output=options.output, figures=options.figures,
+                    records=records, progress=sys.stderr.isatty())
+    print("\n".join(said), end="\n" if said else "")
     if not (options.output or options.figures or options.record):
         print(f"{options.chapter} ran to its end; nothing was kept. "
               "--output FILE keeps the notebook, --figures DIR its figures, --record its numbers.")
-    return 0
 
 
 def _overrides(options) -> dict[str, str]:
@@ -253,12 +201,12 @@ def _overrides(options) -> dict[str, str]:
 
 
 def _seeds(options) -> list[int] | None:
-    from .book.parameters import MOST_VALUES, seed_range, whole
+    from .book.parameters import MOST_VALUES, number_range, whole
 
     if options.seeds is None:
         return None
-    words = [word for part in options.seeds.split(",") for word in seed_range(part.strip())]
-    if not words or not all(word.isdecimal() for word in words):
+    words = [word for part in options.seeds.split(",") for word in number_range(part.strip())]
+    if not all(word.isdecimal() for word in words):
         raise InputError(f"--seeds takes whole numbers such as 0-4 or 0,2,7, "
                          f"not {options.seeds[:60]!r}")
     if len(words) > MOST_VALUES:
@@ -267,47 +215,28 @@ def _seeds(options) -> list[int] | None:
     return [whole(word) for word in words]
 
 
-def _sweep(options) -> int:
+def _sweep(options) -> None:
     from .book.sweep import sweep
 
-    for line in sweep(options.chapter, _overrides(options), profile=options.profile,
-                      seeds=_seeds(options), metrics=options.metric, workers=options.workers,
-                      scheduler=options.scheduler, output=options.output,
-                      progress=sys.stderr.isatty()):
-        print(line)
-    return 0
+    print("\n".join(sweep(
+        options.chapter, _overrides(options), profile=options.profile, seeds=_seeds(options),
+        metrics=options.metric, workers=options.workers, scheduler=options.scheduler,
+        output=options.output, progress=sys.stderr.isatty())))
 
 
-def _parameters(options) -> int:
-    from .book import parameters
+def _parameters(options) -> None:
+    from .book.parameters import parameter_table, profile_table
 
-    known = parameters.read(options.chapter)
-    named = parameters.profiles(options.chapter)
-    if not known:
-        print(f"{options.chapter} has no parameters")
-        return 0
-    width = max(len(name) for name in known) + 2
-    for parameter in known.values():
-        kind = parameters.type_name(parameter.type)
-        print(f"{parameter.name:<{width}}{parameter.default!r}  ({kind})")
-        about = (parameter.meaning, f"paper: {parameter.paper}", f"changed: {parameter.effect}")
-        for line in about:
-            print(textwrap.fill(line, 96, initial_indent=" " * width,
-                                subsequent_indent=" " * (width + 2)))
-    if named:
-        print("\nProfiles (clusterbook run", options.chapter, "--profile NAME):")
-        for profile in named.values():
-            print(textwrap.fill(f"{profile.name}: {profile.says}", 96, initial_indent="  ",
-                                subsequent_indent="    "))
-    return 0
+    for table in (parameter_table(options.chapter), profile_table(options.chapter)):
+        print(f"{table.caption}\n\n{table}\n")
 
 
-def _data(options) -> int:
+def _data(options) -> None:
     from . import datasets
 
     known = {source.name: source for source in datasets.catalog()}
     for name in options.names:
-        datasets.status(name)  # refuses what can't be fetched, before anything is downloaded
+        datasets.status(name)  # refuses unknown names before anything is downloaded
     for name in options.names:
         datasets.fetch(name)
     print(f"data files: {paths.data_home()}\n")
@@ -320,7 +249,6 @@ def _data(options) -> int:
             print(f"{'':16}{file}  sha256 {checksum}")
     if not options.names:
         print(f"{'folder:PATH':<16}{'your own':<10}A folder of images, or of one folder per class")
-    return 0
 
 
 def _scorecard(options) -> int:
@@ -333,32 +261,26 @@ def _scorecard(options) -> int:
     before = evidence.at_last_tag()
     if before is None:
         print("no tag to compare with: nothing can have got worse")
-        return 0
-    worse = card.regressions(before)
+    worse = card.regressions(before) if before is not None else []
     for line in worse:
         print(line, file=sys.stderr)
     return 1 if worse else 0
 
 
-def _site(options) -> int:
+def _site(options) -> None:
     from .book import site
 
     now = site.current()
     if options.repository is None and options.ref is None:
         print(f"{now.repository} at {now.ref}" if now.repository else "no address is set")
-        return 0
+        return
     repository = now.repository if options.repository is None else options.repository
-    # Without an address there is no tag of it either.
     ref = options.ref or (now.ref if repository else site.Address.ref)
     wanted = site.Address(repository.rstrip("/").removesuffix(".git"), ref)
     changed = site.write(wanted)
-    for name in changed:
-        print(name)
-    if not changed:
-        print("every place has this address already")
-    elif wanted.repository:
+    print("\n".join(changed) or "every place has this address already")
+    if changed and wanted.repository:
         print(f"Commit these and push {wanted.ref}: the links lead to what it names there.")
-    return 0
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ ALWAYS = ("metrics", "training")
 """Modules that count for every chapter: the scores and the training loop."""
 
 EXCLUDED = ("book", "cli", "datasets", "downloads", "errors", "evidence", "figures", "fingerprint",
-            "io", "paths")
+            "paths", "progress")
 """Modules, neither hashed nor followed, that can't change a number other than through the data."""
 
 _PACKAGE = Path(paths.__file__).resolve().parent
@@ -119,6 +120,7 @@ def hash_modules(names: Iterable[str], *, package: Path | None = None) -> str:
     return digest.hexdigest()
 
 
+@cache
 def hash_source(source: str) -> str:
     """The SHA-256 (hexadecimal) of what a piece of Python does, without comments and docstrings.
 
@@ -130,7 +132,7 @@ def hash_source(source: str) -> str:
     False
     """
     digest = hashlib.sha256()
-    for token in _tokens(ast.parse(source)):
+    for token in _tokens(_parsed(source)):
         digest.update(token.encode() + b"\0")
     return digest.hexdigest()
 
@@ -180,6 +182,11 @@ def _modules(package: Path | None) -> dict[str, Path]:
             .removesuffix("."): path for path in package.rglob("*.py")}
 
 
+@cache
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
@@ -187,7 +194,7 @@ def _read(path: Path) -> str:
 def _imports(source: str, home: str, modules: dict[str, Path]) -> set[str]:
     """The package's modules that Python in the subpackage *home* imports, anywhere in it."""
     try:
-        tree = ast.parse(source)
+        tree = _parsed(source)
     except SyntaxError:                                 # a cell that can't run imports nothing
         return set()
     here, found = f"{_NAME}.{home}".strip("."), set()

@@ -1,9 +1,9 @@
-"""Build the static book without writing to the checkout.
+"""Build the book, as a site or as a PDF, without writing to the checkout.
 
-Each notebook of the table of contents is executed into a cache, keyed by everything that its
-outputs depend on. The sources are copied to ``_build/stage`` with the executed notebooks in their
-places, Jupyter Book builds that, and the finished site replaces the old one by rename: a chapter or
-a page that fails leaves the previous site as it was.
+Changed notebooks are executed side by side, one process a core, into a cache whose keys are hashes
+of everything that their outputs depend on. The sources are copied to ``_build/stage`` with the
+executed notebooks in their places, Jupyter Book builds that copy, and the finished site replaces
+the old one by rename. If a chapter or a page fails, the earlier site stays.
 """
 
 from __future__ import annotations
@@ -15,38 +15,36 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import as_completed
+from html import escape
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-
-import nbformat
-from markdown_it import MarkdownIt
+from typing import Any
 
 from .. import paths
 from ..errors import InputError
-from ..fingerprint import hash_modules, modules_of
-from . import parameters
-from .reading import read_notebook, read_yaml
-from .runs import ChapterError, execute, failed_checks, plain, writable
+
+# Imported where they are used: parameters and runs. Nothing is to wait for them when nothing
+# changed.
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
-
-
-_CATALOG = Path(paths.__file__).with_name("datasets") / "catalog.yaml"
-# Executed at the paper's scale, once: rendered as they are.
-_RUNS = ("book", "runs")
+_EVIDENCE = ("data/claims", "data/errata", "data/expectations", "data/records")
+_LONGEST = ("comparison", "tell", "idc", "deepcluster", "weights")      # executed first
+_RUNS = ("book", "runs")        # executed at the paper's scale, once, and rendered as they are
 
 
 class BuildError(RuntimeError):
-    """Jupyter Book reported an error or a warning."""
+    """Chapters failed, or Jupyter Book reported an error or a warning."""
 
 
 def build(*, run: bool = True, output: Path | None = None, progress: bool = False,
-          say=lambda line: None) -> Path:
-    """Execute the chapters and build the book.
+          say: Callable[[str], None] = lambda line: None) -> Path:
+    """Execute the chapters that changed and build the site.
 
     Parameters
     ----------
@@ -56,9 +54,9 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
         Folder for everything that the build leaves: the site in ``html/``, executed notebooks, the
         log. Default: the checkout's ``_build``.
     progress : bool
-        Show a bar over the cells of a chapter.
+        Show a bar over the chapters.
     say : callable (str) -> None
-        Told what happens, a line each.
+        Receives a line for each step.
 
     Returns
     -------
@@ -67,266 +65,420 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
 
     Raises
     ------
-    ChapterError
-        If a chapter fails, or a check of a chapter does not hold with the default parameters.
     BuildError
-        If Jupyter Book warns or fails.
+        If a chapter or one of its checks fails, or Jupyter Book warns or fails.
     InputError
-        If the output folder can't be written.
+        If the output folder can't be written, or a file of the book is damaged.
     """
-    source = paths.root()
-    output = output or default_output()
-    read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
-    executed = executed_pages(source, output, run=run, progress=progress, say=say)
-    key = _site_key(source, executed.values())
-    site = output / "html"
-    if _key_of(site) == key:
+    source, output = paths.root(), output or default_output()
+    _recover(output)
+    site, key = output / "html", _site_key(source, run)
+    if (site / ".key").is_file() and (site / ".key").read_text(encoding="utf-8") == key:
         say("nothing changed since the last build")
         return site / "index.html"
+    executed = executed_pages(source, output, run=run, progress=progress, say=say)
     say("building the pages")
     stage(source, output / "stage", executed)
     jupyter_book(output / "stage", output / "site", output / "build.log")
     finished = output / "site" / "_build" / "html"
     for source_map in (finished / "_static").rglob("*.map"):
-        source_map.unlink()             # 3 MB for who debugs the theme's own scripts
+        source_map.unlink()             # 3 MB for debugging the theme's scripts
     (finished / ".key").write_text(key, encoding="utf-8")
-    _swap(finished, site)
-    shutil.rmtree(output / "site", ignore_errors=True)
+    old = output / "html.old"
+    shutil.rmtree(old, ignore_errors=True)
+    if site.exists():
+        site.rename(old)
+    finished.rename(site)
+    for folder in (old, output / "site"):
+        shutil.rmtree(folder, ignore_errors=True)
     return site / "index.html"
 
 
+def build_pdf(*, run: bool = True, output: Path | None = None, progress: bool = False,
+              say: Callable[[str], None] = lambda line: None) -> Path:
+    """Execute the chapters that changed and set the book as a PDF, ``pdf/clusterbook.pdf``.
+
+    Parameters and errors are those of `build`; LaTeX has to be installed.
+    """
+    missing = [name for name in ("latexmk", "xelatex") if shutil.which(name) is None]
+    if missing:
+        raise InputError(
+            f"the PDF is set by LaTeX, and {' and '.join(missing)} can't be found; install a LaTeX "
+            "with XeLaTeX and latexmk, on Debian and Ubuntu: apt-get install latexmk texlive-xetex "
+            "texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
+    source, output = paths.root(), output or default_output()
+    executed = executed_pages(source, output, run=run, progress=progress, say=say)
+    say("building the pages")
+    staged, log = output / "stage-pdf", output / "latex.log"
+    stage(source, staged, executed, printed=True)
+    jupyter_book(staged, output / "latex", log, builder="latex")
+    say("setting the pages with LaTeX")
+    return _latex(output / "latex" / "_build" / "latex", output / "pdf", log)
+
+
 def default_output() -> Path:
-    """Where a build leaves things if nothing else is said: the checkout's ``_build``."""
+    """The folder of a build by default: the checkout's ``_build``."""
     return (paths.checkout() or Path.cwd()) / "_build"
 
 
-def executed_pages(source: Path, output: Path, *, run: bool, progress: bool,
-                   say: Callable[[str], None]) -> dict[Path, Path]:
-    """Each notebook of the contents → its executed copy; without *run*, the committed one."""
-    if find_spec("jupyter_book") is None:
-        raise ModuleNotFoundError("No module named 'jupyter_book'", name="jupyter_book")
-    writable(output)
-    writable(output / "executed")
-    _recover(output)
-    notebooks = [path for path in pages(source) if path.suffix == ".ipynb"]
-    return {
-        path: _executed(source / path, output, f"{i}/{len(notebooks)}", progress, say)
-        if run and path.parts[:2] != _RUNS else source / path
-        for i, path in enumerate(notebooks, start=1)
-    }
+def _recover(output: Path) -> None:
+    """Put the earlier site back if a build was killed between the two renames."""
+    if (output / "html.old").is_dir() and not (output / "html").exists():
+        (output / "html.old").rename(output / "html")
 
 
-def pages(source: Path) -> list[Path]:
-    """Every page of the table of contents, relative to the book's root, with its suffix."""
-    def files(node) -> Iterable[str]:
-        if isinstance(node, dict):
-            for name, value in node.items():
-                if name in ("file", "root"):
-                    yield value
-                else:
-                    yield from files(value)
-        elif isinstance(node, list):
-            for item in node:
-                yield from files(item)
-
-    found = []
-    for name in files(read_yaml(source / "book" / "_toc.yml")):
-        candidates = [Path(name + suffix) for suffix in (".ipynb", ".md")]
-        page = next((path for path in candidates if (source / path).is_file()), None)
-        if page is None:
-            raise InputError(f"book/_toc.yml names {name}, which is not there")
-        found.append(page)
-    return found
+# --- keys --------------------------------------------------------------------------------------
 
 
-def _executed(path: Path, output: Path, count: str, progress: bool, say) -> Path:
-    """The executed notebook from the cache, or executed now."""
-    cached = output / "executed" / f"{path.stem}-{notebook_key(path)[:16]}.ipynb"
-    if cached.is_file():
-        say(f"{count} {path.stem}: unchanged")
-    else:
-        say(f"{count} {path.stem}: executing")
-        try:
-            # Small work: with more threads than idle cores it takes ten times as long.
-            threads = {} if os.environ.get("OMP_NUM_THREADS") else {"OMP_NUM_THREADS": "1"}
-            execute(path, cached, environment=threads, progress=path.stem if progress else None)
-        except InputError as error:
-            raise ChapterError(f"{path.stem} failed with its default parameters: {error}") from None
-    failed = failed_checks(read_notebook(cached))
-    if failed:
-        cached.unlink()
-        raise ChapterError(f"{path.stem}: a check does not hold with the default parameters:\n"
-                           + "\n".join(f"    {line}" for line in failed))
-    for old in (output / "executed").glob(f"{path.stem}-{'?' * 16}.ipynb"):
-        if old != cached:
-            old.unlink()
-    return cached
+def _site_key(source: Path, run: bool) -> str:
+    """A hash of all files that the site is made of, and of the versions."""
+    package = Path(paths.__file__).parent
+    files = [source / "_config.yml", *source.glob("data/*.yaml"),
+             *(path for folder in ("book", "notebooks", *_EVIDENCE)
+               for path in (source / folder).rglob("*")),
+             *package.rglob("*.py"), package / "datasets" / "catalog.yaml"]
+    hashes = [(str(path), _hash(path.read_bytes())) for path in sorted(set(files))
+              if path.is_file() and "__pycache__" not in path.parts]
+    return _hash(json.dumps([run, hashes, _versions()]).encode())
 
 
 def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
-    Its cells; the code of every clusterbook module that it reaches (comments and docstrings do not
-    count); the claims, expectations, errata and records that it shows, and for a page around the
-    chapters their parameters and profiles; the versions of what it runs on.
+    That is: its cells; the code, without comments and docstrings, of every clusterbook module that
+    it reaches; the claims, expectations, errata and records of its chapter, for a page around the
+    chapters those of all, and their parameters and profiles; the versions of what it runs on.
     """
+    from ..fingerprint import hash_modules, modules_of
+    from .parameters import notebook_path, parameters_cell, read_notebook
+
     notebook = read_notebook(path)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    chapter = path.stem if path.parent.name == "notebooks" else None
-    data = paths.root() / "data"
-    evidence = {
-        str(file.relative_to(paths.root())): _hash(file.read_bytes())
-        for file in sorted([*data.glob("*/*"), *data.glob("lineage.yaml")])
-        if file.name == "lineage.yaml"
-        or (file.parent.name in ("claims", "errata", "expectations", "records")
-            and (chapter is None or file.name.startswith(chapter)))
-    }
-    if chapter is None:
-        evidence |= {f"{name}.parameters": parameters.parameters_cell(read_notebook(
-            parameters.notebook_path(name))) for name in paths.chapters()}
-        evidence |= {file.name: _hash(file.read_bytes()) for file in
-                     sorted((paths.root() / "notebooks" / "profiles").glob("*.yaml"))}
-    parts = [cells, hash_modules(modules_of(code)), _hash(_CATALOG.read_bytes()), evidence,
-             _versions()]
+    root, chapter = paths.root(), path.stem if path.parent.name == "notebooks" else ""
+    files = [root / "data" / "lineage.yaml", Path(paths.__file__).parent / "datasets/catalog.yaml",
+             *(file for folder in _EVIDENCE for file in (root / folder).glob(f"{chapter}*"))]
+    shown = {}
+    if not chapter:
+        files += (root / "notebooks" / "profiles").glob("*.yaml")
+        shown = {name: parameters_cell(read_notebook(notebook_path(name)))
+                 for name in paths.chapters()}
+    hashes = [(file.name, _hash(file.read_bytes())) for file in sorted(files) if file.is_file()]
+    parts = [cells, hash_modules(modules_of(code)), hashes, shown, _versions()]
     return _hash(json.dumps(parts, sort_keys=True).encode())
-
-
-def _site_key(source: Path, notebooks: Iterable[Path]) -> str:
-    """A hash of everything that the site is made of, the library's docstrings included."""
-    files = [source / "_config.yml", *sorted((source / "book").rglob("*")), *notebooks,
-             *sorted(Path(paths.__file__).parent.rglob("*.py")), _CATALOG,
-             *sorted((source / "data" / "records").glob("*.json"))]
-    hashes = [(file.name, _hash(file.read_bytes())) for file in files
-              if file.is_file() and "__pycache__" not in file.parts]
-    return _hash(json.dumps([hashes, _versions()]).encode())
 
 
 def _hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {"python": ".".join(map(str, sys.version_info[:2]))}
-    for name in _VERSIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
+def _versions() -> dict[str, str]:
+    python = ".".join(map(str, sys.version_info[:2]))
+    return {"python": python, **{name: version(name) for name in _VERSIONS}}
+
+
+# --- executing ---------------------------------------------------------------------------------
+
+
+def executed_pages(source: Path, output: Path, *, run: bool, progress: bool,
+                   say: Callable[[str], None]) -> dict[Path, Path]:
+    """Each notebook of the contents → its executed copy; without *run*, the committed one.
+
+    Raises
+    ------
+    BuildError
+        If notebooks failed, after all others were executed and kept for the next build.
+    """
+    from .parameters import read_yaml
+    from .runs import writable
+
+    writable(output / "executed")
+    read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
+    found = {path: source / path for path in pages(source) if path.suffix == ".ipynb"}
+    if not run:
+        return found
+    for path in found:
+        if path.parts[:2] != _RUNS:
+            found[path] = output / "executed" / (
+                f"{path.stem}-{notebook_key(source / path)[:16]}.ipynb")
+    missing = [path for path, cached in found.items() if not cached.is_file()]
+    missing.sort(key=lambda path: _LONGEST.index(path.stem) if path.stem in _LONGEST else 99)
+    errors = _execute_all({source / path: found[path] for path in missing}, progress, say)
+    if errors:
+        raise BuildError("\n".join([
+            f"{len(errors)} of {len(missing)} notebooks failed; the earlier site stays, and the "
+            "next build executes only what failed", *(
+                f"  {path.relative_to(source).as_posix()}: {error}"
+                for path, error in errors.items())]))
+    for cached in found.values():
+        for old in (output / "executed").glob(f"{cached.stem[:-17]}-{'?' * 16}.ipynb"):
+            if cached.parent == old.parent and old != cached:
+                old.unlink()
     return found
 
 
-def _key_of(site: Path) -> str | None:
-    key = site / ".key"
-    return key.read_text(encoding="utf-8") if key.is_file() else None
+def _execute_all(notebooks: Mapping[Path, Path], progress: bool, say: Callable[[str], None]
+                 ) -> dict[Path, str]:
+    """Execute notebooks side by side, in the given order; the errors of those that failed."""
+    from ..progress import bar
+    from .runs import ChapterError, cores, processes
+
+    if not notebooks:
+        return {}
+    # Small work: with more threads than idle cores it takes ten times as long.
+    threads = os.environ.get("OMP_NUM_THREADS") or "1"
+    number = min(len(notebooks), max(1, cores() // (int(threads) if threads.isdecimal() else 1)))
+    say(f"executing {len(notebooks)} notebooks, {number} at a time")
+    errors: dict[Path, str] = {}
+    with (processes(number, threads) as submit,
+          bar(len(notebooks), "chapters", unit="chapter", progress=progress) as shown):
+        pending = {submit(_execute, path, cached): path for path, cached in notebooks.items()}
+        for future in as_completed(pending):
+            path = pending[future]
+            try:
+                line = f"{path.stem}: executed in {future.result():.0f} s"
+            except (ChapterError, InputError) as error:
+                errors[path], line = str(error), f"{path.stem}: failed"
+            shown.clear()
+            say(line)
+            shown.update()
+    return {path: errors[path] for path in notebooks if path in errors}
 
 
-def stage(source: Path, target: Path, notebooks: dict[Path, Path]) -> None:
-    """Copy the book's sources to a folder of their own, executed notebooks in their places."""
+def _execute(path: Path, cached: Path) -> float:
+    """Execute a notebook into the cache, if its checks hold; the seconds that it took."""
+    from .runs import ChapterError, execute, failed_checks
+
+    begun, draft = time.monotonic(), cached.with_suffix(".draft")
+    try:
+        failed = failed_checks(execute(path, draft))
+        if failed:
+            raise ChapterError("\n".join(["a check does not hold with the default parameters:",
+                                          *(f"    {line}" for line in failed)]))
+        draft.rename(cached)
+    finally:
+        draft.unlink(missing_ok=True)
+    return time.monotonic() - begun
+
+
+def pages(source: Path) -> list[Path]:
+    """Every page of the table of contents, relative to the book's root, with its suffix."""
+    from .parameters import read_yaml
+
+    def names(node: Any) -> Iterator[str]:
+        if isinstance(node, dict):
+            for key, value in node.items():
+                yield from [value] if key in ("file", "root") else names(value)
+        elif isinstance(node, list):
+            for item in node:
+                yield from names(item)
+
+    found = []
+    for name in names(read_yaml(source / "book" / "_toc.yml")):
+        files = [Path(name + ending) for ending in (".ipynb", ".md")
+                 if (source / (name + ending)).is_file()]
+        if not files:
+            raise InputError(f"book/_toc.yml names {name}, which is not there")
+        found.append(files[0])
+    return found
+
+
+# --- the staged sources ------------------------------------------------------------------------
+
+
+def stage(source: Path, target: Path, notebooks: Mapping[Path, Path], printed: bool = False
+          ) -> None:
+    """Copy the book's sources, with the executed notebooks in their places."""
+    from .parameters import read_notebook
+    from .runs import write_notebook
+
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source / "book", target / "book",
                     ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
     style = target / "book" / "assets" / "clusterbook.css"
-    if style.is_file():                 # every page loads it; its comments are for its editors
+    if style.is_file():                 # every page loads it; comments are for editors
         style.write_text(re.sub(r"/\*.*?\*/\s*", "", style.read_text(encoding="utf-8"),
                                 flags=re.DOTALL), encoding="utf-8")
     shutil.copy2(source / "_config.yml", target)
-    # Beside the pages: the scorecard's rows lead to the runs that they rest on.
+    # The scorecard's rows link to the records.
     (target / "extra" / "records").mkdir(parents=True)
     for record in (source / "data" / "records").glob("*.json"):
         shutil.copy2(record, target / "extra" / "records")
+    # A recorded run is downloaded from its own page.
     pack({place: executed for place, executed in notebooks.items() if place.parts[:2] != _RUNS},
-         target / "extra" / "notebooks.zip")  # a recorded run is downloaded from its own page
+         target / "extra" / "notebooks.zip")
     for place, executed in notebooks.items():
         notebook = read_notebook(executed)
-        describe_figures(notebook, Path(place).stem)
-        frame_tables(notebook)
-        (target / place).parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, target / place)
+        for cell in notebook.cells:
+            if "outputs" in cell:
+                _frame_tables(cell)
+                _describe_figures(cell, place.stem)
+            if printed:
+                _print_tables(cell)
+        write_notebook(notebook, target / place)
 
 
 def pack(notebooks: Mapping[Path, Path], archive: Path) -> None:
-    """Put notebooks into a zip file under their own paths; the same ones give the same bytes."""
+    """Zip notebooks under their own paths; equal notebooks give equal bytes."""
     with zipfile.ZipFile(archive, "w") as file:
         for place, executed in sorted(notebooks.items()):
-            entry = zipfile.ZipInfo(place.as_posix())  # without the time of this build
-            entry.external_attr = 0o644 << 16  # otherwise what it unpacks to can't be read
+            entry = zipfile.ZipInfo(place.as_posix())   # without a time
+            entry.external_attr = 0o644 << 16           # readable when it is unpacked
             file.writestr(entry, executed.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
-def describe_figures(notebook: nbformat.NotebookNode, page: str) -> None:
-    """Make the figures of `clusterbook.figures.show` the page's own, in place.
+def _describe_figures(cell, page: str) -> None:
+    """Make a figure of `clusterbook.figures.show` the page's: its text, caption and anchor.
 
-    A notebook shows the caption below the picture; the page gets one figure with its alternative
-    text, a caption and an anchor. Anchors are the whole book's, so they begin with the page's name.
+    Anchors begin with the page's name, because they are unique in the whole book.
     """
-    for cell in notebook.cells:
-        kept = []
-        for output in cell.get("outputs", []):
-            about = output.get("metadata", {}).get("clusterbook", {})
-            if "caption_of" in about:
-                continue
-            if "alt" in about and "text/html" in output["data"]:
-                caption = MarkdownIt().renderInline(about["caption"])
-                output["data"]["text/html"] = output["data"]["text/html"].replace(
-                    "<figure ", f'<figure id="{page}-{about["name"]}" ', 1).replace(
-                    "</figure>", '<figcaption><p><span class="caption-text">'
-                    f"{caption}</span></p></figcaption></figure>", 1)
-            elif "alt" in about:
-                cell.metadata["mystnb"] = {
-                    "image": {"alt": about["alt"]},
-                    "figure": {"name": f"{page}-{about['name']}", "caption": about["caption"]},
-                }
-            kept.append(output)
-        if "outputs" in cell:
-            cell.outputs = kept
+    from markdown_it import MarkdownIt
+
+    cell.outputs = [output for output in cell.outputs
+                    if "caption_of" not in output.get("metadata", {}).get("clusterbook", {})]
+    for output in cell.outputs:
+        about = output.get("metadata", {}).get("clusterbook", {})
+        if "alt" not in about:
+            continue
+        anchor = f"{page}-{about['name']}"
+        if "text/html" in output["data"]:               # a figure in steps
+            caption = MarkdownIt().renderInline(about["caption"])
+            output["data"]["text/html"] = output["data"]["text/html"].replace(
+                "<figure ", f'<figure id="{anchor}" ', 1).replace(
+                "</figure>", '<figcaption><p><span class="caption-text">'
+                f"{caption}</span></p></figcaption></figure>", 1)
+        else:
+            cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
+                                       "figure": {"name": anchor, "caption": about["caption"]}}
 
 
-def frame_tables(notebook: nbformat.NotebookNode) -> None:
-    """Let data frames scroll in a region that keys reach, and fill no corner with an empty head."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            text = output.get("data", {}).get("text/html", "")
-            if 'class="dataframe"' in text:
-                text = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", text)
-                output["data"]["text/html"] = (
-                    '<div class="cb-scorecard-scroll" role="region" tabindex="0" '
-                    f'aria-label="Table">{text}</div>')
+def _frame_tables(cell) -> None:
+    """Put data frames into a region that scrolls by keys, without empty heads in their corner."""
+    for output in cell.outputs:
+        text = output.get("data", {}).get("text/html", "")
+        if 'class="dataframe"' in text:
+            text = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", text)
+            output["data"]["text/html"] = ('<div class="cb-scorecard-scroll" role="region" '
+                                           f'tabindex="0" aria-label="Table">{text}</div>')
 
 
 def jupyter_book(source: Path, target: Path, log: Path, builder: str = "html") -> None:
     """Render the staged sources below ``target/_build``; a warning counts as an error."""
+    from .runs import plain
+
     shutil.rmtree(target, ignore_errors=True)
-    # It can't be run by -m; its own command may belong to another Python, or be on no path.
+    # Its command may belong to another Python, and it has no __main__.
     main = "from jupyter_book.cli.main import main; main(prog_name='jupyter-book')"
     command = [sys.executable, "-P", "-c", main, "build", str(source), "--path-output",
                str(target), "--toc", str(source / "book" / "_toc.yml"), "--builder", builder,
                "-W", "-n", "--keep-going"]
     with log.open("w", encoding="utf-8") as file:
-        status = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
-                                env={**os.environ, "NO_COLOR": "1",
-                                     "PYTHONIOENCODING": "utf-8"}).returncode
-    if status:
+        done = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False,
+                              env={**os.environ, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8"})
+    if done.returncode:
         lines = plain(log.read_text(encoding="utf-8")).splitlines()
         wrong = [line for line in lines if "WARNING" in line or "ERROR" in line] or lines[-15:]
-        raise BuildError("Jupyter Book reported, and a warning counts as an error:\n"
-                         # As the person knows the page: book/intro.md, not its staged copy.
-                         + "\n".join(f"    {line.replace(f'{source}{os.sep}', '')}"
-                                     for line in wrong[:20])
-                         + f"\nThe whole log: {log}")
+        shown = [f"    {line.replace(f'{source}{os.sep}', '')}" for line in wrong[:20]]
+        raise BuildError("\n".join(["Jupyter Book reported, and a warning counts as an error:",
+                                    *shown, f"The whole log: {log}"]))
 
 
-def _swap(finished: Path, site: Path) -> None:
-    old = site.with_name("html.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if site.exists():
-        site.rename(old)
-    finished.rename(site)
-    shutil.rmtree(old, ignore_errors=True)
+# --- the PDF -----------------------------------------------------------------------------------
 
 
-def _recover(output: Path) -> None:
-    """Put the previous site back if a build was killed between the two renames."""
-    old, site = output / "html.old", output / "html"
-    if old.is_dir() and not site.exists():
-        old.rename(site)
+def _print_tables(cell) -> None:
+    """Give every output that is HTML and no picture a form for print."""
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if "text/html" in data and "image/png" not in data:
+            data["text/markdown"] = as_markdown(data["text/html"])
+
+
+def as_markdown(html: str) -> str:
+    """Convert an HTML output to Markdown: a table to a list of its rows, with the columns' names.
+
+    Examples
+    --------
+    >>> print(as_markdown("<table><caption>Scores</caption><tr><th>method</th><th>ACC</th></tr>"
+    ...                   "<tr><th>k_means</th><td>0.79<div>3 seeds</div></td></tr></table>"))
+    **Scores**
+    <BLANKLINE>
+    - k\\_means. *ACC*: 0.79. 3 seeds
+    """
+    from bs4 import BeautifulSoup
+
+    page = BeautifulSoup(html, "html.parser")
+    for unseen in page.select("[hidden], style, script, th details"):
+        unseen.decompose()
+    for folded in page.find_all("details"):
+        shown = folded.find("summary").get_text(" ", strip=True).removesuffix(" Show them.")
+        folded.replace_with(BeautifulSoup(f"<p>{escape(shown)}</p>", "html.parser"))
+    blocks = []
+    for part in page.find_all(["p", "table", "dl"]):
+        if part.name == "p":
+            blocks.append(_words(part))
+        elif part.name == "dl":
+            terms = zip(part.find_all("dt"), part.find_all("dd"), strict=True)
+            blocks.append("\n".join(f"- *{_words(name)}*: {_words(what)}" for name, what in terms))
+        else:
+            blocks += _rows(part)
+    return "\n\n".join(filter(None, blocks))
+
+
+def _rows(table) -> Iterable[str]:
+    caption = table.find("caption")
+    if caption:
+        yield f"**{_words(caption)}**"
+    heads: list[str] = []
+    for row in table.find_all("tr"):
+        name, *values = [_words(cell) for cell in row.find_all(["th", "td"])]
+        if not heads:
+            heads = values
+        elif not values:
+            yield f"**{name}**"
+        else:
+            told = [f"*{head}*: {value}" for head, value in zip(heads, values, strict=True)
+                    if value not in ("", "–")]
+            yield "- " + ". ".join(part.removesuffix(".") for part in [name, *told])
+
+
+def _words(element) -> str:
+    """An element's text with its emphasis, on one line."""
+    said: list[str] = []
+    for child in element.children:
+        if child.name is None:
+            text = re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(child.split()))
+        elif child.name == "code":
+            text = f"`{child.get_text()}`"
+        elif child.name == "strong" or "cb-verdict" in child.get("class", ()):
+            text = f"**{_words(child)}**"
+        else:
+            text = _words(child)
+        if text and said and child.name == "div" and not said[-1].endswith((".", ":")):
+            said[-1] += "."
+        said += [text] if text else []
+    return re.sub(r" ([,.;:)])", r"\1", " ".join(said)).replace("( ", "(")
+
+
+def _latex(pages: Path, target: Path, log: Path) -> Path:
+    """Run LaTeX as often as references need, and replace the earlier PDF."""
+    # Jupyter Book's document class loads bbm, whose fonts no page needs and Debian ships in 1 GB.
+    (pages / "bbm.sty").write_text("\\ProvidesPackage{bbm}\n\\newcommand{\\mathbbm}[1]"
+                                   "{\\mathbb{#1}}\n", encoding="utf-8")
+    # Code is set in matplotlib's font, which has the signs of checks and formulas.
+    fonts = Path(find_spec("matplotlib").origin).parent / "mpl-data" / "fonts" / "ttf"
+    for font in fonts.glob("DejaVuSansMono*.ttf"):
+        shutil.copy2(font, pages)
+    with log.open("a", encoding="utf-8") as file:
+        done = subprocess.run(["latexmk", "-xelatex", "-interaction=nonstopmode", "-halt-on-error",
+                               "clusterbook.tex"], cwd=pages, stdin=subprocess.DEVNULL,
+                              stdout=file, stderr=subprocess.STDOUT, check=False,
+                              env={**os.environ, "LATEXOPTS": ""})
+    made = pages / "clusterbook.pdf"
+    if done.returncode or not made.is_file():
+        wrong = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines()
+                 if line.startswith("! ")]
+        raise BuildError("\n".join(["LaTeX failed:", *(f"    {line}" for line in wrong[:5]),
+                                    f"The whole log: {log}"]))
+    target.mkdir(exist_ok=True)
+    return made.replace(target / made.name)

@@ -1,9 +1,9 @@
 """Run a chapter with other parameters: papermill, made strict.
 
-Everything that can be wrong in what was typed is found before the first cell runs; an error that
-the library raised for the person who typed comes back as its one sentence; a run that is stopped
-leaves no half-written file. The notebook learns where to leave its figures, its record and its
-checkpoints from the environment (see `clusterbook.paths`).
+Mistakes in what was typed are found before the first cell runs. An error that the library raised
+for the person comes back as its one sentence, and a stopped run leaves no partial files. The
+notebook learns from the environment where to leave figures, records and checkpoints (see
+`clusterbook.paths`).
 """
 
 from __future__ import annotations
@@ -13,37 +13,43 @@ import glob
 import json
 import logging
 import os
+import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import nbformat
+from nbformat.v4 import new_markdown_cell
 
-from .. import evidence, paths
+from .. import paths
 from ..errors import InputError
-from ..evidence.checks import UNMADE
-from ..evidence.records import code_in_use
-from ..evidence.verdicts import is_stale, present_code, present_data
 from ..paths import write_atomically
-from . import clock, ours, pages, parameters, sheet
-from .grid import own_file
+from ..progress import bar
+from . import parameters
+from .parameters import Chapter, Profile, own_file, read_notebook
 
-#: How a failed check reads in a notebook's output (see `clusterbook.evidence.check`).
 FAILED_CHECK = "✗ "
+"""The beginning of a failed check's line in an output (see `clusterbook.evidence.check`)."""
 
 
 class ChapterError(RuntimeError):
     """A chapter failed: which one, which cell, which error."""
 
 
-class KernelDied(ChapterError):
-    """A chapter's kernel was gone in the middle of a cell."""
+# --- executing a notebook ----------------------------------------------------------------------
 
 
 def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = None,
@@ -54,53 +60,53 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     Parameters
     ----------
     source, output : Path
-        The notebook, and where its executed copy goes.
+        The notebook, and the file of its executed copy.
     values : mapping, optional
         Parameters to inject after the cell tagged ``parameters``.
     environment : mapping, optional
         Variables for the notebook's kernel.
     progress : str, optional
-        Label of a progress bar over cells; in a terminal the notebook's own bars move below it.
-        Without it no bar is shown.
+        Label of a progress bar over cells; the notebook's own bars move below it.
 
     Raises
     ------
     InputError
-        If a cell raised one: the same sentence. Also if a file can't be written.
+        If a cell raised one (the same sentence), or a file can't be written.
     ChapterError
-        If a cell failed otherwise: chapter, cell, error. Also if the kernel died.
+        If a cell failed otherwise, or the kernel died.
     """
     import papermill
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
-    # It logs parameters that its regular expression can't find, and a kernel that died: the first
-    # are checked already, the second is an error below.
+    # Papermill logs what is checked already, or raised below.
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
+    variables = {"CLUSTERBOOK_PROGRESS": _terminal() if progress else "off", **(environment or {})}
+
+    def escaped(path: Path) -> str:     # papermill fills in {…} in a path
+        return str(path).replace("{", "{{").replace("}", "}}")
 
     with _temporary_folder() as folder:
-        draft = folder / source.name
-        work = folder / "work"
+        draft, work = folder / source.name, folder / "work"
         work.mkdir()
         try:
-            with _environment({"CLUSTERBOOK_PROGRESS": _terminal() if progress else "off",
-                               **(environment or {})}):
-                papermill.execute_notebook(
-                    _braces(source), _braces(draft), dict(values or {}), cwd=_braces(work),
-                    kernel_name="python3", kernel_manager_class=_quiet_kernel(),
-                    progress_bar={"desc": progress, "leave": False} if progress else False,
-                    # An unencrypted kernel warns on the terminal, once a run.
-                    config=Config({"KernelManager": {"transport_encryption": "auto"}}),
-                )
+            papermill.execute_notebook(
+                escaped(source), escaped(draft), dict(values or {}), cwd=escaped(work),
+                kernel_name="python3", kernel_manager_class=_kernel_manager(variables),
+                progress_bar={"desc": progress, "leave": False} if progress else False,
+                # An unencrypted kernel warns on the terminal, once a run.
+                config=Config({"KernelManager": {"transport_encryption": "auto"}}))
         except PapermillExecutionError as error:
             message = plain(error.evalue)
             if error.ename == InputError.__name__:
                 raise InputError(message) from None
-            raise ChapterError(f"{source.stem}, cell {error.exec_count} failed: {error.ename}: "
-                               f"{message}\n{_excerpt(error.source or '')}") from None
+            lines = (error.source or "").strip().splitlines()
+            excerpt = [f"    {line}" for line in lines[:12] + ["…"] * (len(lines) > 12)]
+            raise ChapterError("\n".join([f"{source.stem}, cell {error.exec_count} failed: "
+                                          f"{error.ename}: {message}", *excerpt])) from None
         except KeyboardInterrupt:
-            # The stopped cell's task ends unheard; asyncio would print its traceback at the end.
+            # asyncio would print the traceback of the stopped cell's task.
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
             raise
         except OSError as error:
@@ -109,12 +115,22 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             raise InputError(f"the run can't go on, {folder.parent} is full: {error.strerror}; "
                              "make room, or name another folder in TMPDIR") from error
         except DeadKernelError:
-            raise KernelDied(f"{source.stem} failed: its kernel died in the middle of a cell; "
-                             "most often the memory did not suffice") from None
+            raise ChapterError(f"{source.stem} failed: its kernel died in the middle of a cell; "
+                               "probably out of memory") from None
         executed = nbformat.read(draft, as_version=4)
-        clean(executed)
-        write_atomically(output, (nbformat.writes(executed) + "\n").encode())
+        _clean(executed)
+        write_notebook(executed, output)
         return executed
+
+
+def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Write a notebook's file, whole or not at all."""
+    write_atomically(path, (nbformat.writes(notebook) + "\n").encode())
+
+
+def plain(text: str) -> str:
+    """A terminal's text without its colors."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
 
 
 def _terminal() -> str:
@@ -136,62 +152,33 @@ def _temporary_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-def _quiet_kernel() -> type:
-    """A kernel whose own complaints, such as a traceback when it is stopped, reach no terminal."""
+def _kernel_manager(variables: Mapping[str, str]) -> type:
+    """Kernels with these variables, whose own tracebacks reach no terminal."""
     from jupyter_client.manager import AsyncKernelManager
 
     class QuietKernel(AsyncKernelManager):
         async def start_kernel(self, **options: Any) -> None:
-            await super().start_kernel(**options, stderr=subprocess.DEVNULL)
+            options |= {"env": {**os.environ, **variables}, "stderr": subprocess.DEVNULL}
+            await super().start_kernel(**options)
 
     return QuietKernel
 
 
-def _braces(path: Path) -> str:
-    # Papermill reads {…} in a path as a field to fill in.
-    return str(path).replace("{", "{{").replace("}", "}}")
-
-
-def plain(text: str) -> str:
-    """A text of a terminal without its colors."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
-
-
-def _excerpt(source: str) -> str:
-    lines = source.strip().splitlines()
-    return "\n".join(f"    {line}" for line in lines[:12]) + ("\n    …" if len(lines) > 12 else "")
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-_INJECTED = "# Set by clusterbook run; this replaces the values of the parameters cell above."
-
-
-def clean(notebook: nbformat.NotebookNode) -> None:
-    """Remove what differs between two equal runs: papermill's metadata and timings, in place.
-
-    The cell that papermill put in says what it is, for who edits the one above it.
-    """
+def _clean(notebook: nbformat.NotebookNode) -> None:
+    """Remove papermill's metadata, which differ between equal runs; title the injected cell."""
     notebook.metadata.pop("papermill", None)
     for cell in notebook.cells:
         if "injected-parameters" in cell.metadata.get("tags", []):
-            cell.source = cell.source.replace("# Parameters\n", f"{_INJECTED}\n", 1)
-        cell.metadata.pop("papermill", None)
-        cell.metadata.pop("execution", None)
+            cell.source = cell.source.replace(
+                "# Parameters\n", "# Set by clusterbook run; this replaces the values of the "
+                "parameters cell above.\n", 1)
+        for key in ("papermill", "execution"):
+            cell.metadata.pop(key, None)
         if not cell.metadata.get("tags", True):
             cell.metadata.pop("tags")
+
+
+# --- checks ------------------------------------------------------------------------------------
 
 
 def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
@@ -202,40 +189,58 @@ def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
             yield "".join(text)
 
 
-def failed_checks(notebook: nbformat.NotebookNode) -> list[str]:
-    """The lines of all checks that did not hold."""
-    return [line for line in unheld_checks(notebook) if line.startswith(FAILED_CHECK)]
-
-
-def unheld_checks(notebook: nbformat.NotebookNode) -> list[str]:
-    """The lines of all checks that did not hold or were not made."""
+def failed_checks(notebook: nbformat.NotebookNode, *more: str) -> list[str]:
+    """The lines of the checks that failed, and those that begin with one of *more*."""
     return [line for text in outputs(notebook) for line in text.splitlines()
-            if line.startswith((FAILED_CHECK, UNMADE))]
+            if line.startswith((FAILED_CHECK, *more))]
 
 
-def tally(unheld: Mapping[str, Sequence[str]]) -> str:
-    """How many checks of some runs do not hold or were not made; empty where all hold.
+def tally(lines: Sequence[str]) -> str:
+    """Count the checks that failed or were not made; empty if there are none.
 
     Examples
     --------
-    >>> tally({"": ["✗ it converges", "✗ it is near", "not checked: seeds agree"]})
-    '2 checks of this run do not hold, 1 was not made'
-    >>> tally({"seed 0": ["✗ it converges"], "seed 1": []})
-    '1 check of these runs does not hold'
+    >>> tally(["✗ it converges", "not checked: seeds agree"])
+    'checks: 1 failed, 1 not made'
     """
-    lines = [line for one in unheld.values() for line in one]
     failed = sum(line.startswith(FAILED_CHECK) for line in lines)
-    counts = [(failed, "does not hold", "do not hold"),
-              (len(lines) - failed, "was not made", "were not made")]
-    parts = [f"{n} {singular if n == 1 else plural}" for n, singular, plural in counts if n]
-    if not parts:
-        return ""
-    number, rest = parts[0].split(" ", 1)
-    runs = "this run" if len(unheld) == 1 else "these runs"
-    return ", ".join([f"{number} check{'' if number == '1' else 's'} of {runs} {rest}", *parts[1:]])
+    return f"checks: {failed} failed, {len(lines) - failed} not made" if lines else ""
 
 
-def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
+# --- a run -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a chapter: its parameters, and where it leaves things."""
+
+    chapter: Chapter
+    profile: Profile | None
+    values: Mapping[str, Any]
+    output: Path | None = None          # the executed notebook
+    figures: Path | None = None
+    records: Path | None = None
+    checkpoints: str = ""               # name of the folder below `checkpoints`; empty: none
+    part: str = ""                      # which of several runs: "seed 3"
+    folder: str = field(default_factory=lambda: str(Path.cwd()))    # of the person
+
+    @property
+    def name(self) -> str:
+        """The profile or chapter with the seed; also the record's name."""
+        name = self.profile.name if self.profile else self.chapter.name
+        return f"{name}-seed{self.values['seed']}" if "seed" in self.values else name
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the notebook learns of its run; see `clusterbook.paths.run_context`."""
+        return {"chapter": self.chapter.name, "profile": self.profile and self.profile.name,
+                "parameters": dict(self.values), "seed": self.values.get("seed"),
+                "assumed": sorted(self.profile.assumed) if self.profile else [],
+                "folder": self.folder, "changed": self.chapter.changed(self.values),
+                **({"output": self.output.stem} if self.output else {})}
+
+
+def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
         seeds: Sequence[int] | None = None, output: Path | None = None,
         figures: Path | None = None, records: Path | None = None, progress: bool = False
         ) -> list[str]:
@@ -243,242 +248,136 @@ def run(chapter: str, *, profile: str | None = None, overrides: Mapping[str, str
 
     Parameters
     ----------
-    chapter, profile, overrides
-        See `~clusterbook.book.parameters.resolve`.
+    name : str
+        The chapter.
+    profile : str, optional
+        A named parameter set.
+    overrides : mapping, optional
+        Parameters as typed; they win over the profile.
     seeds : sequence of int, optional
-        Repeat the run with each as its ``seed``. A seed whose record is there, made by today's
-        code with today's parameters, is skipped.
+        Values of ``seed``. A seed with a record of today's code and parameters is skipped.
     output : Path, optional
-        Where the executed notebook goes; with several seeds ``-seed0`` … is added to its name. That
-        of a recorded run begins with the run's provenance.
+        The executed notebook; of several seeds ``-seed0`` … is added to its name.
     figures, records : Path, optional
-        Folders for figure files, over which a contact sheet is written, and for records. Figures
-        are put there when their run has ended.
+        Folders for figures, with a contact sheet, and for records.
     progress : bool
         Show bars over seeds and cells.
 
     Returns
     -------
     list of str
-        What was done, a line each.
+        A line for each thing done.
 
     Raises
     ------
     InputError, ChapterError
-        See `execute`.
+        As `execute`.
     """
-    values = parameters.resolve(chapter, profile, overrides)
-    source = parameters.notebook_path(chapter)
-    if records is not None and (profile is None or overrides):
+    from . import sheet  # heavy: matplotlib
+
+    chapter = parameters.read(name)
+    chosen = chapter.profile(profile)
+    values = chapter.values(chosen, overrides)
+    if records is not None and (chosen is None or overrides):
         raise InputError("a record belongs to a profile as it stands: give --profile and no -p "
                          "with --record, or write a profile of your own in notebooks/profiles")
     if seeds is not None and "seed" not in values:
-        raise InputError(f"{chapter} has no parameter 'seed'; --seeds can't repeat it")
-    turns = [_turn(profile or chapter, values if seed is None else {**values, "seed": seed},
-                   f"seed{seed}" if len(seeds or ()) > 1 else "", output, figures, records)
-             for seed in seeds or [None]]
-    _refuse_places(source, turns, figures)
+        raise InputError(f"{name} has no parameter 'seed'; --seeds can't repeat it")
+    planned = []
+    for seed in seeds or [None]:
+        part = f"seed{seed}" if len(seeds or ()) > 1 else ""
+        own = values if seed is None else {**values, "seed": seed}
+        one = Run(chapter, chosen, own, records=records, part=part.replace("seed", "seed "),
+                  output=output.with_stem(f"{output.stem}-{part}") if output and part else output,
+                  figures=figures / part if figures else None)
+        planned.append(replace(one, checkpoints=one.name) if records else one)
+    _refuse_places(planned, figures, records)
+
     said: list[str] = []
     unheld: dict[str, list[str]] = {}
-    for turn in _bar(turns, progress and len(turns) > 1):
-        told = turn.part.replace("seed", "seed ")
-        if records is not None and (record := _recorded(records, turn.name, chapter, turn.values)):
-            said.append(f"{turn.name}: recorded already, skipped")
-            unheld[told] = [f"{FAILED_CHECK}{id}" for id, held in record.checks.items() if not held]
+    for one in bar(planned, "seeds", unit="run", progress=progress and len(planned) > 1):
+        if records and (record := _recorded(one)):
+            said.append(f"{one.name}: recorded already, skipped")
+            unheld[one.part] = [f"{FAILED_CHECK}{id}" for id, held in record.checks.items()
+                                if not held]
             continue
-        with sheet.drawing(figures, turn.part) as draft, _new_tables(turn) as tables:
-            unheld[told] = one(source, context(chapter, profile, turn.values, turn.target),
-                               turn.target, {**turn.places, "figures": draft},
-                               turn.name if progress else None)
-        kept = {"notebook": turn.target, "figures": turn.places["figures"], "record": records}
-        said += [f"{turn.name}: {what} in {where}" for what, where in kept.items() if where]
-        if tables:
-            said.append(f"{turn.name}: tables {', '.join(tables)} in {turn.places['tables']}")
-    counted = tally(unheld)
+        before = _tables(one.output)
+        with sheet.drawing(figures, one.figures) as draft:
+            unheld[one.part] = make(replace(one, figures=draft), one.name if progress else None)
+        kept = {"notebook": one.output, "figures": one.figures, "record": records}
+        said += [f"{one.name}: {what} in {where}" for what, where in kept.items() if where]
+        if tables := sorted(dict(_tables(one.output) - before)):
+            said.append(f"{one.name}: tables {', '.join(tables)} in {one.output.parent}")
+    counted = tally([line for lines in unheld.values() for line in lines])
     if figures:
-        seed = {"seed": sheet.Several(seeds)} if len(turns) > 1 else {}
-        page = sheet.write(
-            figures, title=sheet.title_of(source),
-            parts={turn.part.replace("seed", "seed "): turn.places["figures"] for turn in turns},
-            settings=sheet.folded(counted, unheld)
-            + sheet.settings(chapter, turns[0].values | seed),
-            command=command("run", chapter, profile, overrides, seeds, figures=figures))
+        several = {"seed": sheet.Several(seeds)} if len(planned) > 1 else {}
+        page = sheet.write(figures, title=chapter.title, chapter=chapter,
+                           values={**planned[0].values, **several},
+                           parts={one.part: one.figures for one in planned},
+                           command=command("run", name, profile, overrides, seeds, figures=figures),
+                           checks=(counted, unheld))
         said.append(f"contact sheet: {page}")
     return [*said, counted] if counted else said
 
 
-class _Turn(NamedTuple):
-    """One of the runs that were asked for, and where it leaves things."""
-
-    name: str
-    part: str                           # folder in that of the figures, if there are several runs
-    values: dict[str, Any]
-    target: Path | None                 # the executed notebook
-    places: dict[str, Path | None]      # see `one`
-
-
-def _turn(name: str, values: dict[str, Any], part: str, output: Path | None, figures: Path | None,
-          records: Path | None) -> _Turn:
-    name = f"{name}-seed{values['seed']}" if "seed" in values else name
-    target = output.with_stem(f"{output.stem}-{part}") if output and part else output
-    return _Turn(name, part, values, target, {
-        "figures": figures / part if figures else None,
-        "records": records,
-        "checkpoints": checkpoints() / name if records else None,
-        "tables": target.parent if target else None,
-    })
-
-
-def _refuse_places(source: Path, turns: Sequence[_Turn], figures: Path | None) -> None:
-    """Refuse what can't be written, and what would replace anything that no run wrote."""
-    records = turns[0].places["records"]
-    if figures is not None:
-        for folder in dict.fromkeys([figures, *(turn.places["figures"] for turn in turns)]):
-            ours.refuse_figures(folder)
-    for turn in turns:
-        if (target := turn.target) is not None:
-            if target.is_dir():
-                raise InputError(f"--output names the notebook's file, but {target} is a folder")
-            if target.suffix != ".ipynb":
-                raise InputError(f"--output names a notebook, and {target.name!r} does not end in "
-                                 f".ipynb; write {target.stem or 'out'}.ipynb")
-            for name, value in turn.values.items():
-                mine = own_file(value)
-                if mine and mine.exists() and target.exists() and mine.samefile(target):
-                    raise InputError(f"--output {target} is the file that {name} names and would "
-                                     "be overwritten; name another file")
-            ours.refuse_notebook(target, source)
-        if records is not None:
-            ours.refuse_record(records, turn.name)
-    for target in filter(None, (turn.target for turn in turns)):
-        writable(target.parent, target.name)
-    for folder in filter(None, (figures, records)):
-        writable(folder)
-
-
-@contextmanager
-def _new_tables(turn: _Turn) -> Iterator[list[str]]:
-    """A list that at the end of the block has the files which a run put beside its notebook."""
-    def there() -> dict[str, tuple[int, int]]:
-        if turn.target is None:
-            return {}
-        files = turn.target.parent.glob(f"{glob.escape(turn.target.stem)}-*")
-        return {file.name: (state.st_ino, state.st_mtime_ns) for file in files
-                if file.suffix != ".ipynb" and file.is_file() and (state := file.stat())}
-
-    before, names = there(), []
-    yield names
-    names += sorted(name for name, state in there().items() if before.get(name) != state)
-
-
-def command(verb: str, chapter: str, profile: str | None,
-            overrides: Mapping[str, str] | None, seeds: Sequence[int] | None,
-            **places: Path | str | None) -> list[str]:
-    """The words of the command that asks for this; *places* are options by their names."""
-    words = ["clusterbook", verb, chapter]
-    if profile is not None:
-        words += ["--profile", profile]
-    for name, text in (overrides or {}).items():
-        words += ["-p", name, text]
-    if seeds is not None:
-        in_turn = len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
-        words += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if in_turn else ",".join(map(str, seeds))]
-    for option, place in places.items():
-        if place is not None:
-            words += [f"--{option}", str(place)]
-    return words
-
-
-def context(chapter: str, profile: str | None, values: Mapping[str, Any],
-            target: Path | None = None) -> dict[str, Any]:
-    """What a notebook is told of its run; see `clusterbook.paths.run_context`."""
-    assumed = sorted(parameters.profiles(chapter)[profile].assumed) if profile else []
-    return {"chapter": chapter, "profile": profile, "parameters": dict(values), "assumed": assumed,
-            "seed": values.get("seed"), "folder": str(Path.cwd()),
-            "changed": changed(chapter, values), **({"output": target.stem} if target else {})}
-
-
-def changed(chapter: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not at their default. They alone are injected into the notebook."""
-    known = parameters.read(chapter)
-    return {name: value for name, value in values.items() if value != known[name].default}
-
-
-def one(source: Path, about: Mapping[str, Any], target: Path | None,
-        places: Mapping[str, Path | None], progress: str | None) -> list[str]:
-    """Run a notebook once; the lines of its checks that do not hold or were not made.
-
-    Parameters
-    ----------
-    source : Path
-        The notebook.
-    about : mapping
-        See `context`.
-    target : Path or None
-        Where the executed notebook goes.
-    places : mapping
-        Kind → the folder in which the run leaves its ``figures``, ``records``, ``checkpoints`` or
-        ``tables``, or None.
-    progress : str or None
-        Label of a progress bar over cells.
+def make(run: Run, progress: str | None = None) -> list[str]:
+    """Execute a run's notebook; the lines of its checks that failed or were not made.
 
     Raises
     ------
     InputError, ChapterError
-        See `execute`.
+        As `execute`.
     """
+    from ..evidence.checks import UNMADE  # heavy: matplotlib
+    from ..evidence.records import code_in_use
+
+    resumed = checkpoints() / run.checkpoints if run.checkpoints else None
+    places = {"figures": run.figures, "records": run.records, "checkpoints": resumed,
+              "tables": run.output.parent if run.output else None}
     environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                    for kind, place in places.items() if place is not None}
-    if os.environ.get("CLUSTERBOOK_DATA"):
-        # The notebook runs in a folder of its own; a relative path means the person's.
+    if os.environ.get("CLUSTERBOOK_DATA"):      # relative to the person's folder, not to the run's
         environment["CLUSTERBOOK_DATA"] = str(paths.data_home().resolve())
-    with (_temporary_folder() as folder,
-          clock.running(places.get("checkpoints")) as times):
+    with _temporary_folder() as folder, _clock(resumed) as times:
+        source = folder / f"{run.chapter.name}.ipynb"
+        source.write_text(nbformat.writes(run.chapter.notebook), encoding="utf-8")
         # The code that runs is that of the start, even if somebody edits it meanwhile.
-        code = code_in_use(about["chapter"]) if places.get("records") else {}
-        environment["CLUSTERBOOK_RUN"] = json.dumps({**about, **times, **code})
-        executed = execute(source, target or folder / source.name, values=about["changed"],
-                           environment=environment, progress=progress)
-    if target and places.get("records"):
-        pages.mark_file(target, _record_of(places["records"], about["profile"],
-                                           about["parameters"]))
-    if places.get("checkpoints"):
-        shutil.rmtree(places["checkpoints"], ignore_errors=True)
-    return unheld_checks(executed)
-
-
-def _record_of(folder: Path, profile: str | None, values: Mapping[str, Any]) -> evidence.Record:
-    """The record that a run has just left."""
-    seed = values.get("seed")
-    found = [r for r in evidence.load_records(folder) if (r.profile, r.seed) == (profile, seed)]
-    if not found:
-        raise ChapterError(f"{profile} ran to its end but left no record in {folder}: its notebook "
-                           "does not call evidence.record")
-    return found[0]
-
-
-def _recorded(folder: Path, name: str, chapter: str, values: Mapping[str, Any]
-              ) -> evidence.Record | None:
-    """The run's record if there is one already, of the same parameters, code and data as today.
-
-    A parameter that came after the record counts as its default.
-    """
-    found = [r for r in evidence.load_records(folder) if f"{r.profile}-seed{r.seed}" == name]
-    now = present_code([chapter]), present_data()
-    defaults = {known.name: known.default for known in parameters.read(chapter).values()}
-    return next((r for r in found if {**defaults, **r.parameters} == values
-                 and not is_stale(r, *now)), None)
+        code = code_in_use(run.chapter.name) if run.records else {}
+        environment["CLUSTERBOOK_RUN"] = json.dumps({**run.context, **times, **code})
+        executed = execute(source, run.output or folder / "executed.ipynb",
+                           values=run.context["changed"], environment=environment,
+                           progress=progress)
+    if run.output and run.records:
+        _mark(executed, run)
+        write_notebook(executed, run.output)
+    if resumed:
+        shutil.rmtree(resumed, ignore_errors=True)
+    return failed_checks(executed, UNMADE)
 
 
 def checkpoints() -> Path:
-    """Where the runs that are recorded keep their checkpoints."""
-    # Beside the build, where neither git nor the reader looks; a finished run removes its own.
+    """The folder of the checkpoints of recorded runs; a finished run removes its own."""
     here = paths.checkout()
     return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
 
 
+def command(verb: str, chapter: str, profile: str | None, typed: Mapping[str, str] | None,
+            seeds: Sequence[int] | None, **options: object) -> list[str]:
+    """The words of a ``clusterbook`` command; *options* that are empty or None are left out."""
+    words = ["clusterbook", verb, chapter]
+    words += ["--profile", profile] if profile else []
+    words += [word for name, text in (typed or {}).items() for word in ("-p", name, text)]
+    if seeds is not None:
+        in_turn = len(seeds) > 1 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+        words += ["--seeds", f"{seeds[0]}-{seeds[-1]}" if in_turn else ",".join(map(str, seeds))]
+    for option, value in options.items():
+        if value:
+            words += [f"--{option}", *map(str, value if isinstance(value, list) else [value])]
+    return words
+
+
 def writable(folder: Path, name: str = "") -> None:
-    """Make a folder, and refuse before a run what could not be written there after it."""
+    """Make a folder; InputError if a file of that name can't be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
@@ -488,9 +387,264 @@ def writable(folder: Path, name: str = "") -> None:
                          "folder") from None
 
 
-def _bar(turns: Sequence[_Turn], progress: bool):
-    if not progress:
-        return turns
-    from tqdm import tqdm
+def _refuse_places(planned: Sequence[Run], figures: Path | None, records: Path | None) -> None:
+    """Refuse before a run what can't be written, or would replace what no run wrote."""
+    from . import sheet
 
-    return tqdm(turns, desc="seeds", unit="run", file=sys.stderr)
+    for folder in dict.fromkeys([figures, *(one.figures for one in planned)]):
+        if folder is not None:
+            sheet.refuse_figures(folder)
+    for one in planned:
+        if one.output is not None:
+            _refuse_output(one.output, one)
+    for output in (one.output for one in planned if one.output):
+        writable(output.parent, output.name)
+    for folder in filter(None, (figures, records)):
+        writable(folder)
+
+
+def _refuse_output(output: Path, run: Run) -> None:
+    if output.is_dir():
+        raise InputError(f"--output names the notebook's file, but {output} is a folder")
+    if output.suffix != ".ipynb":
+        raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
+                         f"write {output.stem or 'out'}.ipynb")
+    for name, value in run.values.items():
+        mine = own_file(value)
+        if mine and mine.exists() and output.exists() and mine.samefile(output):
+            raise InputError(f"--output {output} is the file that {name} names and would be "
+                             "overwritten; name another file")
+    if os.path.lexists(output):
+        try:
+            ids = Chapter("", output, read_notebook(output), {}).cell_ids
+        except InputError:
+            ids = set()
+        if not ids & run.chapter.cell_ids:      # an executed or edited copy keeps them
+            raise InputError(f"{output} is not a notebook of {run.chapter.name} and would be "
+                             "overwritten; name another file")
+
+
+def _tables(output: Path | None) -> set[tuple[str, tuple[int, int]]]:
+    """The files beside a notebook that begin with its name, each with its state."""
+    files = output.parent.glob(f"{glob.escape(output.stem)}-*") if output else ()
+    return {(file.name, (file.stat().st_ino, file.stat().st_mtime_ns)) for file in files
+            if file.suffix != ".ipynb" and file.is_file()}
+
+
+# --- records -----------------------------------------------------------------------------------
+
+
+def _recorded(run: Run):
+    """The run's record, if it has the same parameters, code and data as today, or None.
+
+    A parameter that was added after the record counts as its default.
+    """
+    from .. import evidence
+    from ..evidence.verdicts import is_stale, present_code, present_data
+
+    now = present_code([run.chapter.name]), present_data()
+    defaults = run.chapter.values()
+    for record in evidence.load_records(run.records):
+        if f"{record.profile}-seed{record.seed}" == run.name and (
+                {**defaults, **record.parameters} == run.values and not is_stale(record, *now)):
+            return record
+    return None
+
+
+def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
+    """Title the notebook of a recorded run with profile and seed; add its provenance below."""
+    from .. import evidence
+
+    record = next((r for r in evidence.load_records(run.records) if r.profile == run.profile.name
+                   and r.seed == run.values.get("seed")), None)
+    if record is None:
+        raise ChapterError(f"{run.profile.name} ran to its end but left no record in "
+                           f"{run.records}: its notebook does not call evidence.record")
+    title, _, rest = notebook.cells[0].source.partition("\n")
+    notebook.cells[0].source = f"# {record.profile}, seed {record.seed}"
+    opening = _provenance(record, run, title.removeprefix("# "))
+    notebook.cells.insert(1, new_markdown_cell(opening, metadata={"tags": ["run-head"]}))
+    if rest.strip():
+        notebook.cells.insert(2, new_markdown_cell(rest.strip()))
+
+
+_PROVENANCE = """\
+**A recorded run, as it was executed.** {says}
+
+The notebook is the chapter [{title}](../../notebooks/{chapter}.ipynb) with these parameters. So \
+the sentences are the chapter's; some speak of its default run. Numbers are this run's; a figure \
+that shows recorded runs names them. A check that fails here was written for the default \
+parameters. Verdicts rest on all seeds.
+
+- Code: {code}
+- Machine: {machine}
+- Versions: {versions}
+- Began: {began} UTC; took {took}; peak memory {memory}
+- Data: {data}{assumed}
+
+To repeat it:
+
+```bash
+clusterbook run {chapter} --profile {profile} --seeds {seed} --record out --output out/run.ipynb
+```"""
+
+
+def _provenance(record, run: Run, title: str) -> str:
+    from ..evidence.views import described
+
+    cells = described([record])
+    commit = record.git["commit"]
+    assumed = ", ".join(f"`{name}`" for name in record.assumed)
+    return _PROVENANCE.format(
+        says=run.profile.says, title=title, chapter=record.chapter, profile=record.profile,
+        seed=record.seed, machine=cells["Machine"], versions=cells["Versions"],
+        code=f"commit `{commit}`" + ("" if record.git["clean"] else ", changed")
+        if commit else "in no commit",
+        began=record.started[:16].replace("T", " "), took=cells["Time, a seed"],
+        memory=cells["Peak memory"], data=f"`{record.data['name']}`" if record.data else "none",
+        assumed=f"\n- Chosen here, because no source has them: {assumed}" if assumed else "")
+
+
+# --- the time of a run that is resumed ---------------------------------------------------------
+
+
+@contextmanager
+def _clock(folder: Path | None) -> Iterator[dict[str, str | float]]:
+    """Sum the wall time of a run's pieces in a file beside its checkpoints.
+
+    Yields ``started``, when the first piece began; ``piece``, when this one did (UTC, ISO 8601);
+    and ``earlier``, the seconds of the pieces before. A killed piece counts up to its last
+    checkpoint, from which the next one resumes.
+    """
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    times = {"started": now, "earlier": 0.0} | _earlier(folder) | {"piece": now}
+    if folder is None:
+        yield times
+        return
+
+    def write(earlier: float, running: bool) -> None:
+        content = {**times, "earlier": round(earlier, 3), "running": running}
+        write_atomically(folder / "clock.json", json.dumps(content).encode())
+
+    begun = time.monotonic()
+    write(times["earlier"], True)
+    try:
+        yield times
+    finally:
+        write(times["earlier"] + time.monotonic() - begun, False)
+
+
+def _earlier(folder: Path | None) -> dict[str, str | float]:
+    """The time of the pieces before; empty where there is no checkpoint to resume from."""
+    saved = [path.stat().st_mtime for path in folder.glob("*.pt")] if folder else []
+    if not saved or not (folder / "clock.json").is_file():
+        return {}
+    times = json.loads((folder / "clock.json").read_text(encoding="utf-8"))
+    if times.pop("running", False):
+        begun = datetime.fromisoformat(times["piece"]).timestamp()
+        times["earlier"] += max(0.0, max(saved) - begun)
+    return times
+
+
+# --- processes of their own --------------------------------------------------------------------
+#
+# A run changes its process: papermill moves to another folder. So runs side by side are processes
+# side by side.
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_GRACE = 20.0       # seconds for a kernel to end before its process does
+_SERVE = "from clusterbook.book import runs; runs._serve()"
+_running: dict[subprocess.Popen, str] = {}
+_stopped: set[str] = set()
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def processes(number: int, threads: str = "1") -> Iterator[Callable[..., Future]]:
+    """Yield a function that submits calls to so many processes; none is left after the block."""
+    pool, owner = ThreadPoolExecutor(number), uuid.uuid4().hex
+    try:
+        yield lambda function, *arguments: pool.submit(apart, owner, threads, function, *arguments)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop(owner)
+        raise
+    finally:
+        pool.shutdown()
+
+
+def apart(owner: str, threads: str, function: Callable, *arguments: Any) -> Any:
+    """Call a function in a process of its own; return its result or raise its error.
+
+    The process reads its standard input and ends when that is closed, by `stop` or because this
+    process ended.
+    """
+    environment = {**os.environ, **dict.fromkeys(_THREADS, threads)}
+    with tempfile.TemporaryFile() as complaints:
+        # -P: nothing is imported from the person's folder.
+        process = subprocess.Popen([sys.executable, "-P", "-c", _SERVE], env=environment,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=complaints, start_new_session=True)
+        _running[process] = owner
+        try:
+            if owner in _stopped:
+                _close(process)
+            process.stdin.write(pickle.dumps((function, arguments)))
+            process.stdin.flush()
+            answer = process.stdout.read()
+        except (BrokenPipeError, ValueError):       # it has ended, or `stop` came first
+            answer = b""
+        finally:
+            _running.pop(process)
+            _close(process)
+            status = process.wait()
+        complaints.seek(0)
+        lines = complaints.read().decode(errors="replace").strip().splitlines()
+    if not answer:
+        raise ChapterError(f"its process was killed by signal {-status}; probably out of memory"
+                           if status < 0 else lines[-1] if lines else f"exit status {status}")
+    result = pickle.loads(answer)
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def stop(owner: str) -> None:
+    """End the processes of an owner, and those that it would start."""
+    _stopped.add(owner)
+    for process, other in list(_running.items()):
+        if other == owner:
+            _close(process)
+
+
+def _close(process: subprocess.Popen) -> None:
+    with suppress(BrokenPipeError):                 # of what was not yet written
+        process.stdin.close()
+
+
+def _serve() -> None:
+    """In the process itself: read a call, make it, write its result or error."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)    # also where the shell ignores it
+    function, arguments = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_end_with_the_input, daemon=True).start()
+    with os.fdopen(os.dup(1), "wb") as answer:
+        os.dup2(2, 1)                               # nothing else is printed there
+        try:
+            result = function(*arguments)
+        except (InputError, RuntimeError) as error:
+            result = error
+        answer.write(pickle.dumps(result))
+
+
+def _end_with_the_input() -> None:
+    while os.read(0, 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)             # like Ctrl-C
+    time.sleep(_GRACE)
+    os._exit(130)

@@ -1,291 +1,296 @@
-"""The contact sheet: one small page over the figures that a run or a sweep wrote.
+"""The contact sheet: one page over the figures that a run or a sweep wrote.
 
-It lies beside them as ``index.html`` and needs no network and no script. Each figure stands with
-its name, caption and text, and links to its PNG and SVG; above them are the command and the
-parameters that made them. What is said of a figure comes from the list that
-`clusterbook.figures.show` leaves beside its files.
+It lies beside them as ``index.html`` and needs neither network nor script. Above the figures stand
+the command and the parameters that made them; names, captions and alternative texts come from the
+list that `clusterbook.figures.show` leaves beside the files.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from html import escape
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from jinja2 import Environment
 from markdown_it import MarkdownIt
+from markupsafe import Markup
 from PIL import Image
 
 from .. import __version__
+from ..errors import InputError
 from ..evidence.records import git_state
 from ..figures.showing import LIST, listed
 from ..paths import write_atomically
-from . import parameters
-from .ours import MARK, PAGE, refuse_page
-from .reading import read_notebook
+from .parameters import Chapter, Table
+
+PAGE = "index.html"
+MARK = '<meta name="generator" content="clusterbook">'
+
+
+class Several(list):
+    """The values of a parameter that differs between the runs of a page."""
+
+    def __repr__(self) -> str:
+        return ", ".join(map(repr, self))
+
+
+@contextmanager
+def drawing(page: Path | None, folder: Path | None) -> Iterator[Path | None]:
+    """Yield a temporary folder for a run's figures; at the end they replace those in *folder*.
+
+    If the run fails, the figures and the page of an earlier run stay as they are.
+
+    Parameters
+    ----------
+    page : Path or None
+        The folder of the page; None if no figures are wanted.
+    folder : Path or None
+        The folder of the figures: *page*, or one in it.
+    """
+    if page is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(dir=page, prefix=".drawing-") as name:
+        yield Path(name)
+        clear(page)
+        folder.mkdir(exist_ok=True)
+        (folder / LIST).unlink(missing_ok=True)     # an earlier run may have drawn other figures
+        for file in Path(name).iterdir():
+            file.replace(folder / file.name)
 
 
 def clear(folder: Path) -> None:
-    """Remove the page of an earlier run, so that none is there while its figures change.
-
-    Raises
-    ------
-    InputError
-        See `clusterbook.book.ours.refuse_page`.
-    """
+    """Remove the page of an earlier run, before its figures change."""
     refuse_page(folder)
     (folder / PAGE).unlink(missing_ok=True)
 
 
-@contextmanager
-def drawing(folder: Path | None, part: str = "") -> Iterator[Path | None]:
-    """A place for the figures of a run; at the end of the block they go to their folder.
-
-    A run that does not end leaves there what an earlier one left, the page included. None for who
-    wants no figures.
-
-    Parameters
-    ----------
-    folder : Path or None
-        The folder of the page.
-    part : str
-        The folder in it that the figures go to; itself if empty.
-    """
-    if folder is None:
-        yield None
-        return
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".drawing-") as name:
-        draft = Path(name) / part
-        draft.mkdir(exist_ok=True)
-        yield draft
-        clear(folder)
-        place = folder / part
-        place.mkdir(exist_ok=True)
-        # What a run with other parameters left there is on no page with this run's.
-        (place / LIST).unlink(missing_ok=True)
-        for file in draft.iterdir():
-            file.replace(place / file.name)
-
-
-def write(folder: Path, *, title: str, command: Sequence[str], settings: str,
-          parts: Mapping[str, Path], tables: str = "") -> Path:
+def write(folder: Path, *, title: str, chapter: Chapter, values: Mapping[str, Any],
+          parts: Mapping[str, Path], command: Sequence[str],
+          checks: tuple[str, Mapping[str, Sequence[str]]] = ("", {}),
+          failure: str = "", tables: Sequence[Table] = ()) -> Path:
     """Write the page of a folder of figures.
 
     Parameters
     ----------
     folder : Path
-        Where the page goes; the figures lie in it, or in folders below.
+        Of the page; the figures lie in it, or in folders below.
     title : str
-        What was run.
+        The heading.
+    chapter, values
+        What was run, with the value of each parameter, or `Several`.
+    parts : mapping
+        A run's name (``"seed 0"``; empty for one run) → the folder of its figures. Figures of the
+        same name stand side by side.
     command : sequence of str
         The words of the command that repeats it.
-    settings : str
-        HTML of the parameters, see `settings`.
-    parts : mapping
-        What a set of figures belongs to (``"seed 0"``; empty if there is only one set) → its
-        folder. Figures of the same name stand side by side.
-    tables : str
-        HTML that stands behind the figures.
+    checks : tuple
+        The number of checks that failed, in words, and their lines by the run's name.
+    failure : str
+        A sentence about runs that failed.
+    tables : sequence of Table
+        Shown below the figures.
 
     Returns
     -------
     Path
-        Of the page.
+        The page.
     """
-    shown = {part: {entry["name"]: entry for entry in listed(place)}
-             for part, place in parts.items()}
-    names = dict.fromkeys(name for entries in shown.values() for name in entries)
-    sections = [
-        _section(name, [_picture(part, entries[name], parts[part], folder)
-                        for part, entries in shown.items() if name in entries],
-                 [entries[name] for entries in shown.values() if name in entries])
-        for name in names
-    ]
-    contents = "".join(f'<li><a href="#{name}">{name}</a></li>' for name in names)
-    page = _PAGE.format(
-        title=escape(title), command=escape(shlex.join(command)), settings=settings,
-        contents=f"<nav aria-label=\"Figures\"><ul>{contents}</ul></nav>" if len(names) > 1 else "",
-        sections="\n".join(sections) or "<p>There is no figure.</p>", tables=tables,
-        made_by=escape(_made_by()))
+    markdown = MarkdownIt("js-default")                     # escapes HTML
+    figures: dict[str, dict[str, list]] = {}
+    for part, place in parts.items():
+        for entry in listed(place):
+            figure = figures.setdefault(entry["name"], {"rows": [], "captions": [], "texts": []})
+            figure["rows"].append((part, _pictures(part, entry, place, folder)))
+            caption = Markup(markdown.renderInline(entry["caption"]))
+            for texts, text in ((figure["captions"], caption), (figure["texts"], entry["alt"])):
+                texts += [text] if text not in texts else []
+    heads = ("parameter", "value", "default", "meaning")
+    rows = [(name, repr(value), repr(chapter.parameters[name].default),
+             chapter.parameters[name].meaning) for name, value in values.items()]
+    changed = [row for row in rows if row[1] != row[2]]
+    page = _template().render(
+        title=title, command=shlex.join(command), checks=checks, failure=failure, figures=figures,
+        changed=Table("Parameters that are not at their default", heads, changed, heads[:3]),
+        every=Table("All parameters", heads, rows, heads[:3]), tables=tables, made_by=_made_by())
     write_atomically(folder / PAGE, page.encode())
     return folder / PAGE
 
 
-def title_of(notebook: Path) -> str:
-    """The heading of a notebook's first cell, or its file's name."""
-    first = read_notebook(notebook).cells[0].source.partition("\n")[0]
-    return first.removeprefix("# ").strip() or notebook.stem
-
-
-def folded(head: str, parts: Mapping[str, Sequence[str]]) -> str:
-    """A sentence as HTML, and behind it, folded, lines by the runs that they belong to."""
-    if not head:
-        return ""
-    lists = [(f"<p>{escape(part)}</p>" if part else "")
-             + "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
-             for part, lines in parts.items() if lines]
-    return (f'<details class="checks"><summary><strong>{escape(head)}</strong></summary>'
-            + "".join(lists) + "</details>\n")
-
-
-def settings(chapter: str, values: Mapping[str, Any]) -> str:
-    """A chapter's parameters as HTML: those that are not at their default first, then all.
-
-    Parameters
-    ----------
-    chapter : str
-        Whose meanings are shown.
-    values : mapping
-        The value of each parameter; where there are several, a list of type `Several`.
-    """
-    known = parameters.read(chapter)
-    rows = [(name, _value(value), _value(known[name].default), known[name].meaning)
-            for name, value in values.items()]
-    heads = ("parameter", "value", "default", "meaning")
-    changed = [row for row in rows if row[1] != row[2]]
-    parts = ["<p>All parameters are at their defaults.</p>" if rows and not changed else ""]
-    if changed:
-        parts.append(table("Parameters that are not at their default", heads, changed, code=3))
-    if rows:
-        parts.append("<details><summary>All parameters</summary>"
-                     + table("All parameters", heads, rows, code=3) + "</details>")
-    return "\n".join(parts)
-
-
-class Several(list):
-    """The values of a parameter that a sweep varies."""
-
-
-def _value(value: Any) -> str:
-    return ", ".join(map(repr, value)) if isinstance(value, Several) else repr(value)
-
-
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], *, code: int = 0,
-          links: Mapping[str, str] | None = None) -> str:
-    """A table that scrolls in its own box; its first *code* columns hold code.
-
-    *links* has the address of some cells of the first column.
-    """
-    def cell(i: int, text: str) -> str:
-        inside = f"<code>{escape(text)}</code>" if i < code else escape(text)
-        if i == 0:
-            address = (links or {}).get(text)
-            linked = f'<a href="{address}">{inside}</a>' if address else inside
-            return f'<th scope="row">{linked}</th>'
-        return f"<td>{inside}</td>"
-
-    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
-    body = "\n".join("<tr>" + "".join(cell(i, text) for i, text in enumerate(row)) + "</tr>"
-                     for row in rows)
-    return (f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">'
-            f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>\n{body}\n</tbody></table></div>")
-
-
-def _section(name: str, pictures: Sequence[str], entries: Sequence[Mapping[str, Any]]) -> str:
-    """A figure: the pictures of all parts, then what is said of it, once if it is the same."""
-    markdown = MarkdownIt("js-default")                     # escapes HTML
-    captions = dict.fromkeys(markdown.renderInline(entry["caption"]) for entry in entries)
-    texts = dict.fromkeys(entry["alt"] for entry in entries)
-    return "\n".join([
-        f'<section id="{name}"><h2>{name}</h2>', '<div class="pictures">', *pictures, "</div>",
-        *(f"<p>{caption}</p>" for caption in captions),
-        "<details><summary>In words</summary>", *(f"<p>{escape(text)}</p>" for text in texts),
-        "</details></section>"])
-
-
-def _picture(part: str, entry: Mapping[str, Any], place: Path, folder: Path) -> str:
-    name, steps = entry["name"], entry.get("steps")
-    images = []
-    for i, step in enumerate(steps or [""], start=1):
-        file = f"{name}-{i}" if steps else name
-        address = quote((place / file).relative_to(folder).as_posix())
-        with Image.open(place / f"{file}.png") as opened:
+def _pictures(part: str, entry: Mapping[str, Any], place: Path, folder: Path
+              ) -> list[dict[str, Any]]:
+    """A figure's files, one for each of its steps, if it has any."""
+    found = []
+    for i, step in enumerate(entry.get("steps") or [""], start=1):
+        file = place / (f"{entry['name']}-{i}" if step else entry["name"])
+        with Image.open(f"{file}.png") as opened:
             width, height = opened.size
         label = ", ".join(filter(None, [part, step]))
-        told = f"{entry['alt']} {label}." if label else entry["alt"]
-        links = [f'<a href="{address}.{kind.lower()}" '
-                 f'aria-label="{escape(f"{kind} of {name} {label}".strip())}">{kind}</a>'
-                 for kind in ("PNG", "SVG")]
-        images.append(
-            f'<figure><a href="{address}.png"><img src="{address}.png" loading="lazy" '
-            f'width="{width // 2}" height="{height // 2}" alt="{escape(told)}"></a>'
-            f"<figcaption>{escape(label)} {' '.join(links)}</figcaption></figure>")
-    if not steps:
-        return images[0]
-    return "\n".join([f'<div class="steps" role="region" tabindex="0" '
-                      f'aria-label="{escape(f"Steps of {name} {part}".strip())}">',
-                      *images, "</div>"])
+        found.append({"address": quote(file.relative_to(folder).as_posix()), "label": label,
+                      "alt": f"{entry['alt']} {label}." if label else entry["alt"],
+                      "width": width // 2, "height": height // 2})
+    return found
 
 
 def _made_by() -> str:
     state = git_state()
     commit = f", commit {state['commit'][:12]}" if state["commit"] else ""
-    changed = ", changed since" if state["clean"] is False else ""
-    return f"clusterbook {__version__}{commit}{changed}"
+    return f"clusterbook {__version__}{commit}{', changed since' * (state['clean'] is False)}"
 
 
-_PAGE = """<!DOCTYPE html>
+# --- what a page and its figures may replace ---------------------------------------------------
+
+
+def refuse_page(folder: Path) -> None:
+    """Raise InputError where a page is that no command wrote."""
+    page = folder / PAGE
+    if os.path.lexists(page) and not begins_with(page, MARK):
+        raise InputError(f"{page} is no contact sheet and would be overwritten by one; name "
+                         "another folder")
+
+
+def refuse_figures(folder: Path) -> None:
+    """Raise InputError for a folder with a page or pictures that no command wrote."""
+    refuse_page(folder)
+    others = [path for path in sorted(folder.glob("*"))
+              if path.name == LIST and not (path.is_file() and _is_list(folder))
+              or path.suffix in (".png", ".svg") and not _is_drawn(path)]
+    if os.path.lexists(folder) and not folder.is_dir():
+        others = [folder]
+    if others:
+        raise InputError(f"{others[0]} was not written by clusterbook and a figure might replace "
+                         "it; name a folder that is empty or has figures of a run only")
+
+
+def begins_with(path: Path, *parts: str) -> bool:
+    """Whether the beginning of a file holds all these parts."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            beginning = file.read(10_000)
+    except OSError:
+        return False
+    return all(part in beginning for part in parts)
+
+
+def _is_list(folder: Path) -> bool:
+    try:
+        return all({"name", "alt", "caption"} <= entry.keys() for entry in listed(folder))
+    except (OSError, ValueError, TypeError, AttributeError):
+        return False
+
+
+def _is_drawn(path: Path) -> bool:
+    """Whether `clusterbook.figures` wrote a picture, by the metadata that it leaves."""
+    if path.suffix == ".svg":
+        return begins_with(path, f"<dc:title>{path.stem}</dc:title>")
+    try:
+        with Image.open(path) as picture:
+            made_by = picture.info.get("Software", "")
+            return made_by.startswith("Matplotlib") and "Description" in picture.info
+    except OSError:
+        return False
+
+
+# --- the page ----------------------------------------------------------------------------------
+
+_PAGE = """\
+<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 """ + MARK + """
-<title>{title}</title>
+<title>{{ title }}</title>
 <style>
-:root {{ --ground: #fff; --text: #1f2328; --muted: #515a66; --rule: #d1d5da; --head: #f3f4f5;
-  --link: #0550ae; }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --ground: #121212; --text: #e3e6ea; --muted: #a9b2be; --rule: #3d4754; --head: #22282f;
-    --link: #79b8ff; }}
-}}
-* {{ box-sizing: border-box; }}
-body {{ margin: 0 auto; padding: 1rem; max-width: 80rem; background: var(--ground);
-  color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }}
-h1 {{ font-size: 1.6rem; line-height: 1.25; }}
-h2 {{ font: 600 1.1rem/1.3 ui-monospace, monospace; margin: 2.5rem 0 .75rem; }}
-a {{ color: var(--link); }}
-:focus-visible {{ outline: 3px solid var(--link); outline-offset: 2px; }}
-pre {{ background: var(--head); padding: .75rem; border-radius: .4rem; white-space: pre-wrap;
-  overflow-wrap: anywhere; }}
-nav ul {{ display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: 0; list-style: none; }}
-nav a, figcaption a {{ display: inline-block; padding: .4rem 0; }}
-.pictures {{ display: grid; gap: 1rem;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }}
-.steps {{ display: flex; gap: 1rem; overflow-x: auto; grid-column: 1 / -1; }}
-.steps figure {{ flex: 0 0 min(85%, 26rem); }}
-figure {{ margin: 0; }}
-img {{ display: block; max-width: 100%; height: auto; background: #fff; padding: .4rem;
-  border: 1px solid var(--rule); border-radius: .4rem; }}
-figcaption, footer {{ color: var(--muted); font-size: .925rem; }}
-figcaption a {{ margin-right: .5rem; }}
-section > p {{ max-width: 46rem; }}
-summary {{ cursor: pointer; padding: .4rem 0; }}
-.scroll {{ overflow-x: auto; margin: 1rem 0; }}
-table {{ border-collapse: collapse; font-size: .925rem; }}
-caption {{ text-align: left; color: var(--muted); padding-bottom: .4rem; }}
-th, td {{ border: 1px solid var(--rule); padding: .35rem .6rem; text-align: left;
-  vertical-align: top; font-variant-numeric: tabular-nums; }}
-thead th {{ background: var(--head); }}
-tbody th {{ font-weight: 500; }}
-footer {{ margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: .75rem; }}
+:root { --text: #1f2328; --muted: #515a66; --rule: #d1d5da; --head: #f3f4f5; --link: #0550ae; }
+@media (prefers-color-scheme: dark) { :root {
+  --text: #e3e6ea; --muted: #a9b2be; --rule: #3d4754; --head: #22282f; --link: #79b8ff; }
+  body { background: #121212; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1rem; max-width: 80rem; color: var(--text);
+  font: 1rem/1.5 system-ui, sans-serif; }
+a { color: var(--link); padding-block: .4rem; }
+:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; }
+pre { background: var(--head); padding: .75rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+nav a { display: inline-block; margin-right: 1.25rem; }
+.pictures { display: grid; gap: 1rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
+.steps { display: flex; gap: 1rem; grid-column: 1 / -1; }
+.steps figure { flex: 0 0 min(85%, 26rem); }
+.steps, .cb-scorecard-scroll { overflow-x: auto; }
+figure { margin: 0; }
+img { max-width: 100%; height: auto; background: #fff; border: 1px solid var(--rule); }
+caption, figcaption, footer { color: var(--muted); text-align: left; }
+section > p { max-width: 46rem; }
+summary { cursor: pointer; padding: .4rem 0; }
+table { border-collapse: collapse; font-size: .925rem; }
+th, td { border: 1px solid var(--rule); padding: .35rem .6rem; text-align: left;
+  vertical-align: top; }
+thead th { background: var(--head); }
+tbody th { font-weight: 500; }
 </style>
 </head>
 <body>
 <main>
-<h1>{title}</h1>
-<pre><code>{command}</code></pre>
-{settings}
-{contents}
-{sections}
-{tables}
+<h1>{{ title }}</h1>
+<pre><code>{{ command }}</code></pre>
+{% if failure %}<p><strong>{{ failure }}</strong></p>{% endif %}
+{% if checks[0] %}
+<details class="checks"><summary><strong>{{ checks[0] }}</strong></summary>
+{% for part, lines in checks[1].items() if lines %}
+{% if part %}<p>{{ part }}</p>{% endif %}
+<ul>{% for line in lines %}<li>{{ line }}</li>{% endfor %}</ul>
+{% endfor %}
+</details>
+{% endif %}
+{% if changed.rows %}{{ changed._repr_html_()|safe }}{% else %}
+<p>All parameters are at their defaults.</p>{% endif %}
+<details><summary>All parameters</summary>{{ every._repr_html_()|safe }}</details>
+{% if figures|length > 1 %}
+<nav aria-label="Figures">{% for name in figures %}
+<a href="#{{ name }}">{{ name }}</a>{% endfor %}</nav>
+{% endif %}
+{% for name, figure in figures.items() %}
+<section id="{{ name }}"><h2>{{ name }}</h2>
+<div class="pictures">
+{% for part, pictures in figure.rows %}
+{% if pictures|length > 1 %}
+<div class="steps" role="region" tabindex="0" aria-label="Steps of {{ name }} {{ part }}">
+{% endif %}
+{% for picture in pictures %}
+<figure><a href="{{ picture.address }}.png"><img src="{{ picture.address }}.png" loading="lazy"
+  width="{{ picture.width }}" height="{{ picture.height }}" alt="{{ picture.alt }}"></a>
+<figcaption>{{ picture.label }}{% for kind in ("PNG", "SVG") %}
+ <a href="{{ picture.address }}.{{ kind|lower }}"
+  aria-label="{{ kind }} of {{ name }} {{ picture.label }}">{{ kind }}</a>{% endfor %}
+</figcaption></figure>
+{% endfor %}
+{% if pictures|length > 1 %}</div>{% endif %}
+{% endfor %}
+</div>
+{% for caption in figure.captions %}<p>{{ caption }}</p>{% endfor %}
+<details><summary>In words</summary>
+{% for text in figure.texts %}<p>{{ text }}</p>{% endfor %}</details>
+</section>
+{% else %}
+<p>There is no figure.</p>
+{% endfor %}
+{% for table in tables %}{{ table._repr_html_()|safe }}{% endfor %}
 </main>
-<footer>{made_by}</footer>
+<footer>{{ made_by }}</footer>
 </body>
 </html>
 """
+
+
+@cache
+def _template():
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_PAGE)

@@ -1,8 +1,7 @@
-"""The book's one address: where its repository is public, written to every place that names it.
+"""The book's public address, written to every place that names it.
 
-``_config.yml`` holds it for the built pages. Notebooks, README and the package's metadata must name
-it too, because they are read where no configuration lies beside them: on Colab, in a registry, in a
-citation. `write` changes all of them together; nothing else may name the address.
+``_config.yml`` holds it for the built pages. Notebooks, README and the package's metadata name it
+too, because they are read without that file: on Colab, in a registry, in a citation.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import nbformat
 from .. import paths
 from ..errors import InputError
 from ..paths import write_atomically
-from .reading import read_yaml
+from .parameters import read_yaml
 
 _REPOSITORY = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")
 _REF = re.compile(r"(?![-/.])[\w./-]+(?<![/.])")
-_OPENS = "**Run this chapter**: "     # the line of links under a chapter's title begins with it
+_OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
 
-Writer = Callable[[str, "Address", str], str]   # a file's text, the address, the file's name
+Writer = Callable[[str, "Address", str], str]   # a file's text, the address, the file's name → text
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Address:
     ref: str = "main"
 
     def __post_init__(self) -> None:
-        """Refuse what no link could be made of."""
+        """Refuse an address that no link can be made of."""
         if self.repository and not _REPOSITORY.fullmatch(self.repository):
             raise InputError("a repository's address has the form https://github.com/OWNER/NAME "
                              f"(Colab, Kaggle and Binder open no other), not {self.repository!r}")
@@ -50,38 +49,25 @@ class Address:
             raise InputError(f"--ref names a tag or a branch, such as v1.0, not {self.ref!r}")
 
     @property
-    def owner(self) -> str:
-        """The account that the repository belongs to."""
-        return self.repository.split("/")[3]
-
-    @property
-    def name(self) -> str:
-        """The repository's name."""
-        return self.repository.split("/")[4]
-
-    @property
     def pages(self) -> str:
-        """Where GitHub Pages publishes the book."""
-        if self.name.lower() == f"{self.owner}.github.io".lower():
-            return f"https://{self.name.lower()}"
-        return f"https://{self.owner.lower()}.github.io/{self.name}"
+        """The book on GitHub Pages."""
+        owner, name = self.repository.split("/")[3:5]
+        home = f"{owner}.github.io".lower()
+        return f"https://{home}" if name.lower() == home else f"https://{home}/{name}"
 
     def launchers(self, notebook: str) -> dict[str, str]:
-        """Where a notebook of the repository opens in a browser, by service."""
-        file = f"{self.owner}/{self.name}/blob/{self.ref}/{notebook}"
+        """The links that open a notebook of the repository, by service."""
+        place = self.repository.removeprefix("https://github.com/")
+        file = f"{place}/blob/{self.ref}/{notebook}"
         return {
             "Colab": f"https://colab.research.google.com/github/{file}",
             "Kaggle": f"https://kaggle.com/kernels/welcome?src=https://github.com/{file}",
-            "Binder": f"https://mybinder.org/v2/gh/{self.owner}/{self.name}/{self.ref}"
-                      f"?urlpath=lab/tree/{notebook}",
+            "Binder": f"https://mybinder.org/v2/gh/{place}/{self.ref}?urlpath=lab/tree/{notebook}",
         }
 
 
 def current(source: Path | None = None) -> Address:
-    """The address in force: that of ``_config.yml``.
-
-    Raises InputError if the file is damaged.
-    """
+    """The address in ``_config.yml``; InputError if the file is damaged."""
     config = read_yaml((source or paths.root()) / "_config.yml")
     try:
         return Address(config["repository"]["url"] or "", str(config["repository"]["branch"]))
@@ -96,9 +82,9 @@ def write(address: Address, source: Path | None = None) -> list[str]:
     Parameters
     ----------
     address : Address
-        With an empty repository all links, badges and metadata are taken out again.
+        With an empty repository all links, badges and metadata are removed.
     source : Path, optional
-        The checkout; by default the one that this package belongs to.
+        The checkout; by default this package's.
 
     Returns
     -------
@@ -116,19 +102,20 @@ def write(address: Address, source: Path | None = None) -> list[str]:
         raise InputError("the address is written into a checkout; this package is an installed one")
     wanted = {}
     for name, writer in places(source).items():
+        before = (source / name).read_text(encoding="utf-8")
         try:
-            wanted[name] = writer((source / name).read_text(encoding="utf-8"), address, name)
+            text = writer(before, address, name)
         except ValueError as error:
             raise InputError(f"{name}: {error}; restore it with git") from error
-    changed = [name for name, text in wanted.items()
-               if text != (source / name).read_text(encoding="utf-8")]
-    for name in changed:
-        write_atomically(source / name, wanted[name].encode())
-    return changed
+        if text != before:
+            wanted[name] = text
+    for name, text in wanted.items():
+        write_atomically(source / name, text.encode())
+    return list(wanted)
 
 
 def places(source: Path) -> dict[str, Writer]:
-    """Every file of a checkout that names the address, with what writes it there."""
+    """Every file of a checkout that names the address, with the function that writes it."""
     return {file.relative_to(source).as_posix(): writer
             for pattern, writer in _WRITERS.items() for file in sorted(source.glob(pattern))}
 
@@ -140,29 +127,25 @@ def _config(text: str, address: Address, name: str) -> str:
 
 def _pyproject(text: str, address: Address, name: str) -> str:
     text = re.sub(r"\[project\.urls\]\n(?:\w+ = .*\n)+\n", "", text)
-    if not address.repository:
-        return text
     table = (f'[project.urls]\nRepository = "{address.repository}"\n'
-             f'Documentation = "{address.pages}"\n\n')
+             f'Documentation = "{address.pages}"\n\n') if address.repository else ""
     return _once(r"(?m)^(?=\[project\.optional-dependencies\]$)", table, text)
 
 
 def _citation(text: str, address: Address, name: str) -> str:
     text = re.sub(r"(?m)^(repository-code|url): .*\n", "", text)
-    if not address.repository:
-        return text
-    return _once(r"(?m)^license: .*\n",
-                 rf'\g<0>repository-code: "{address.repository}"\nurl: "{address.pages}"\n', text)
+    links = (f'repository-code: "{address.repository}"\nurl: "{address.pages}"\n'
+             if address.repository else "")
+    return _once(r"(?m)^license: .*\n", rf"\g<0>{links}", text)
 
 
 def _readme(text: str, address: Address, name: str) -> str:
     if not address.repository:
         return _marked(text, "The repository has no public address yet; "
                              "`clusterbook site --help` says how its owner sets one.")
-    clone = f"git clone --branch {address.ref} {address.repository}"
     return _marked(text, f"Read it at <{address.pages}>. Each chapter opens on Colab, Kaggle and "
                          "Binder from its page, or by the links under its title. On your machine: "
-                         f"`{clone}`.")
+                         f"`git clone --branch {address.ref} {address.repository}`.")
 
 
 def _rerun(text: str, address: Address, name: str) -> str:
@@ -174,11 +157,11 @@ def _rerun(text: str, address: Address, name: str) -> str:
     return _marked(text, "The rocket at the top of a chapter opens it on Colab, Kaggle, or Binder. "
                          "To work on your own\nmachine, clone the repository first:\n\n"
                          f"```console\n$ git clone --branch {address.ref} {address.repository}\n"
-                         f"$ cd {address.name}\n```")
+                         f"$ cd {address.repository.split('/')[4]}\n```")
 
 
 def _notebook(text: str, address: Address, name: str) -> str:
-    """The bootstrap cell installs from the address; under a chapter's title stand its links."""
+    """The address in the bootstrap cell, and the links under a chapter's title."""
     notebook = nbformat.reads(text, as_version=4)
     bootstrap = next(c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", []))
     bootstrap.source = _once(r'(?m)^REPOSITORY, REF = ".*", ".*"$',
@@ -196,7 +179,7 @@ def _notebook(text: str, address: Address, name: str) -> str:
 
 
 def _marked(text: str, block: str) -> str:
-    """The text with what stands between the two marks replaced."""
+    """The text with *block* between the two marks."""
     return _once(r"(?s)(<!-- address -->\n).*?(\n<!-- end of address -->)",
                  lambda found: f"{found[1]}{block}{found[2]}", text)
 
