@@ -472,7 +472,7 @@ def _line(node: yaml.Node) -> str:
 # --- tables ------------------------------------------------------------------------------------
 
 _TABLE = """\
-{% call table(caption, heads, also, scrolls=false) %}
+{% call(n) table(caption, heads, also, scrolls=false) %}
 <tbody>
 {% for row in rows %}
 <tr>{% for cell in row %}{% if loop.first %}<th scope="row">{{ cell }}</th>{% else %}{#
