@@ -360,7 +360,8 @@ def changed(value):
     *((IMAGES, {name: wrong}, f"no {name} '{wrong}'; did you mean '{meant}'")
       for name, wrong, meant in (("network", "auot", "auto"), ("optimizer", "Adam", "adam"),
                                  ("training", "two stage", "two-stage"),
-                                 ("init", "sample", "samples"))),
+                                 ("init", "sample", "samples"),
+                                 ("precision", "float", "float32"))),
 ])
 def test_bad_input_is_refused_before_training(no_training, X, options, says):
     with pytest.raises(ValueError, match=says):
@@ -392,7 +393,7 @@ def test_the_defaults_are_the_papers():
     expected = {"n_clusters": 10, "embedding_size": 10, "hidden": (500, 500, 2000), "dropout": 0.2,
                 "alpha": 1e-3, "clustering_weight": 0.01, "training": "end-to-end", "epochs": 3000,
                 "batch_size": 256, "optimizer": "adadelta", "normalize_gradients": True,
-                "init": "kaiming", "compile": False}
+                "init": "kaiming", "precision": "float32", "compile": False}
     assert {name: stored[name] for name in expected} == expected
 
 

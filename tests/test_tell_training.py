@@ -474,8 +474,7 @@ def test_removed_settings_load_at_their_old_default_only(tmp_path):
     model, path = tell(1, **FCN).fit(X), tmp_path / "model.pt"
     model.save(path)
     stored = torch.load(path, weights_only=True)
-    for old, refused in (({"precision": "float32", "n_init": 1, "learning_rate": None}, None),
-                         ({"precision": "bfloat16"}, "precision"), ({"n_init": 5}, "n_init"),
+    for old, refused in (({"n_init": 1, "learning_rate": None}, None), ({"n_init": 5}, "n_init"),
                          ({"learning_rate": 0.1}, "learning_rate")):
         settings = json.dumps(json.loads(stored["settings"]) | old)
         torch.save({**stored, "settings": settings}, path)
@@ -619,7 +618,21 @@ def test_where_a_run_is_kept_and_watched_does_not_matter(tmp_path, capfd):
     capfd.readouterr()
 
 
-# --- the compiled form ---------------------------------------------------------------------------
+# --- faster forms -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [*NETWORKS,
+                                     pytest.param({**FCN, "training": "two-stage"}, id="stages")])
+def test_bfloat16_is_near_float32(options):
+    fine = tell(4, **options).fit(X)
+    coarse = tell(4, **options, precision="bfloat16").fit(X)
+    assert not same_weights(fine, coarse)
+    for name, atol in (("reconstruction", 0.01), ("clustering", 0.1)):
+        np.testing.assert_allclose(coarse.history_.column(name)[1],
+                                   fine.history_.column(name)[1], rtol=0, atol=atol)
+    assert all(part.dtype in (torch.float32, torch.int64) for part in weights(coarse).values())
+    assert coarse.transform(X).dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(coarse.cluster_centers_, axis=1), 1, atol=1e-6)
 
 
 def test_the_compiled_form_is_near_the_plain_one():

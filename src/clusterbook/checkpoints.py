@@ -69,7 +69,7 @@ class Checkpoint:
     data, code : str
         Their fingerprints.
     every_seconds : float
-        How often `train` saves, in seconds; 0 saves after each epoch.
+        Seconds between two saves of `train`; with 0 it saves after each epoch.
     """
 
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,

@@ -44,13 +44,8 @@ def fingerprint(chapter: str, *, package: Path | None = None) -> str:
 
     Raises InputError if there is neither such a module nor such a notebook.
 
-    Parameters
-    ----------
-    chapter : str
-        The name of its notebook, of its module, or of both.
-    package : Path, optional
-        The folder of the ``clusterbook`` package to read; the imported one by default, with its
-        notebook.
+    *chapter* is the name of its notebook, of its module, or of both. *package* is the folder of the
+    package to read; by default it is the imported one, and the notebook counts too.
     """
     modules = _modules(package)
     notebook = paths.root() / "notebooks" / f"{chapter}.ipynb"

@@ -125,10 +125,9 @@ def _gpus(device: torch.device) -> list[int]:
 
 def multiply_adds(forward: Callable[[Tensor], Any], shape: tuple[int, ...], device: str = "meta"
                   ) -> int:
-    """The multiply-adds of *forward*'s matrix products and convolutions, for a float tensor.
+    """The multiply-adds of *forward*'s matrix products and convolutions; backward takes twice them.
 
-    A backward pass takes twice as many again. On the device "meta", on which the networks must lie
-    too, nothing is computed.
+    On the device "meta", on which the networks must lie too, nothing is computed.
 
     Examples
     --------
@@ -149,14 +148,9 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
 
     Raises InputError for a number out of range, or a file that is no checkpoint.
 
-    Parameters
-    ----------
-    step : float
-        Multiply-adds of one training step, forward and backward; see `SMALL_STEP`.
-    asked : int, optional
-        The number to take, whatever the size.
-    checkpoint : path, optional
-        If the file is there, the number with which its training was begun is taken.
+    *step* is the multiply-adds of one training step, forward and backward; see `SMALL_STEP`. The
+    number *asked* for comes first, then the one with which the training of an existing
+    *checkpoint* was begun.
 
     Examples
     --------

@@ -152,6 +152,7 @@ def tell_gpu() -> Cases:
     return {
         "clusterbook": finished(_tell(X, epochs=10)),
         "clusterbook, compiled": finished(_tell(X, epochs=10, compile=True)),
+        "clusterbook, bfloat16": finished(_tell(X, epochs=10, precision="bfloat16")),
     }
 
 

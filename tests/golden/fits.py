@@ -167,6 +167,7 @@ TELL = {
     "tell: adam": partial(tell, optimizer="adam"),
     "tell: gradients as they are": partial(tell, normalize_gradients=False),
     "tell: first centers from samples": partial(tell, init="samples"),
+    "tell: bfloat16": partial(tell, precision="bfloat16"),
     "tell: other weights": partial(tell, alpha=0.01, clustering_weight=0.1, embedding_size=5),
     "tell: a batch of all": partial(tell, batch_size=1000),
     "tell: no epochs": partial(tell, epochs=0),

@@ -50,6 +50,7 @@ _CHOICES = {
     "training": ("end-to-end", "two-stage"),
     "optimizer": tuple(OPTIMIZERS),
     "init": ("kaiming", "samples"),
+    "precision": ("float32", "bfloat16"),
 }
 
 
@@ -92,6 +93,8 @@ class TELL(DeepClusterer):
         always evaluated.
     snapshot_epochs : sequence of int
         Epochs whose weights are kept; see `at`.
+    precision : {"float32", "bfloat16"}
+        Of the autoencoder in training; bfloat16 is faster and coarser.
     compile : bool
         Compile the loss with torch: slow to start, faster after; on a GPU as a CUDA graph.
     random_state : int, RandomState instance or None
@@ -140,7 +143,7 @@ class TELL(DeepClusterer):
     ((1797,), (10, 64))
     """
 
-    _removed = {"learning_rate": None, "n_init": 1, "precision": "float32"}
+    _removed = {"learning_rate": None, "n_init": 1}
 
     def __init__(
         self, n_clusters: int = 10, *, network: str = "auto",
@@ -149,8 +152,8 @@ class TELL(DeepClusterer):
         clustering_weight: float = 0.01, training: str = "end-to-end", epochs: int = 3000,
         batch_size: int = 256, optimizer: str = "adadelta", normalize_gradients: bool = True,
         init: str = "kaiming", evaluate_every: int = 50, snapshot_epochs: Sequence[int] = (),
-        compile: bool = False, random_state: Any = None, device: str = "auto",
-        threads: int | None = None, checkpoint: str | Path | None = None,
+        precision: str = "float32", compile: bool = False, random_state: Any = None,
+        device: str = "auto", threads: int | None = None, checkpoint: str | Path | None = None,
         progress: bool | None = None,
     ):
         self.n_clusters = n_clusters
@@ -169,6 +172,7 @@ class TELL(DeepClusterer):
         self.init = init
         self.evaluate_every = evaluate_every
         self.snapshot_epochs = snapshot_epochs
+        self.precision = precision
         self.compile = compile
         self.random_state = random_state
         self.device = device
@@ -249,8 +253,7 @@ class TELL(DeepClusterer):
         network, layer = model.network, model.layer
 
         def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, Tensor, Tensor]:
-            z = network.encode(X)
-            reconstruction = functional.mse_loss(network.decode(z), X)
+            z, reconstruction = self._autoencode(network, X)
             logits = layer.logits(z.detach() if moves_centers else z)
             clustering = clustering_loss(logits, self.alpha)
             return reconstruction + self.clustering_weight * clustering, reconstruction, logits
@@ -275,7 +278,7 @@ class TELL(DeepClusterer):
 
     def _reconstruction_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
         """A step of the autoencoder alone."""
-        losses = self._compiled(lambda X: functional.mse_loss(model.network(X), X), model)
+        losses = self._compiled(lambda X: self._autoencode(model.network, X)[1], model)
 
         def step(_epoch: int, X: Tensor) -> dict[str, Tensor]:
             loss = losses(X)
@@ -285,6 +288,13 @@ class TELL(DeepClusterer):
             return {"reconstruction": loss.detach()}
 
         return step
+
+    def _autoencode(self, network: Autoencoder, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The embedding, and the mean squared error of a pixel."""
+        with torch.autocast(X.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            z = network.encode(X)
+            decoded = network.decode(z)
+        return z.float(), functional.mse_loss(decoded.float(), X)
 
     def _move_centers(self, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
                       z: Tensor) -> Tensor:

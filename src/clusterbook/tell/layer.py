@@ -28,16 +28,9 @@ STEP_SHARE = 0.1
 def squared_distance(logits: Tensor, alpha: float) -> Tensor:
     r"""Mean squared distance to the nearest center, :math:`2 - 2\cos` (Eq. 13 of the paper).
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_samples, n_clusters)
-        :math:`W z`, with unit vectors :math:`z` and rows of :math:`W` of length :math:`2\alpha`.
-    alpha : float
-
-    Returns
-    -------
-    Tensor
-        A scalar, from 0 to 4. Eq. 13 is the sum over samples; this is the mean.
+    A scalar from 0 to 4; Eq. 13 is the sum over samples. *logits*, of shape (n_samples,
+    n_clusters), are :math:`W z` with unit :math:`z` and rows of :math:`W` of length
+    :math:`2\alpha`.
 
     Examples
     --------
@@ -53,17 +46,8 @@ def clustering_loss(logits: Tensor, alpha: float) -> Tensor:
     .. math:: \frac{1}{\alpha B K} \sum_{i,j} (2\alpha - \delta_{ij} W_j^\top z_i)
 
     with :math:`\delta_{ij} = 1` for the largest logit of a sample. The mean runs over clusters too,
-    so the gradient is that of `squared_distance` divided by the number of clusters.
-
-    Parameters
-    ----------
-    logits : Tensor of shape (n_samples, n_clusters)
-    alpha : float
-
-    Returns
-    -------
-    Tensor
-        A scalar; never below :math:`2 - 2/K`.
+    so the gradient is that of `squared_distance` divided by the number of clusters. A scalar, at
+    least :math:`2 - 2/K`, of *logits* of shape (n_samples, n_clusters).
 
     Examples
     --------
@@ -76,7 +60,7 @@ def clustering_loss(logits: Tensor, alpha: float) -> Tensor:
 class ClusterLayer(nn.Module):
     r"""A linear layer whose rows are the cluster centers, to be put behind any encoder.
 
-    The weights are :math:`W = 2\alpha\Omega` with unit centers :math:`\Omega`. Call the layer for
+    ``weight`` is :math:`W = 2\alpha\Omega` with unit centers :math:`\Omega`. Call the layer for
     the loss; before an optimizer's step call `normalize_gradient`, after it `normalize_centers`.
 
     Raises InputError if a size is not a positive whole number, or *alpha* is not a positive number.
@@ -90,11 +74,6 @@ class ClusterLayer(nn.Module):
         gradient descent with learning rate 1 a normalized step is 10 % of the length of a center
         whatever *alpha* is; under Adadelta only while :math:`0.2\alpha` is small against the square
         root of its epsilon.
-
-    Attributes
-    ----------
-    weight : Parameter of shape (n_clusters, n_features)
-        :math:`W`; part of ``state_dict``.
 
     Examples
     --------
@@ -127,11 +106,8 @@ class ClusterLayer(nn.Module):
     def reset_centers(self, centers: Tensor | None = None) -> None:
         """Start from these centers, brought to unit length, or from Kaiming-uniform random ones.
 
-        Raises InputError if the shape is another, or a center is not finite or is zero.
-
-        Parameters
-        ----------
-        centers : Tensor of shape (n_clusters, n_features), optional
+        Raises InputError if their shape is not (n_clusters, n_features), or a center is not finite
+        or is zero.
         """
         if centers is None:
             nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # as torch's own linear layer

@@ -23,13 +23,7 @@ _CHUNK = 4096                               # samples at a time where no gradien
 
 
 class Autoencoder(nn.Module):
-    """An encoder to the unit sphere and a decoder back.
-
-    Attributes
-    ----------
-    encoder, decoder : Module
-    embedding_size : int
-    """
+    """An encoder to the unit sphere and a decoder back."""
 
     encoder: nn.Module
     decoder: nn.Module
@@ -37,7 +31,8 @@ class Autoencoder(nn.Module):
 
     def encode(self, X: Tensor) -> Tensor:
         """The embedding, unit vectors of shape (n_samples, embedding_size)."""
-        return functional.normalize(self.encoder(X), dim=1)
+        z = self.encoder(X)
+        return functional.normalize(z.float() if z.dtype == torch.bfloat16 else z, dim=1)
 
     def decode(self, z: Tensor) -> Tensor:
         """The samples that *z* stands for, (n_samples, n_features)."""
