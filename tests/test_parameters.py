@@ -17,7 +17,9 @@ from clusterbook.errors import InputError
 CHAPTERS = paths.chapters()
 CELL = '''\
 # A comment of its own says nothing about a parameter.
-epochs: int = 40  # passes over the data | paper: 5 | more: slower
+epochs: int = 40  # passes over
+#   the data | paper: 5
+#   | more: slower
 learning_rate: float = 1e-1  # step length | paper: 1e-3 | too large: diverges
 
 method: str = "joint"  # which decomposition | paper: — | another clustering

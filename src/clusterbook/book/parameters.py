@@ -4,8 +4,9 @@ The cell tagged ``parameters`` holds one literal a line::
 
     epochs: int = 40  # passes over the training data | paper: 5 | more: higher accuracy, slower
 
-It is parsed by `ast` and never executed. Papermill only logs an unknown name and takes a value of
-any type; here a wrong name or type is an error before the first cell runs.
+A long comment continues in lines that begin with ``#`` and two spaces. The cell is parsed by
+`ast` and never executed. Papermill only logs an unknown name and takes a value of any type; here a
+wrong name or type is an error before the first cell runs.
 """
 
 from __future__ import annotations
@@ -216,18 +217,25 @@ def parse(source: str) -> dict[str, Parameter]:
         raise InputError("not Python that can be read: it is nested too deep or has a null "
                          "byte") from None
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = {token.start[0]: token.string.lstrip("# ").strip() for token in tokens
-                if token.type == tokenize.COMMENT}
+    comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
     found: dict[str, Parameter] = {}
     for node in statements:
         try:
-            parameter = _parameter(node, comments.get(node.end_lineno, ""))
+            parameter = _parameter(node, _comment(comments, node.end_lineno))
             if parameter.name in found:
                 raise InputError(f"{parameter.name} stands twice")
         except InputError as error:
             raise InputError(f"line {node.lineno}: {error}") from None
         found[parameter.name] = parameter
     return found
+
+
+def _comment(comments: Mapping[int, str], line: int) -> str:
+    """The comment of a line, with the lines below it that begin with # and spaces."""
+    parts = [comments.get(line, "")]
+    while comments.get(line := line + 1, "").startswith("#  "):
+        parts.append(comments[line])
+    return " ".join(part.lstrip("# ").strip() for part in parts)
 
 
 def _parameter(node: ast.stmt, comment: str) -> Parameter:
