@@ -89,7 +89,8 @@ def test_a_relative_file_is_looked_for_in_the_persons_folder(book: Book, tmp_pat
     assert "[[1.0, 2.0], [3.0, 5.0]] ('a', 'b') None" in shown(stand / "out.ipynb")
     done = book.command(*asked, "tables/my.cvs", cwd=stand)
     assert done.returncode == 2
-    assert f"there is no file {stand / 'tables' / 'my.cvs'}; tables in its folder: 'my.csv'" in done.stderr
+    missing = stand / "tables" / "my.cvs"
+    assert f"there is no file {missing}; tables in its folder: 'my.csv'" in done.stderr
 
 
 # --- what is refused before anything runs --------------------------------------------------------
