@@ -419,6 +419,16 @@ def test_every_expectation_belongs_to_a_notebook():
     assert {expectation.chapter for expectation in load_expectations()} <= notebooks
 
 
+def test_no_function_is_defined_in_two_notebooks():
+    defined = {}
+    for path in [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "book").glob("*.ipynb")]:
+        for cell in code(nbformat.read(path, as_version=4)):
+            for node in ast.parse(cell.source).body:
+                if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                    defined.setdefault(node.name, set()).add(path.stem)
+    assert not {name: found for name, found in defined.items() if len(found) > 1}
+
+
 def test_every_fault_still_has_its_place():
     faults = [fault for path in sorted((ROOT / "tests/faults").rglob("*.yaml"))
               for fault in yaml.safe_load(path.read_text(encoding="utf-8"))]

@@ -13,9 +13,11 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
+    clone,
 )
 from torch import Tensor
 
+from . import paths
 from .checkpoints import Checkpoint
 from .errors import InputError
 from .fingerprint import hash_modules, reached
@@ -62,6 +64,20 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
                if kind.__module__.startswith(f"{__package__}.")}
         return Checkpoint(self.checkpoint, data=data, code=hash_modules(reached(own)),
                           parameters={**self._settings(), "seed": seed, "threads": threads})
+
+
+def variant(estimator: DeepClusterer, seed: int, name: str = "main",
+            **changes: Any) -> DeepClusterer:
+    """An unfitted copy with a seed and other settings, and with a checkpoint if the run keeps any.
+
+    Examples
+    --------
+    >>> from clusterbook import TELL
+    >>> variant(TELL(10), 3, "adam", optimizer="adam")
+    TELL(optimizer='adam', random_state=3)
+    """
+    return clone(estimator).set_params(
+        **{"random_state": seed, "checkpoint": paths.checkpoint(f"{name}-{seed}"), **changes})
 
 
 def as_tensor(X: np.ndarray, device: torch.device) -> Tensor:

@@ -191,8 +191,6 @@ class DeepCluster(DeepClusterer):
     progress: bool | None = None
 
     _silent = (*DeepClusterer._silent, "num_workers")
-    _modules = ("base", "batchnorm", "checks", "deepcluster.clustering", "deepcluster.estimator",
-                "deepcluster.images", "deepcluster.networks", "training")
 
     # ------------------------------------------------------------------------------- fitting
 

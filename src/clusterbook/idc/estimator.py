@@ -190,9 +190,6 @@ class IDC(DeepClusterer):
     ((200,), (200, 4), (200, 13))
     """
 
-    _modules = ("base", "checks", "idc.estimator", "idc.interpretability", "idc.losses",
-                "idc.networks", "metrics", "training")
-
     def __init__(
         self, n_clusters: int = 10, *, batch_size: int = 100, epochs: int = 700,
         ae_non_gated_epochs: int = 10, ae_pretrain_epochs: int = 300,
