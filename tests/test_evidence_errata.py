@@ -160,7 +160,7 @@ def cells() -> list[str]:
 
 def names(call: str) -> list[str]:
     """The first arguments of the page's calls of ``evidence.<call>``, in their order."""
-    return re.findall(rf'evidence\.{call}\("([^"]+)"', "\n".join(cells()))
+    return re.findall(rf'evidence\.{call}\(\s*"([^"]+)"', "\n".join(cells()))
 
 
 def test_every_check_of_an_entry_is_on_the_page_and_every_check_of_the_page_is_of_an_entry():
@@ -173,7 +173,7 @@ def test_every_check_of_an_entry_is_on_the_page_and_every_check_of_the_page_is_o
 
 def test_a_demonstration_follows_its_entry():
     """Each demonstrated entry is shown once, and its check is the next call of the page."""
-    calls = re.findall(r'evidence\.(erratum|check)\("([^"]+)"', "\n".join(cells()))
+    calls = re.findall(r'evidence\.(erratum|check)\(\s*"([^"]+)"', "\n".join(cells()))
     after = {name: calls[i + 1] for i, (call, name) in enumerate(calls) if call == "erratum"}
     assert len(after) == len(names("erratum"))
     assert after == {e.id: ("check", e.check) for e in by_id().values() if e.check}

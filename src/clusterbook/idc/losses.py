@@ -73,7 +73,8 @@ def reconstruction_terms(
 
     Parameters
     ----------
-    network : Autoencoder
+    network : Module
+        An `idc.networks.Autoencoder`.
     X, gates, mask : Tensor of shape (n_samples, n_features)
         The mask is 0 where an input is masked.
     latent : Tensor of shape (n_samples, embedding_size), optional
