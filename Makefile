@@ -2,7 +2,7 @@
 #
 #   make book        execute every chapter and build the book: _build/html/index.html
 #   make test        ruff, unit tests, the notebooks' outputs, the built book
-#   make faults     break the code on purpose; a check of a notebook or a unit test must notice
+#   make faults      break the code on purpose; a check of a notebook or a unit test must notice
 #   make benchmark   speed, printed as ratios measured in one run; the memory of every notebook
 #   make test-environments
 #                    every chapter on machines like Colab's, oldest and newest versions (gigabytes)
