@@ -140,7 +140,7 @@ def test_separator_names_and_values(put, text, names, X):
     ("my.csv", 'a,b\n"1,5",-2\n"0,25",3e1\n', "decimal commas"),
     ("my.tsv", "a\tb\n1,5\t-2\n,25\t3e1\n", "decimal commas"),
     ("my.tsv", "a\tb\n1.5\t-2\n.25\t3e1\n", ""),
-    ("MY.CSV.GZ", gzip.compress(b"a,b\n1.5,-2\n.25,3e1\n"), ""),
+    ("MY.CSV.GZ", gzip.compress(b"a,b\n1.5,-2\n.25,3e1\n", mtime=0), ""),
     ("my.csv", "a,b\r1.5,-2\r.25,3e1\r", ""),
     ("my.csv", "a,b\n1.5,-2\n.25,3e1\n".encode("utf-16"), ""),
     ("my.csv", "é,b\n1.5,-2\n.25,3e1\n".encode("cp1252"), "not UTF-8"),
