@@ -18,7 +18,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from clusterbook import datasets, deepcluster, training
-from clusterbook.checkpoints import Checkpoint, load_model, save_model
+from clusterbook.checkpoints import Checkpoint
 from clusterbook.deepcluster import ConvNet, DeepCluster, clustering, estimator, fit_reduction
 from clusterbook.deepcluster.images import ArrayImages, ImageFiles
 from clusterbook.errors import InputError
@@ -403,7 +403,7 @@ def test_a_network_of_ones_own_is_given_again(tmp_path):
     rows = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
     model = clone(SMALL).fit(rows)
     model.save(tmp_path / "model.pt")
-    with pytest.raises(InputError, match="made by a function; give it again"):
+    with pytest.raises(InputError, match=r"made by a function, .*Vectors; give it again"):
         DeepCluster.load(tmp_path / "model.pt")
     back = DeepCluster.load(tmp_path / "model.pt", network=Vectors, device="cpu")
     assert np.array_equal(back.predict(rows), model.labels_)
@@ -414,13 +414,13 @@ def test_a_network_of_ones_own_is_given_again(tmp_path):
 def test_removed_settings_load_at_their_default_only(setting, value, loads, tmp_path, plain):
     path = tmp_path / "model.pt"
     plain.save(path)
-    stored = load_model(path, "DeepCluster", torch.device("cpu"), dict)
+    stored = torch.load(path, weights_only=True)
     settings = json.dumps({**json.loads(stored["settings"]), setting: value})
-    save_model(path, "DeepCluster", {**stored, "settings": settings})
+    torch.save({**stored, "settings": settings}, path)
     if loads:
         assert np.array_equal(DeepCluster.load(path, device="cpu").predict(X), plain.labels_)
     else:
-        with pytest.raises(InputError, match=f"fitted with another {setting}"):
+        with pytest.raises(InputError, match=f"only {setting}=.* is still supported"):
             DeepCluster.load(path)
 
 

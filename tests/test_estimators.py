@@ -196,10 +196,8 @@ def test_a_model_is_saved_in_a_file_or_refused(fitted, kind, tmp_path):
     (tmp_path / "file").write_text("")
     for path, says in (
             (tmp_path, r"^the model .* can't be written \(it is a folder\); name another path$"),
-            (tmp_path / "nowhere" / "model.pt", "^there is no folder .*nowhere to save the model"),
             ("/dev/full", r"^the model /dev/full can't be written \(it is not a file\); name"),
-            (tmp_path / "file" / "model.pt", "^there is no folder .*file to save the model in"),
-            (3, "^a model can't be saved at 3 .*; name a file$")):
+            (tmp_path / "file" / "model.pt", "^the model .* can't be written")):
         with pytest.raises(InputError, match=says):
             fitted[kind].save(path)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

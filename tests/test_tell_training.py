@@ -481,7 +481,7 @@ def test_removed_settings_load_at_their_old_default_only(tmp_path):
         if refused is None:
             assert same_weights(TELL.load(path, device="cpu"), model)
         else:
-            with pytest.raises(InputError, match=f"its setting {refused} is no longer supported"):
+            with pytest.raises(InputError, match=f"only {refused}=.* is still supported"):
                 TELL.load(path)
 
 

@@ -1,10 +1,12 @@
-"""The base of the estimators: scikit-learn's tags, their settings, and the checkpoint of a fit."""
+"""The base of the estimators: their settings, the checkpoint of a fit, and files of models."""
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,10 +17,11 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
-from torch import Tensor
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
 
-from . import paths
-from .checkpoints import Checkpoint
+from . import paths, training
+from .checkpoints import Checkpoint, as_json
 from .errors import InputError
 from .fingerprint import hash_modules, reached
 
@@ -28,7 +31,7 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
 
     #: Parameters that do not decide the result, or only together with others.
     _silent: ClassVar[tuple[str, ...]] = ("checkpoint", "progress", "device", "random_state")
-    #: Settings of earlier versions, which `_from_settings` accepts at these values only.
+    #: Settings of earlier versions, which `load` accepts at these values only.
     _removed: ClassVar[dict[str, Any]] = {}
 
     def __sklearn_tags__(self):
@@ -41,14 +44,63 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         return {name: list(value) if isinstance(value, Sequence) and not isinstance(value, str)
                 else value for name, value in self.get_params().items() if name not in self._silent}
 
+    def save(self, path: str | Path) -> None:
+        """Write settings and weights to a file; see `load`.
+
+        Raises InputError if the file can't be written, and leaves it as it was.
+        """
+        check_is_fitted(self)
+        buffer = io.BytesIO()
+        torch.save({"clusterbook": type(self).__name__, "settings": as_json(self._settings()),
+                    **self._fitted()}, buffer)
+        # A link stays a link.
+        paths.write_atomically(Path(path).resolve(), buffer.getbuffer(), noun="the model")
+
     @classmethod
-    def _from_settings(cls, text: str, **more: Any) -> Any:
-        """An estimator with the settings of a saved one, as JSON."""
-        settings = json.loads(text)
-        for name, value in cls._removed.items():
-            if settings.pop(name, value) != value:
-                raise ValueError(f"its setting {name} is no longer supported")
-        return cls(**settings, **more)
+    def load(cls, path: str | Path, *, device: str = "auto", **settings: Any) -> Self:
+        """A fitted model from a file of `save`, without labels and history.
+
+        *settings* are those that a file can't hold, such as a function that makes a network.
+
+        Raises InputError if the file is missing or no such file, if a setting that was removed
+        since has another value than its default, or if the weights are of another network.
+        """
+        found = training.resolve_device(device)
+        try:
+            stored = torch.load(path, map_location=found, weights_only=True)
+            if stored["clusterbook"] != cls.__name__:
+                raise ValueError(f"it holds {stored['clusterbook']!r}")
+            settings = {**json.loads(stored["settings"]), **settings}
+            for name, value in cls._removed.items():
+                if settings.pop(name, value) != value:
+                    raise ValueError(f"only {name}={value!r} is still supported")
+            settings = {name: tuple(value) if isinstance(value, list) else value
+                        for name, value in settings.items()}
+            return cls(**settings, device=device)._restored(stored, found)
+        except FileNotFoundError:
+            raise InputError(f"there is no file {path} to load a model from") from None
+        except Exception as error:                      # torch reports damage by half a dozen types
+            lacks = "it lacks " if isinstance(error, KeyError) else ""
+            reason = lacks + str(error).partition("\n")[0]
+            raise InputError(f"{path} is no model that {cls.__name__}.save wrote ({reason}); name "
+                             "another file, or fit and save anew") from error
+
+    def _restored(self, stored: Mapping[str, Any], device: torch.device) -> Self:
+        """This model, fitted as the stored one."""
+        with training.seeded(0):            # the first weights, soon replaced, draw random numbers
+            network = self._restore(stored)
+        network.load_state_dict(stored["weights"])
+        network.to(device).eval()
+        return self
+
+    def _fitted(self) -> dict[str, Any]:
+        """What `save` stores beside the settings: ``weights``, and what `_restore` needs."""
+        raise NotImplementedError
+
+    def _restore(self, stored: Mapping[str, Any]) -> nn.Module:
+        """Take the attributes that are stored; a new network, whose weights `load` then replaces.
+        """
+        raise NotImplementedError
 
     def _checkpoint(self, data: str, seed: int, threads: int) -> Checkpoint | None:
         """The checkpoint, if one is asked for, of a fit to data with that fingerprint.

@@ -1,4 +1,4 @@
-"""Checkpoints for resuming a killed run, files of fitted models, and fingerprints of data.
+"""Checkpoints for resuming a killed run, and fingerprints of data.
 
 A checkpoint belongs to one set of parameters, one data set and one state of the code; another
 run's, or a damaged one, is refused by name.
@@ -12,9 +12,9 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +22,6 @@ from torch import Tensor
 
 from .errors import InputError
 from .paths import write_atomically
-
-Model = TypeVar("Model")
 
 
 def fingerprint(*arrays: Any) -> str:
@@ -162,44 +160,6 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
     except Exception as error:                          # torch reports damage by half a dozen types
         raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
                          "this library; delete it to start anew, or name another path") from error
-
-
-def save_model(path: str | Path, kind: str, content: Mapping[str, Any]) -> None:
-    """Write a fitted model of the estimator *kind* to a file of torch's format.
-
-    Raises InputError if the file can't be written, and leaves it as it was.
-    """
-    buffer = io.BytesIO()
-    torch.save({"clusterbook": kind, **content}, buffer)
-    try:
-        target = Path(path).resolve()                   # a link stays a link
-    except (TypeError, ValueError) as error:
-        raise InputError(f"a model can't be saved at {path!r} ({error}); name a file") from error
-    if not target.parent.is_dir():
-        raise InputError(f"there is no folder {target.parent} to save the model in; make it, or "
-                         "name another path")
-    write_atomically(target, buffer.getbuffer(), noun="the model")
-
-
-def load_model(path: str | Path, kind: str, device: torch.device,
-               make: Callable[[dict[str, Any]], Model]) -> Model:
-    """Call *make* with the content of a file of `save_model`; return its result.
-
-    Raises InputError if the file is not there, is of another kind, or *make* fails.
-    """
-    try:
-        stored = torch.load(path, map_location=device, weights_only=True)
-        if stored["clusterbook"] != kind:
-            raise ValueError(f"it holds {stored['clusterbook']!r}")
-        return make(stored)
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path} to load a model from") from None
-    except KeyError as error:
-        reason = f"it lacks {error}"
-    except Exception as error:                          # torch reports damage by half a dozen types
-        reason = str(error).split("\n")[0]
-    raise InputError(f"{path} is no model that {kind}.save wrote ({reason}); name another file, or "
-                     "fit and save anew")
 
 
 def as_json(value: Any) -> str:

@@ -19,11 +19,10 @@ which are torch's own and kept too.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ from torch.utils.data import Dataset
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..checkpoints import Checkpoint, as_json, fingerprint, load_model, save_model
+from ..checkpoints import Checkpoint, fingerprint
 from ..errors import InputError, unknown
 from ..metrics import contingency
 from . import clustering, networks
@@ -55,9 +54,6 @@ _CHOICES = {"sampling": clustering.SAMPLINGS, "color": ("refuse", "convert"),
             "pixel_statistics": ("data", "imagenet")}
 _WHOLE = {"n_clusters": 1, "epochs": 0, "batch_size": 2, "num_workers": 0}
 _SWITCHES = ("sobel", "whiten", "normalize", "reassign_empty", "renew_classifier", "flip")
-#: Settings in saved models that are no longer there, at their only value.
-_REMOVED = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
-            "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse"}
 
 
 @dataclass(repr=False, eq=False)
@@ -191,6 +187,8 @@ class DeepCluster(DeepClusterer):
     progress: bool | None = None
 
     _silent = (*DeepClusterer._silent, "num_workers")
+    _removed = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
+                "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse"}
 
     # ------------------------------------------------------------------------------- fitting
 
@@ -364,51 +362,20 @@ class DeepCluster(DeepClusterer):
             x_test, y_test = self._probed(X_test, y_test, layer, most_numbers)
         return networks.linear_accuracy(x, classes, x_test, y_test)
 
-    def save(self, path: str | Path) -> None:
-        """Write settings and weights to a file; see `load`.
+    def _fitted(self) -> dict[str, Any]:
+        return {"shape": list(self.shape_), "statistics": [self.pixel_mean_, self.pixel_std_],
+                "reduction": asdict(self.reduction_), "inertia": self.inertia_,
+                "centers": torch.from_numpy(self.cluster_centers_),
+                "weights": self.network_.state_dict()}
 
-        Raises InputError if the file can't be written; what was there stays.
-        """
-        check_is_fitted(self)
-        # A function can't be stored: `load` is given it again.
-        network = self.network if isinstance(self.network, str) else None
-        save_model(path, "DeepCluster", {
-            "settings": as_json({**self._settings(), "network": network}),
-            "shape": list(self.shape_), "statistics": [self.pixel_mean_, self.pixel_std_],
-            "reduction": asdict(self.reduction_), "inertia": self.inertia_,
-            "centers": torch.from_numpy(self.cluster_centers_),
-            "weights": self.network_.state_dict()})
-
-    @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto",
-             network: Callable[..., nn.Module] | None = None) -> DeepCluster:
-        """A model from a file of `save`: it predicts, transforms and can be probed.
-
-        *network* is the function that made the network, if one did. Raises InputError if the file
-        is missing or no such file, or its weights are those of another network.
-        """
-        found = training.resolve_device(device)
-
-        def make(stored: dict[str, Any]) -> DeepCluster:
-            settings = json.loads(stored["settings"])
-            for name, value in _REMOVED.items():
-                if settings.pop(name, value) != value:
-                    raise InputError(f"it was fitted with another {name} than {value!r}")
-            settings["network"] = settings["network"] or network
-            if settings["network"] is None:
-                raise InputError("its network was made by a function; give it again by network=")
-            for name in ("image_shape", "crop_scale"):
-                settings[name] = None if settings[name] is None else tuple(settings[name])
-            model = cls(**settings, device=device)
-            with training.seeded(0):        # the first weights, soon replaced, draw random numbers
-                model.network_ = networks.build(model.network, stored["shape"], model.sobel)
-            model.network_.load_state_dict(stored["weights"])
-            model.network_.to(found).eval()
-            model._set_state(stored["shape"], stored["statistics"],
-                             Reduction(**stored["reduction"]), stored["centers"], stored["inertia"])
-            return model
-
-        return load_model(path, "DeepCluster", found, make)
+    def _restore(self, stored: Mapping[str, Any]) -> nn.Module:
+        if isinstance(self.network, str) and self.network not in networks.NETWORKS:
+            raise InputError(f"its network was made by a function, {self.network}; give it again "
+                             "by network=")
+        self.network_ = networks.build(self.network, stored["shape"], self.sobel)
+        self._set_state(stored["shape"], stored["statistics"], Reduction(**stored["reduction"]),
+                        stored["centers"], stored["inertia"])
+        return self.network_
 
     # ----------------------------------------------------------------------------- inside
 

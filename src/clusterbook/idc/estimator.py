@@ -15,7 +15,6 @@ head in the second, in which the weights of autoencoder and gating network are f
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -34,7 +33,7 @@ from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..checkpoints import Checkpoint, as_json, load_model, save_model
+from ..checkpoints import Checkpoint
 from ..errors import InputError, unknown
 from ..metrics import contingency, davies_bouldin, scores, silhouette
 from ..training import History
@@ -67,10 +66,6 @@ _IGNORED = ("dataset", "data_dir", "scaler", "filepath_samples", "seeds", "save_
 _OWN = ("n_clusters", "lr_pretrain", "lr_clustering", "lr_aux_classifier", "form", "batch_norm",
         "select", "constant_columns", "evaluate_every", "random_state", "device", "threads",
         "checkpoint", "progress")
-#: Settings that saved models may have, at these values only.
-_REMOVED = {"compression": "released", "gate_noise": 0.25, "precision": "float32",
-            "reconstruction": "mse", "regularizer": "released", "sched_clustering_min_lr": 1e-6,
-            "sched_pretrain_min_lr": 1e-6, "seeds": 1, "validate": True}
 
 
 class IDC(DeepClusterer):
@@ -189,6 +184,10 @@ class IDC(DeepClusterer):
     >>> model.labels_.shape, model.transform(X).shape, model.local_gates(X).shape
     ((200,), (200, 4), (200, 13))
     """
+
+    _removed = {"compression": "released", "gate_noise": 0.25, "precision": "float32",
+                "reconstruction": "mse", "regularizer": "released", "seeds": 1, "validate": True,
+                "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6}
 
     def __init__(
         self, n_clusters: int = 10, *, batch_size: int = 100, epochs: int = 700,
@@ -563,41 +562,15 @@ class IDC(DeepClusterer):
         order = np.argsort(-gates, kind="stable")
         return order[gates[order] > threshold]
 
-    def save(self, path: str | Path) -> None:
-        """Write settings and weights to a file, for `load`.
+    def _fitted(self) -> dict[str, Any]:
+        return {"used": self.used_features_.tolist(), "kept_epoch": self.kept_epoch_,
+                "compression": self.compression_, "weights": self.model_.state_dict()}
 
-        Raises InputError if the file can't be written; an earlier file stays.
-        """
-        check_is_fitted(self)
-        save_model(path, "IDC", {
-            "settings": as_json(self._settings()), "used": self.used_features_.tolist(),
-            "kept_epoch": self.kept_epoch_, "compression": self.compression_,
-            "weights": self.model_.state_dict()})
-
-    @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto") -> IDC:
-        """A fitted model from a file of `save`, without history and labels.
-
-        Raises InputError if the file is missing or no such file, if a setting that was removed
-        since has another value than its default, or if the weights are of another network.
-        """
-        target = training.resolve_device(device)
-
-        def make(stored: dict[str, Any]) -> IDC:
-            settings, used = json.loads(stored["settings"]), stored["used"]
-            for name, default in _REMOVED.items():
-                if settings.pop(name, default) != default:
-                    raise ValueError(f"only {name}={default!r} is still supported")
-            model = cls(**settings, device=device)
-            with training.seeded(0):        # the first weights, soon replaced, draw random numbers
-                model.model_ = model._new_model(sum(used))
-            model.model_.load_state_dict(stored["weights"])
-            model.model_.to(target).eval()
-            model.used_features_, model.n_features_in_ = np.array(used), len(used)
-            model.kept_epoch_, model.compression_ = stored["kept_epoch"], stored["compression"]
-            return model
-
-        return load_model(path, "IDC", target, make)
+    def _restore(self, stored: Mapping[str, Any]) -> Model:
+        self.used_features_, self.n_features_in_ = np.array(stored["used"]), len(stored["used"])
+        self.kept_epoch_, self.compression_ = stored["kept_epoch"], stored["compression"]
+        self.model_ = self._new_model(sum(stored["used"]))
+        return self.model_
 
     def _embedding(self, X: ArrayLike) -> Tensor:
         samples = self._samples(X)

@@ -12,7 +12,8 @@ it moves the encoder only. The reconstruction loss moves the autoencoder in all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from torch.nn import functional
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..checkpoints import as_json, load_model, save_model
 from ..errors import InputError, unknown
 from ..metrics import contingency, scores
 from .layer import ClusterLayer, clustering_loss, squared_distance
@@ -421,48 +421,19 @@ class TELL(DeepClusterer):
         check_is_fitted(self)
         if epoch not in self._snapshots:
             raise unknown("snapshot of epoch", epoch, map(str, self._snapshots))
-        return clone(self)._restore(self.n_features_in_, self._snapshots[epoch],
-                                    self.layer_.weight.device)
+        stored = {**self._fitted(), "loss": math.nan, "weights": self._snapshots[epoch]}
+        return clone(self)._restored(stored, self.layer_.weight.device)
 
-    def save(self, path: str | Path) -> None:
-        """Write settings and weights to a file; see `load`.
+    def _fitted(self) -> dict[str, Any]:
+        return {"n_features": self.n_features_in_, "loss": self.loss_,
+                "weights": Model(self.network_, self.layer_).state_dict()}
 
-        Raises InputError if the file can't be written, and leaves it as it was.
-        """
-        check_is_fitted(self)
-        model = Model(self.network_, self.layer_)
-        save_model(path, "TELL", {"settings": as_json(self._settings()), "loss": self.loss_,
-                                  "n_features": self.n_features_in_,
-                                  "weights": model.state_dict()})
-
-    @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto") -> TELL:
-        """A model from a file of `save`: it predicts, transforms and decodes.
-
-        Raises InputError if the file is not there, is no such file, or its weights are those of
-        another network.
-        """
-        device = training.resolve_device(device)
-
-        def make(stored: dict[str, Any]) -> TELL:
-            model = cls._from_settings(stored["settings"], device=device)
-            if model.image_shape is not None:
-                model.image_shape = tuple(model.image_shape)
-            model.loss_ = stored["loss"]
-            return model._restore(stored["n_features"], stored["weights"], device)
-
-        return load_model(path, "TELL", device, make)
-
-    def _restore(self, n_features: int, weights: dict[str, Tensor], device: torch.device) -> TELL:
-        """Take these weights."""
-        with training.seeded(0):            # the first weights, soon replaced, draw random numbers
-            model = self._new_model(n_features)
-        model.load_state_dict(weights)
-        model.to(device).eval()
-        self.n_features_in_ = n_features
+    def _restore(self, stored: Mapping[str, Any]) -> Model:
+        model = self._new_model(stored["n_features"])
+        self.n_features_in_, self.loss_ = stored["n_features"], stored["loss"]
         self.network_, self.layer_ = model.network, model.layer
         self._snapshots, self._online = {}, None
-        return self
+        return model
 
     # ----------------------------------------------------------------------------- inside
 
