@@ -6,6 +6,7 @@ import math
 import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from clusterbook import checks, paths
@@ -27,8 +28,8 @@ IMAGES = np.linspace(0, 1, 32).reshape(2, 16)
     (lambda X: checks.pixels(X, (1, 4, 4)), [IMAGES], [
         IMAGES - 0.01, IMAGES + 0.01, 255 * IMAGES, IMAGES[:, :15]]),
     (checks.finite, [IMAGES], [np.array([[1.0, math.nan]]), np.array([[-math.inf]])]),
-    (checks.numeric, [IMAGES, [[1, 2]], np.array([["1.5"]]), [[1], [1, 2]]],
-     [np.array([["a"]]), [[1.5, "red"]]]),
+    (checks.numeric, [IMAGES, pd.DataFrame({"a": [1, None], "b": ["1.5", pd.NA]})],
+     [pd.DataFrame({"a": [1], "b": ["red"]})]),
     (checks.as_seed, [0, 2**32 - 1, np.int64(7), None], [-1, 2**32, 1.5, True, "0", np.random]),
 ])
 def test_argument_checks(call, good, bad):
@@ -41,13 +42,13 @@ def test_argument_checks(call, good, bad):
 
 def test_errors_name_the_column_and_the_nearest_name():
     X = np.array([[1.0, np.nan, np.inf], [2.0, np.nan, 3.0]])
-    with pytest.raises(ValueError, match=r"2 missing values \(NaN\) and 1 infinite value \(inf\): "
-                                         "2 in column 1, 1 in column 2;"):
+    with pytest.raises(ValueError, match="holds 3 missing or infinite values: 2 in column 1, 1 in "
+                                         "column 2; fill them"):
         checks.finite(X)
     with pytest.raises(InputError, match="1 in column c;"):
         checks.finite(X[:1, 2:], ["c"])
     with pytest.raises(InputError, match="the columns 0, 2 hold text"):
-        checks.numeric(np.array([["a", 1, "b"]], dtype=object))
+        checks.numeric(pd.DataFrame([["a", 1, "b"]]))
     assert "did you mean 'mnist'? Known: digits, mnist" in str(unknown("set", "mnits",
                                                                        ["mnist", "digits"]))
     assert "did you mean" not in str(unknown("set", "xyz", ["mnist"]))

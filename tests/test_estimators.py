@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-
 import numpy as np
 import pytest
 import torch
@@ -37,7 +34,6 @@ def classify(**more):
     return train_classifier(X, Y, X, Y, hidden=[8], epochs=2, random_state=0, **more)
 
 
-KINDS = pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
 TRAINERS = pytest.mark.parametrize("train", [
     *(lambda kind=kind, **more: make(kind, **more).fit(X) for kind in (TELL, IDC, DeepCluster)),
     classify], ids=["TELL", "IDC", "DeepCluster", "classifier"])
@@ -92,36 +88,26 @@ def test_threads_before_any_training_are_torchs(monkeypatch):
 
 
 @TRAINERS
-def test_small_work_is_computed_by_one_thread(seen, train):
+def test_small_work_takes_one_thread_and_a_checkpoint_goes_on_with_its_number(
+        seen, train, tmp_path, monkeypatch):
+    path = tmp_path / "run.pt"
     train()
     assert set(seen) == {1} and torch.get_num_threads() == 2
     assert records.machine()["threads"] == 1
-
-
-@TRAINERS
-def test_a_number_that_is_asked_for_wins(seen, train):
-    train(threads=2)
-    assert set(seen) == {2} and records.machine()["threads"] == 2
-
-
-@TRAINERS
-def test_a_checkpoint_goes_on_with_its_number(seen, train, tmp_path, monkeypatch):
-    path = tmp_path / "run.pt"
+    seen.clear()
     train(threads=2, checkpoint=path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
-    seen.clear()
     train(checkpoint=path)
-    train(threads=2, checkpoint=path)
-    assert set(seen) == {2}
+    assert set(seen) == {2} and records.machine()["threads"] == 2
     with pytest.raises(InputError, match="the parameter 'threads' was 2 and is now 1"):
         train(threads=1, checkpoint=path)
 
 
 @TRAINERS
 def test_threads_must_be_a_count(train):
-    for number in (0, -1, 1.5, True, "2", 10**9):
-        with pytest.raises(InputError, match="threads must be None or a whole number from 1 to"):
+    for number in (0, 1.5, True, "2"):
+        with pytest.raises(InputError, match="threads must be a whole number of at least 1"):
             train(threads=number)
 
 
@@ -177,36 +163,24 @@ def test_models_saved_before_there_was_a_number_load(kind, name):
     assert kind.load(evidence.model_file(f"{name}-seed0"), device="cpu").threads is None
 
 
-@KINDS
-def test_the_number_is_saved_with_the_model(kind, tmp_path):
-    make(kind, threads=1).fit(X).save(tmp_path / "model.pt")
-    assert kind.load(tmp_path / "model.pt", device="cpu").threads == 1
-
-
-# --------------------------------------------------------------------------------------- bad input
+# ------------------------------------------------------------------ files of models and checkpoints
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return {kind: make(kind).fit(X) for kind in (TELL, IDC, DeepCluster)}
+    return make(TELL, threads=1).fit(X)
 
 
-@KINDS
-def test_a_model_is_saved_in_a_file_or_refused(fitted, kind, tmp_path):
+def test_a_model_is_saved_whole_or_not_at_all(fitted, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     for path, says in (
-            (tmp_path, r"^the model .* can't be written \(it is a folder\); name another path$"),
+            (tmp_path, r"^the model .* can't be written \(it is a folder\); name a path"),
             ("/dev/full", r"^the model /dev/full can't be written \(it is not a file\); name"),
             (tmp_path / "file" / "model.pt", "^the model .* can't be written")):
         with pytest.raises(InputError, match=says):
-            fitted[kind].save(path)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-@KINDS
-def test_a_model_is_saved_whole_or_not_at_all(fitted, kind, tmp_path, monkeypatch):
-    path = tmp_path / "model.pt"
-    fitted[kind].save(path)
+            fitted.save(path)
+    path = tmp_path / "new" / "model.pt"
+    fitted.save(path)
     kept = path.read_bytes()
 
     def full(_):
@@ -215,77 +189,50 @@ def test_a_model_is_saved_whole_or_not_at_all(fitted, kind, tmp_path, monkeypatc
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InputError, match=r"^the model .*model\.pt can't be written \(No space left "
                                          r"on device\); name a path in a folder that you can"):
-        fitted[kind].save(path)
-    assert path.read_bytes() == kept and list(tmp_path.iterdir()) == [path]
+        fitted.save(path)
+    assert path.read_bytes() == kept and list(path.parent.iterdir()) == [path]
 
 
-@KINDS
-def test_a_link_is_followed_and_stays(fitted, kind, tmp_path):
-    (tmp_path / "models").mkdir()
+def test_a_link_is_followed_and_stays_and_threads_are_saved(fitted, tmp_path):
     link = tmp_path / "latest.pt"
-    link.symlink_to(tmp_path / "models" / "model.pt")
-    fitted[kind].save(link)
+    link.symlink_to(tmp_path / "model.pt")
+    fitted.save(link)
     assert link.is_symlink()
-    assert kind.load(link, device="cpu").threads is None
+    assert TELL.load(link, device="cpu").threads == 1
 
 
-@KINDS
-def test_a_model_file_without_its_keys_is_refused(fitted, kind, tmp_path):
+def test_a_model_file_without_its_keys_is_refused(fitted, tmp_path):
     path = tmp_path / "model.pt"
-    fitted[kind].save(path)
+    fitted.save(path)
     content = torch.load(path, weights_only=True)
     for lacks in ("clusterbook", "settings", "weights"):
         torch.save({name: part for name, part in content.items() if name != lacks}, path)
-        with pytest.raises(InputError, match=rf"no model that {kind.__name__}.save wrote "
+        with pytest.raises(InputError, match=rf"no model that TELL.save wrote "
                                              rf"\(it lacks '{lacks}'\)"):
-            kind.load(path, device="cpu")
+            TELL.load(path, device="cpu")
 
 
 @TRAINERS
 def test_a_path_or_device_that_can_hold_nothing_is_refused(train):
     for options, says in (
             *(({"checkpoint": path}, "^checkpoint must be the path of a file, such as 'run.pt'")
-              for path in ("", ".", 5, "a\0b", "/")),
-            ({"checkpoint": ".."}, r"^the checkpoint \.\. must be a file, but is a folder$"),
+              for path in ("", ".", "/")),
             ({"device": "meta"}, "^torch can't use the device 'meta' .*; use 'cpu' or 'auto'$"),
             ({"device": "xla"}, "^torch can't use the device 'xla'")):
         with pytest.raises(InputError, match=says):
             train(**options)
 
 
-@KINDS
-def test_a_checkpoint_needs_a_seed(kind, tmp_path):
+def test_a_checkpoint_needs_a_seed(tmp_path):
     with pytest.raises(InputError, match="a checkpoint needs random_state, such as 0"):
-        make(kind, checkpoint=tmp_path / "run.pt", random_state=None).fit(X)
+        make(TELL, checkpoint=tmp_path / "run.pt", random_state=None).fit(X)
 
 
-@KINDS
+@pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
 def test_a_checkpoint_belongs_to_all_code_of_its_estimator(kind, tmp_path, monkeypatch):
     covered = set()
     monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: covered.update(names) or "")
-    make(kind, checkpoint=tmp_path / "run.pt", epochs=4).fit(X)
+    make(kind, checkpoint=tmp_path / "run.pt")._checkpoint("data", 0, 1)
     method = kind.__module__.split(".")[1]
     assert {"base", "checkpoints", "metrics", "training", method, f"{method}.networks"} <= covered
     assert not {"datasets", "evidence", "figures", "paths"} & covered
-
-
-@TRAINERS
-def test_a_checkpoint_without_its_keys_is_refused(train, tmp_path):
-    path = tmp_path / "run.pt"
-    train(checkpoint=path)
-    whole = path.read_bytes()[32:]
-    stage = next(iter(torch.load(io.BytesIO(whole), weights_only=True)["payload"]["stages"]))
-    for keys in (("identity",), ("identity", "parameters"), ("payload",), ("payload", "stages"),
-                 *(("payload", "stages", stage, part)
-                   for part in ("state", "rows", "seconds", "shuffling", "cpu"))):
-        stored = torch.load(io.BytesIO(whole), weights_only=True)
-        content = stored
-        for key in keys[:-1]:
-            content = content[key]
-        del content[keys[-1]]
-        buffer = io.BytesIO()
-        torch.save(stored, buffer)
-        path.write_bytes(hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
-        says = "lacks a part of the training's state" if "stages" in keys else "can't be read"
-        with pytest.raises(InputError, match=rf"^the checkpoint .*run\.pt {says}.*delete it to"):
-            train(checkpoint=path)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,17 +36,12 @@ def fingerprint(*arrays: Any) -> str:
     """
     digest = hashlib.sha256()
     for array in arrays:
-        if isinstance(array, Tensor):
-            kind = str(array.dtype).removeprefix("torch.")
-            content = array.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        else:
-            array = np.asarray(array)
-            if array.dtype.hasobject:
-                raise InputError("a fingerprint needs numbers or text, but the array of shape "
-                                 f"{array.shape} holds Python objects; convert it first")
-            kind = array.dtype.name
-            content = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        digest.update(f"{kind}{tuple(array.shape)}:".encode())
+        array = array.numpy(force=True) if isinstance(array, Tensor) else np.asarray(array)
+        if array.dtype.hasobject:
+            raise InputError("a fingerprint needs numbers or text, but the array of shape "
+                             f"{array.shape} holds Python objects; convert it first")
+        content = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        digest.update(f"{array.dtype.name}{array.shape}:".encode())
         digest.update(content.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
@@ -56,7 +49,7 @@ def fingerprint(*arrays: Any) -> str:
 class Checkpoint:
     """The file of a training's state, for one combination of parameters, data and code.
 
-    Raises InputError if nothing can be written there, or a parameter has no JSON form.
+    Raises InputError if nothing can be written there.
 
     Parameters
     ----------
@@ -72,21 +65,16 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
                  every_seconds: float = 30.0) -> None:
-        self.path = _checked(path)
+        self.path = _file(path)
         self.every_seconds = every_seconds
-        texts = {str(name): _text(name, value) for name, value in parameters.items()}
+        texts = {name: as_json(value) for name, value in parameters.items()}
         self._identity = {"parameters": texts, "data": data, "code": code}
-        self._temporary = self.path.with_name(self.path.name + ".tmp")
-        self._trained: set[str] = set()
+        self._temporary = Path(f"{self.path}.tmp")
+        self.begun: set[str] = set()            # stages of `train`
         self._saved_at = time.monotonic()
-        try:                                    # now, not when the first save is due
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.path.parent):
-                pass
-        except OSError as error:
-            raise InputError(
-                f"the checkpoint {self.path} can't be written ({error.strerror or error}); name a "
-                "path in a folder that you can write to, with space left") from error
+        # A place that can't be written to is refused now, not when the first save is due.
+        write_atomically(self._temporary, noun="the checkpoint")
+        self._temporary.unlink()
 
     @property
     def due(self) -> bool:
@@ -96,16 +84,11 @@ class Checkpoint:
     def save(self, payload: Mapping[str, Any]) -> None:
         """Replace the file by one that holds *payload*, or leave it as it was.
 
-        Raises InputError if the file can't be written, and TypeError if *payload* holds more than
-        tensors, numbers, strings, lists and dictionaries.
+        Raises InputError if the file can't be written. *payload* may hold tensors, numbers,
+        strings, lists and dictionaries.
         """
         buffer = io.BytesIO()
         torch.save({"identity": self._identity, "payload": payload}, buffer)
-        try:
-            buffer.seek(0)
-            torch.load(buffer, map_location="cpu", weights_only=True)
-        except Exception as error:              # now, not when a lost night is to be resumed
-            raise TypeError(f"a checkpoint of this could not be read back: {error}") from error
         content = buffer.getbuffer()
         write_atomically(self.path, hashlib.sha256(content).digest(), content,
                          noun="the checkpoint", temporary=self._temporary)
@@ -119,12 +102,18 @@ class Checkpoint:
         stored = _read(self.path)
         if stored is None:
             return None
-        identity, payload = stored
-        if identity != self._identity:
+        old, new = stored["identity"], self._identity
+        before, now = old["parameters"], new["parameters"]
+        changed = [f"the parameter {name!r} was {before.get(name, 'absent')} and is now "
+                   f"{now.get(name, 'absent')}"
+                   for name in sorted(before.keys() | now.keys())
+                   if before.get(name) != now.get(name)]
+        changed += [f"the {part} differs" for part in ("data", "code") if old[part] != new[part]]
+        if changed:
             raise InputError(f"the checkpoint {self.path} belongs to another run: "
-                             f"{_differences(identity, self._identity)}; name another path, or "
-                             "delete the file to start anew")
-        return payload
+                             f"{', '.join(changed)}; name another path, or delete the file to "
+                             "start anew")
+        return stored["payload"]
 
 
 def threads_of(path: str | Path | None) -> int | None:
@@ -132,34 +121,8 @@ def threads_of(path: str | Path | None) -> int | None:
 
     Raises InputError if the file can't be read.
     """
-    stored = None if path is None else _read(_checked(path))
-    return None if stored is None else json.loads(stored[0]["parameters"].get("threads", "null"))
-
-
-def _checked(path: str | Path) -> Path:
-    """The path of a file, whether or not it is there yet."""
-    if not isinstance(path, str | os.PathLike) or not Path(path).name or "\0" in str(path):
-        raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', not {path!r}")
-    if Path(path).is_dir():
-        raise InputError(f"the checkpoint {path} must be a file, but is a folder")
-    return Path(path)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Identity and payload of a checkpoint's file; None if there is none."""
-    try:
-        content = path.read_bytes()
-        digest, content = content[:32], content[32:]
-        if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
-            raise ValueError("its bytes are not those that were written")
-        stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-        identity = {part: stored["identity"][part] for part in ("parameters", "data", "code")}
-        return identity, dict(stored["payload"])
-    except FileNotFoundError:
-        return None
-    except Exception as error:                          # torch reports damage by half a dozen types
-        raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
-                         "this library; delete it to start anew, or name another path") from error
+    stored = None if path is None else _read(_file(path))
+    return stored and json.loads(stored["identity"]["parameters"].get("threads", "null"))
 
 
 def as_json(value: Any) -> str:
@@ -167,18 +130,23 @@ def as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
 
 
-def _text(name: str, value: Any) -> str:
+def _file(path: str | Path) -> Path:
+    if Path(path).is_dir():
+        raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', but {path} is "
+                         "a folder")
+    return Path(path)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Identity and payload of a checkpoint's file; None if there is none."""
     try:
-        return as_json(value)
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InputError(f"a checkpoint can't tell runs apart by the parameter {name!r}, which is "
-                         f"{value!r}; give a number, a text or a list") from error
-
-
-def _differences(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
-    before, now = stored["parameters"], asked["parameters"]
-    changed = [f"the parameter {name!r} was {before.get(name, 'absent')} and is now "
-               f"{now.get(name, 'absent')}"
-               for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
-    changed += [f"the {part} differs" for part in ("data", "code") if stored[part] != asked[part]]
-    return ", ".join(changed)
+        content = path.read_bytes()
+        digest, content = content[:32], content[32:]
+        if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
+            raise ValueError("its bytes are not those that were written")
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        return None
+    except Exception as error:                          # torch reports damage by half a dozen types
+        raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
+                         "this library; delete it to start anew, or name another path") from error

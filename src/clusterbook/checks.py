@@ -81,41 +81,26 @@ def column_names(X: Any) -> list[str] | None:
 
 
 def numeric(X: Any) -> None:
-    """Raise InputError if columns of a table, an array or a list of rows hold text.
+    """Raise InputError if columns of a pandas table hold text.
 
     Examples
     --------
+    >>> import pandas as pd
     >>> try:
-    ...     numeric(np.array([[1.5, "red"], [2.5, "blue"]], dtype=object))
+    ...     numeric(pd.DataFrame({"size": [1.5, 2.5], "color": ["red", "blue"]}))
     ... except InputError as error:
     ...     print(error)
-    the columns 1 hold text; turn them into numbers, or leave them out
+    the columns color hold text; turn them into numbers, or leave them out
     """
-    if hasattr(X, "columns"):
-        columns = {str(name): X[name] for name in X.columns}
-    else:
-        try:
-            array = np.asarray(X)
-        except ValueError:                              # rows of unequal length
-            return
-        columns = dict(enumerate(array.T)) if array.dtype.kind in "OSU" and array.ndim == 2 else {}
-    text = [str(name) for name, column in columns.items() if not _is_numeric(column)]
+    if not hasattr(X, "columns"):
+        return
+    import pandas as pd
+
+    text = [str(name) for name, column in X.items()
+            if (pd.to_numeric(column, errors="coerce").isna() & column.notna()).any()]
     if text:
         raise InputError(f"the columns {', '.join(text)} hold text; turn them into numbers, or "
                          "leave them out")
-
-
-def _is_numeric(column: Any) -> bool:
-    try:
-        if hasattr(column, "to_numpy"):                 # of a table, whose missing values count
-            column.to_numpy(dtype=np.float64, na_value=np.nan)
-        else:
-            np.asarray(column, dtype=np.float64)
-    except ValueError:
-        return False
-    except TypeError:                                   # dates, objects
-        return not hasattr(column, "to_numpy")          # of an array: scikit-learn refuses them
-    return True
 
 
 def finite(X: np.ndarray, names: Sequence[str] | None = None) -> None:
@@ -127,16 +112,12 @@ def finite(X: np.ndarray, names: Sequence[str] | None = None) -> None:
     ...     finite(np.array([[1.0, np.nan], [2.0, np.nan]]), ["height", "width"])
     ... except InputError as error:
     ...     print(str(error).partition(";")[0])
-    X holds 2 missing values (NaN): 2 in column width
+    X holds 2 missing or infinite values: 2 in column width
     """
-    if np.isfinite(X).all():
+    bad = (~np.isfinite(X)).sum(0)
+    if not bad.any():
         return
-    bad, missing = (~np.isfinite(X)).sum(0), int(np.isnan(X).sum())
-    infinite = int(bad.sum()) - missing
-    kinds = [f"{count} {kind} value{'s' * (count > 1)} ({short})" for count, kind, short in
-             ((missing, "missing", "NaN"), (infinite, "infinite", "inf")) if count]
-    names = range(X.shape[1]) if names is None else names
-    listed = [f"{bad[j]} in column {names[j]}" for j in np.flatnonzero(bad)]
+    listed = [f"{bad[j]} in column {j if names is None else names[j]}" for j in np.flatnonzero(bad)]
     more = f" and more in {len(listed) - 5} other columns" if len(listed) > 5 else ""
-    raise InputError(f"X holds {' and '.join(kinds)}: {', '.join(listed[:5])}{more}; fill them, or "
-                     "leave out the rows")
+    raise InputError(f"X holds {bad.sum()} missing or infinite values: {', '.join(listed[:5])}"
+                     f"{more}; fill them, or leave out the rows")

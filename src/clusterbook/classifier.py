@@ -14,12 +14,15 @@ may come back if one step makes it large again; here it stays 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
 from . import training
@@ -47,11 +50,6 @@ class MLP(nn.Sequential):
         First weights: torch's own, uniform up to 1/sqrt(inputs); or TensorFlow's, uniform up to
         sqrt(6 / (inputs + outputs)), with biases at 0.
 
-    Raises
-    ------
-    InputError
-        For fewer than two widths, or a setting out of range.
-
     Examples
     --------
     >>> MLP([64, 128, 128, 10]).weights(1).shape
@@ -60,10 +58,8 @@ class MLP(nn.Sequential):
 
     def __init__(self, widths: Sequence[int], *, bias: bool = False, dropout: float = 0.0,
                  init: str = "torch"):
-        if len(widths) < 2 or min(widths) < 1:
-            raise InputError(f"widths must be at least two positive numbers, not {list(widths)}")
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout must be a share from 0 to below 1, not {dropout}")
+        for width in widths:
+            whole("a width", width, 1)
         one_of("initialization", init, ("torch", "glorot"))
         layers: list[nn.Module] = []
         for inputs, outputs in zip(widths, widths[1:], strict=False):
@@ -169,15 +165,12 @@ def train_classifier(
 
     Raises
     ------
-    InputError
+    ValueError
         If samples are not finite, lengths do not fit, or a setting is out of range.
     """
     place = training.resolve_device(device)
-    X, y = _samples(X, y, "training", place)
-    X_test, y_test = _samples(X_test, y_test, "test", place)
-    if X.shape[1] != X_test.shape[1]:
-        raise InputError(f"training samples have {X.shape[1]} features, test samples "
-                         f"{X_test.shape[1]}")
+    X, y = _samples(X, y, place)
+    X_test, y_test = _samples(X_test, y_test, place)
     whole("batch_size", batch_size, 1)
     whole("blocks", blocks)
     whole("pruning_epochs", pruning_epochs)
@@ -187,6 +180,10 @@ def train_classifier(
     if blocks and block_weight and len(hidden) < 2:
         raise InputError(f"blocks need at least two hidden layers, not {len(hidden)}")
     random_state = training.as_seed(random_state)
+    settings = {"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
+                "optimizer": optimizer, "learning_rate": learning_rate, "batch_size": batch_size,
+                "dropout": dropout, "l1": l1, "blocks": blocks, "block_weight": block_weight,
+                "pruning_epochs": pruning_epochs, "random_state": random_state}
     widths = [X.shape[1], *hidden, int(max(y.max(), y_test.max())) + 1]
     with torch.device("meta"):
         forward = training.multiply_adds(MLP(widths).hidden, (min(batch_size, len(X)), X.shape[1]))
@@ -194,23 +191,24 @@ def train_classifier(
           training.seeded(random_state, place) as generator):
         if checkpoint is not None:
             checkpoint = training.Checkpoint(
-                checkpoint, data=training.fingerprint(X, y, X_test, y_test),
-                code=hash_modules(["classifier", "training"]),
-                parameters={"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
-                            "optimizer": optimizer, "learning_rate": learning_rate,
-                            "batch_size": batch_size, "dropout": dropout, "l1": l1,
-                            "blocks": blocks, "block_weight": block_weight,
-                            "pruning_epochs": pruning_epochs, "random_state": random_state,
-                            "threads": n_threads})
+                checkpoint, parameters={**settings, "threads": n_threads},
+                data=training.fingerprint(X, y, X_test, y_test),
+                code=hash_modules(["classifier", "training"]))
         network = MLP(widths, bias=bias, dropout=dropout, init=init).to(place)
-        pruner = _Pruner(network, pruning_epochs * -(-len(X) // batch_size))
+        n_batches = math.ceil(len(X) / batch_size)
 
         def train(stage: str, n_epochs: int) -> training.History:
             updates = optimizers[optimizer](network.parameters(), lr=learning_rate)
+            steps = count()
+
+            def start_epoch(epoch: int) -> None:
+                nonlocal steps
+                steps = count((epoch - 1) * n_batches)      # also of a resumed run
 
             def step(_epoch: int, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
                 if stage == "pruning":
-                    pruner.update()
+                    prune(network.linear, next(steps), pruning_epochs * n_batches)
+                    masks = [layer.weight != 0 for layer in network.linear]
                 loss = nn.functional.cross_entropy(network(batch), classes)
                 if l1:
                     loss = loss + l1 * sum(layer.weight.abs().sum() for layer in network.linear)
@@ -222,12 +220,13 @@ def train_classifier(
                 loss.backward()
                 updates.step()
                 if stage == "pruning":
-                    pruner.apply()
+                    for layer, mask in zip(network.linear, masks, strict=True):
+                        layer.weight.data.mul_(mask)        # a pruned weight stays 0
                 return {"loss": loss.detach()}
 
             return training.train(
                 step, (X, y), epochs=n_epochs, batch_size=batch_size, generator=generator,
-                state={"network": network, "optimizer": updates, "pruner": pruner},
+                state={"network": network, "optimizer": updates}, on_epoch_start=start_epoch,
                 on_epoch=lambda _epoch, _row: {"accuracy": network.accuracy(X_test, y_test)},
                 checkpoint=checkpoint, stage=stage, progress=progress, description=stage)
 
@@ -267,53 +266,22 @@ def sparsity(progress: float) -> float:
     return 0.9 + (0.5 - 0.9) * (1 - progress) ** 3
 
 
-class _Pruner(nn.Module):
-    """Masks for a network's weights; a pruned weight stays 0."""
-
-    def __init__(self, network: MLP, total: int):
-        super().__init__()
-        self._layers = network.linear               # in a list: the network saves its own weights
-        self._total = total
-        self.register_buffer("done", torch.zeros((), dtype=torch.int64))
-        for i, layer in enumerate(network.linear):
-            self.register_buffer(f"mask{i}", torch.ones_like(layer.weight, dtype=torch.bool))
-        self._steps: int | None = None
-
-    @torch.no_grad()
-    def update(self) -> None:
-        if self._steps is None:
-            self._steps = int(self.done)            # read from the device once, not every step
-        last = self._steps == self._total - 1
-        if self._steps % PRUNING_INTERVAL == 0 or last:
-            share = sparsity(1.0 if last else self._steps / self._total)
-            for i, layer in enumerate(self._layers):
-                size = layer.weight.abs()
-                cut = round(share * size.numel())
-                if cut:
-                    # Weights pruned before are 0 and stay below any threshold.
-                    self.get_buffer(f"mask{i}").logical_and_(
-                        size > size.flatten().kthvalue(cut).values)
-            self.apply()                            # this step already uses the pruned network
-        self._steps += 1
-        self.done += 1
-
-    @torch.no_grad()
-    def apply(self) -> None:
-        for i, layer in enumerate(self._layers):
-            layer.weight.mul_(self.get_buffer(f"mask{i}"))
+@torch.no_grad()
+def prune(layers: Sequence[nn.Linear], step: int, total: int) -> None:
+    """Set the smallest weights of each layer to 0, every tenth of *total* steps and in the last."""
+    last = step == total - 1
+    if step % PRUNING_INTERVAL and not last:
+        return
+    share = sparsity(1.0 if last else step / total)
+    for layer in layers:
+        size = layer.weight.abs()
+        if cut := round(share * size.numel()):
+            # Weights pruned before are 0 and stay below any threshold.
+            layer.weight.mul_(size > size.flatten().kthvalue(cut).values)
 
 
-def _samples(X: ArrayLike, y: ArrayLike, which: str, device: torch.device) -> tuple[Tensor, Tensor]:
-    y = np.asarray(y)
-    if y.dtype.kind not in "buif" or not (np.isfinite(y) & (y >= 0) & (y == np.floor(y))).all():
-        raise InputError(f"the classes of the {which} samples must be whole numbers from 0")
-    X = torch.as_tensor(np.asarray(X), dtype=torch.float32, device=device)
-    y = torch.as_tensor(y, dtype=torch.int64, device=device)
-    if X.ndim != 2 or y.ndim != 1 or len(X) != len(y):
-        raise InputError(f"the {which} samples have shape {tuple(X.shape)} and their classes "
-                         f"{tuple(y.shape)}; expected (n, n_features) and (n,)")
-    if not len(X):
-        raise InputError(f"there are no {which} samples")
-    if not torch.isfinite(X).all():
-        raise InputError(f"the {which} samples hold NaN or infinite values; remove or fill them")
-    return X, y
+def _samples(X: ArrayLike, y: ArrayLike, device: torch.device) -> tuple[Tensor, Tensor]:
+    X, y = check_X_y(X, y, dtype=np.float32)
+    if y.dtype.kind not in "buif" or not ((y >= 0) & (y == np.floor(y))).all():
+        raise InputError("classes must be whole numbers from 0")
+    return torch.tensor(X, device=device), torch.tensor(y, dtype=torch.int64, device=device)

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import resolve_name
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ EXCLUDED = ("book", "cli", "datasets", "downloads", "errors", "evidence", "figur
 
 _PACKAGE = Path(paths.__file__).resolve().parent
 _NAME = _PACKAGE.name
+_parsed = cache(ast.parse)
 # Only some versions of Python write these, or they never change what runs.
 _SKIPPED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 
@@ -102,15 +104,10 @@ def code_cells(notebook: Path) -> list[str]:
 
 
 def hash_modules(names: Iterable[str], *, package: Path | None = None) -> str:
-    """The SHA-256 (hexadecimal) of clusterbook modules, whatever their order.
-
-    Raises InputError if clusterbook has no such module.
-    """
+    """The SHA-256 (hexadecimal) of clusterbook modules, whatever their order."""
     modules = _modules(package)
     digest = hashlib.sha256()
     for name in sorted(set(names)):
-        if name not in modules:
-            raise unknown("module", name, filter(None, modules))
         digest.update(f"{name} {hash_source(_read(modules[name]))}\n".encode())
     return digest.hexdigest()
 
@@ -135,10 +132,7 @@ def hash_source(source: str) -> str:
 def _tokens(node: Any) -> Iterator[str]:
     """A syntax tree as a stream of words that all Python versions agree on."""
     if isinstance(node, list):
-        yield "["
-        for item in node:
-            yield from _tokens(item)
-        yield "]"
+        yield from ("[", *chain.from_iterable(map(_tokens, node)), "]")
     elif not isinstance(node, ast.AST):
         # `repr` leaves printable characters as they are, and versions disagree on which those are.
         yield f"{type(node).__name__}:{ascii(node)}"
@@ -160,13 +154,11 @@ def _tokens(node: Any) -> Iterator[str]:
 def _merged(values: list[ast.expr]) -> list[ast.expr]:
     """The parts of an f-string with neighboring pieces of text joined; versions cut them apart."""
     parts: list[ast.expr] = []
-    for value in values:
-        if isinstance(value, ast.Constant):
-            if parts and isinstance(parts[-1], ast.Constant):
-                value = ast.Constant(parts.pop().value + value.value)
-            if value.value == "":
-                continue
-        parts.append(value)
+    for is_text, run in groupby(values, lambda value: isinstance(value, ast.Constant)):
+        if not is_text:
+            parts += run
+        elif text := "".join(value.value for value in run):
+            parts.append(ast.Constant(text))
     return parts
 
 
@@ -175,11 +167,6 @@ def _modules(package: Path | None) -> dict[str, Path]:
     package = package or _PACKAGE
     return {".".join(path.relative_to(package).with_suffix("").parts).removesuffix("__init__")
             .removesuffix("."): path for path in package.rglob("*.py")}
-
-
-@cache
-def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
 
 
 def _read(path: Path) -> str:

@@ -13,9 +13,14 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from numpy.typing import ArrayLike
+
+_work: tuple[dict[str, Any], Any] = ({}, None)
+"""Estimators and data: a fork has them without a copy, which would raise its peak."""
 
 
 def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]:
@@ -54,36 +59,19 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
 
 def _serve() -> None:
     """Read estimators and data, fit each in a fork of this process, print the memory of each."""
-    estimators, X = pickle.load(sys.stdin.buffer)
-    taken = {name: _in_a_fork(each, X) for name, each in estimators.items()}
+    global _work
+    _work = pickle.load(sys.stdin.buffer)
+    taken = {}
+    for name in _work[0]:
+        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as fork:
+            taken[name] = fork.submit(_rise, name).result()
     sys.stdout.write(json.dumps(taken))
 
 
-def _in_a_fork(estimator: Any, X: ArrayLike) -> float:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            before = _peak()
-            estimator.fit(X)
-            os.write(writing, json.dumps(_peak() - before).encode())
-            status = 0
-        except Exception as error:
-            os.write(2, f"{type(error).__name__}: {error}\n".encode())
-        finally:
-            os._exit(status)            # closes nothing of the first process
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        taken = pipe.read()
-    os.waitpid(child, 0)
-    if not taken:
-        sys.exit(1)
-    return json.loads(taken)
-
-
-def _peak() -> float:
-    """The peak of this process's resident memory, in mebibytes."""
+def _rise(name: str) -> float:
+    """The rise of this process's peak of resident memory in a fit, in mebibytes."""
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    _work[0][name].fit(_work[1])
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10

@@ -18,6 +18,7 @@ References
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from munkres import Munkres
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
@@ -51,10 +52,7 @@ def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
     array([[0, 2],
            [1, 0]])
     """
-    rows, columns = _numbered(y_true, y_pred)
-    table = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
-    np.add.at(table, (rows, columns), 1)
-    return table
+    return _sklearn.cluster.contingency_matrix(*_numbered(y_true, y_pred), dtype=np.int64)
 
 
 def match(table: ArrayLike) -> np.ndarray:
@@ -146,7 +144,7 @@ def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = Non
                random_state: int = 0) -> float:
     """Mean silhouette, without labels: near 1 for tight, separate clusters, below 0 for mixed ones.
 
-    Raises InputError if there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN
+    Raises ValueError if there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN
     or infinity.
 
     Parameters
@@ -154,13 +152,12 @@ def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = Non
     X : array-like of shape (n_samples, n_features)
         The space in which distances are Euclidean.
     labels : array-like of shape (n_samples,)
-        Cluster of each sample; between 2 and n_samples - 1 clusters.
+        Cluster of each sample.
     sample_size : int, optional
         Score a random sample of this size: all pairs of n_samples take n_samples² distances.
     random_state : int
         Decides the sample.
     """
-    X, labels = _separable(X, labels)
     if sample_size is not None and sample_size >= len(X):
         sample_size = None
     return float(_sklearn.silhouette_score(X, labels, sample_size=sample_size,
@@ -170,9 +167,9 @@ def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = Non
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     """Davies–Bouldin index, without labels: 0 at best, larger for wide or close clusters.
 
-    Raises InputError as `silhouette` does.
+    Raises ValueError as `silhouette` does.
     """
-    return float(_sklearn.davies_bouldin_score(*_separable(X, labels)))
+    return float(_sklearn.davies_bouldin_score(X, labels))
 
 
 def _numbered(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -181,31 +178,15 @@ def _numbered(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndar
     if len(y_true) != len(y_pred):
         raise InputError(f"y_true has {len(y_true)} labels and y_pred {len(y_pred)}; they must be "
                          "of one length")
-    return (np.unique(y_true, return_inverse=True)[1], np.unique(y_pred, return_inverse=True)[1])
+    return np.unique(y_true, return_inverse=True)[1], np.unique(y_pred, return_inverse=True)[1]
 
 
 def _labels(values: ArrayLike, name: str) -> np.ndarray:
     values = np.asarray(values)
-    if values.dtype.kind == "O" and any(v is None or v != v for v in values.flat):
-        raise InputError(f"{name} holds missing labels; remove those samples")
     if values.ndim != 1 or not len(values):
         raise InputError(f"{name} must be a vector with one label per sample; it has shape "
                          f"{values.shape}")
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise InputError(f"{name} holds {(~np.isfinite(values)).sum()} labels that are NaN or "
-                         "infinite; remove those samples")
+    if pd.isna(values).any() or (values.dtype.kind == "f" and np.isinf(values).any()):
+        raise InputError(f"{name} holds labels that are NaN, infinite or missing; remove those "
+                         "samples")
     return values
-
-
-def _separable(X: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    X, labels = np.asarray(X), _labels(labels, "labels")
-    if X.ndim != 2 or len(X) != len(labels):
-        raise InputError(f"X has shape {X.shape}; expected ({len(labels)}, n_features)")
-    if X.dtype.kind == "f" and not np.isfinite(X).all():
-        raise InputError(f"X holds {(~np.isfinite(X)).sum()} values that are NaN or infinite; "
-                         "remove or fill them")
-    n_clusters = len(np.unique(labels))
-    if not 2 <= n_clusters < len(labels):
-        raise InputError(f"there are {n_clusters} clusters for {len(labels)} samples; this score "
-                         f"needs between 2 and {len(labels) - 1}")
-    return X, labels

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -80,30 +79,22 @@ def write_atomically(path: Path, *parts: bytes, noun: str = "the file",
     noun : str
         The file's description in an error message.
     temporary : Path, optional
-        The file that is written first and then renamed; by default a new one beside *path*. With a
-        fixed name, what a killed process left is replaced by the next.
+        The file that is written first and then renamed; by default one of this process beside
+        *path*. With a fixed name, what a killed process left is replaced by the next.
     """
+    temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not path.is_file():
-            raise InputError(f"{noun} {path} can't be written (it is "
-                             f"{'a folder' if path.is_dir() else 'not a file'}); name another path")
-        if temporary is None:
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-            temporary = Path(name)
-            os.chmod(name, 0o644)                       # mkstemp makes it private
-        else:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.writelines(parts)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+            raise OSError("it is a folder" if path.is_dir() else "it is not a file")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
     except OSError as error:
         raise InputError(f"{noun} {path} can't be written ({error.strerror or error}); name a path "
                          "in a folder that you can write to, with space left") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

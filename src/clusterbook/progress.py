@@ -47,17 +47,14 @@ def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | No
 
 @lru_cache(maxsize=1)
 def _terminal(path: str) -> TextIO:
-    # The path may be wrong: never make, empty or take over the file.
-    flags = os.O_WRONLY | getattr(os, "O_NOCTTY", 0)
+    flags = os.O_WRONLY | getattr(os, "O_NOCTTY", 0)    # a wrong path makes or empties no file
     try:
-        stream = open(path, "w", encoding="utf-8", opener=lambda name, _: os.open(name, flags))
+        handle = os.open(path, flags)
+        os.get_terminal_size(handle)
+        return os.fdopen(handle, "w", encoding="utf-8")
     except OSError as error:
-        raise InputError(f"CLUSTERBOOK_PROGRESS is {path!r}: {error.strerror}; set it to off") \
-            from None
-    if not stream.isatty():
-        stream.close()
-        raise InputError(f"CLUSTERBOOK_PROGRESS is {path!r}, which is no terminal; set it to off")
-    return stream
+        raise InputError(f"CLUSTERBOOK_PROGRESS is {path!r}, which is no terminal "
+                         f"({error.strerror}); set it to off") from None
 
 
 def _watched(choice: str) -> bool:
