@@ -645,13 +645,13 @@ def test_missing_values_and_text_are_named_by_column():
     assert same(model, idc().fit(X)) and list(model.feature_names_in_) == list(table.columns)
     for method in (idc().fit, *(getattr(idc().fit(X), name) for name in (
             "predict", "transform", "local_gates", "reconstruct"))):
-        with pytest.raises(InputError, match=r"2 missing values \(NaN\) and 1 infinite value "
-                                             r"\(inf\): 2 in column 2, 1 in column 11; fill them"):
+        with pytest.raises(InputError, match="3 missing or infinite values: 2 in column 2, "
+                                             "1 in column 11; fill them"):
             method(holes)
     for kind in ("Float64", "object"):                      # pandas' NA is missing, not infinite
         unknown = table.astype(kind)
         unknown.iloc[4, 2] = pd.NA
-        with pytest.raises(InputError, match=r"^X holds 1 missing value \(NaN\): 1 in column gene"):
+        with pytest.raises(InputError, match="^X holds 1 missing .* 1 in column gene"):
             idc().fit(unknown)
     text = table.assign(species="cat", number="1", site="a")
     for call in (idc().fit, model.predict):
