@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from clusterbook import progress, training
-from clusterbook.errors import InputError
+from clusterbook.errors import InputError, OutOfTime
 from clusterbook.training import Checkpoint, History, TrainingError, seeded, train
 
 # Torch warns of a scheduler that steps first in a process, as it does in a resumed run.
@@ -223,7 +223,7 @@ def test_a_resumed_run_ends_where_the_uninterrupted_one_does(tmp_path, at, devic
     started = []
     resumed = fit(device=device, checkpoint=checkpoint_at(path), before_step=started.append)
     assert started[0] == at and resumed[1] == whole[1] and resumed[0].rows == whole[0].rows
-    assert os.listdir(path.parent) == ["run.pt"]
+    assert sorted(os.listdir(path.parent)) == ["run.json", "run.pt"]
 
 
 def test_a_finished_run_is_saved_once_and_returns_at_once(tmp_path):
@@ -263,6 +263,20 @@ def test_ctrl_c_keeps_the_last_finished_epoch(tmp_path, error):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path, monkeypatch):
+    whole, path = fit(), tmp_path / "run.pt"
+    monkeypatch.setenv("CLUSTERBOOK_UNTIL", "0")
+    for epoch in range(1, EPOCHS):
+        with pytest.raises(OutOfTime, match=f"stopped after epoch {epoch} of {EPOCHS}"):
+            fit(checkpoint=checkpoint_at(path, every_seconds=1000))
+        said = json.loads((tmp_path / "run.json").read_text())
+        assert (said["epoch"], said["epochs"], len(said["rows"])) == (epoch, EPOCHS, epoch)
+        assert said["seconds_an_epoch"] > 0
+    last = fit(checkpoint=checkpoint_at(path))      # the last epoch is not stopped
+    assert last[1] == whole[1] and last[0].rows == whole[0].rows
+    assert fit()[1] == whole[1], "a training without a checkpoint could not go on: it isn't stopped"
+
+
 def test_kill_9_anywhere_loses_nothing(tmp_path):
     """Children are killed in a step, while writing, and before the rename; then one finishes."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -94,6 +94,10 @@ class Checkpoint:
                          noun="the checkpoint", temporary=self._temporary)
         self._saved_at = time.monotonic()
 
+    def report(self, about: Mapping[str, Any]) -> None:
+        """Write how far the training is, as JSON beside the file; for ``clusterbook status``."""
+        write_atomically(self.path.with_suffix(".json"), as_json(about).encode())
+
     def load(self) -> dict[str, Any] | None:
         """The payload saved last, its tensors on the CPU; None if there is no file.
 

@@ -1,4 +1,4 @@
-"""The error for invalid user input."""
+"""The errors for invalid user input and for the end of the time given."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ class InputError(ValueError):
 
     The ``clusterbook`` command prints the sentence alone and exits with status 2.
     """
+
+
+class OutOfTime(RuntimeError):
+    """Raised by training when the time of ``clusterbook run --for`` is over; its state is saved."""
 
 
 def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,11 @@ def checkpoint(name: str) -> Path | None:
     """The file of a training's checkpoint, if this run was asked to keep any."""
     folder = asked("checkpoints")
     return folder / f"{name}.pt" if folder else None
+
+
+def time_is_up() -> bool:
+    """Whether the time is over that ``clusterbook run --for`` gave this run."""
+    return time.time() >= float(os.environ.get("CLUSTERBOOK_UNTIL", "inf"))
 
 
 def run_context() -> dict[str, Any]:

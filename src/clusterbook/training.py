@@ -34,10 +34,10 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from . import checks
+from . import checks, paths
 from .checkpoints import Checkpoint, as_json, fingerprint, threads_of
 from .checks import as_seed
-from .errors import InputError, unknown
+from .errors import InputError, OutOfTime, unknown
 from .progress import bar
 
 __all__ = ["Checkpoint", "History", "TrainingError", "as_seed", "bar", "fingerprint",
@@ -256,7 +256,8 @@ def train(
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
-        Saved when due, at the end, and on Ctrl-C as of the last finished epoch.
+        Saved when due, at the end, and on Ctrl-C as of the last finished epoch. When the time of
+        ``clusterbook run --for`` is over, it is saved and OutOfTime is raised.
     stage : str, optional
         This call's name where several share one checkpoint: a finished stage is restored and
         skipped. It also stands in the history's rows.
@@ -290,7 +291,7 @@ def train(
         batch_size = n
     begun = time.perf_counter()
     earlier, history = _resumed(checkpoint, name, state, generator, gpus)
-    spent, unsaved = history.seconds, None
+    spent, resumed, unsaved = history.seconds, len(history), None
     try:
         with bar(epochs, description, progress=progress, initial=len(history),
                  unit="epoch") as shown:
@@ -315,9 +316,16 @@ def train(
                 if checkpoint:
                     unsaved = {"stages": {**earlier, name: _snapshot(state, generator, gpus,
                                                                      history)}}
-                    if checkpoint.due or epoch == epochs:
+                    stop = epoch < epochs and paths.time_is_up()
+                    if checkpoint.due or stop or epoch == epochs:
                         checkpoint.save(unsaved)
                         unsaved = None
+                        pace = (time.perf_counter() - begun) / (epoch - resumed)
+                        checkpoint.report({"stage": stage, "epoch": epoch, "epochs": epochs,
+                                           "seconds_an_epoch": pace, "rows": history.rows})
+                    if stop:
+                        raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
+                                        "time given is over")
                 shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
                 shown.update()
     except (KeyboardInterrupt, SystemExit):
@@ -335,7 +343,8 @@ def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int, tensors: t
     for rows in batches:
         values = step(epoch, *(tensor.index_select(0, rows) for tensor in tensors))
         scalars = torch.stack([value.detach().reshape(()) for value in values.values()])
-        total = total + scalars.double() * len(rows)
+        wide = torch.float32 if scalars.device.type == "mps" else torch.float64
+        total = total + scalars.to(wide) * len(rows)
         samples += len(rows)
     means = dict(zip(values, (total / samples).tolist(), strict=True))
     for name, mean in means.items():
