@@ -25,16 +25,16 @@ import numpy as np
 import torch
 from PIL import Image
 from sklearn.cluster import KMeans, SpectralCoclustering
-from sklearn.decomposition import PCA
 from sklearn.preprocessing import normalize
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms import ToTensor
 
 import notebooks  # beside this file
-from clusterbook import IDC, TELL, DeepCluster, datasets, training
-from clusterbook.deepcluster import fit_reduction, kmeans, reduce
+from clusterbook import IDC, TELL, datasets, training
+from clusterbook.deepcluster import kmeans
+from clusterbook.evidence.records import peak_memory_mb
 from clusterbook.idc import losses as idc_losses
 from clusterbook.idc.estimator import adam
 from clusterbook.tell import ConvAutoencoder
@@ -61,46 +61,6 @@ def _coclustering(size: int) -> Cases:
         "clusterbook, dhillon": lambda: WeightCoclustering(8, "dhillon", random_state=0).fit(W),
         "scikit-learn, randomized": lambda: theirs.fit(np.abs(W)),
     }
-
-
-def training_loop() -> Cases:
-    """Two epochs of a 64-128-128-10 network on 20,000 generated samples, batches of 64."""
-    generator = torch.Generator().manual_seed(0)
-    X, y = torch.rand(20_000, 64, generator=generator), torch.arange(20_000) % 10
-    return {
-        "clusterbook, data in memory": lambda: _in_memory(X, y),
-        "DataLoader": lambda: _by_loader(X, y),
-    }
-
-
-def _classifier() -> tuple[dict[str, object], Callable[..., dict[str, Tensor]]]:
-    network = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
-                            nn.Linear(128, 10))
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
-
-    def step(_epoch: int, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
-        loss = nn.functional.cross_entropy(network(batch), classes)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return {"loss": loss.detach()}
-
-    return {"network": network, "optimizer": optimizer}, step
-
-
-def _in_memory(X: Tensor, y: Tensor) -> None:
-    with training.seeded(0) as generator:
-        state, step = _classifier()
-        training.train(step, (X, y), epochs=2, batch_size=64, generator=generator, state=state,
-                       progress=False)
-
-
-def _by_loader(X: Tensor, y: Tensor) -> None:
-    _, step = _classifier()
-    loader = DataLoader(TensorDataset(X, y), batch_size=64, shuffle=True)
-    for epoch in range(2):
-        for batch, classes in loader:
-            step(epoch, batch, classes)
 
 
 def tell_epochs() -> Cases:
@@ -295,25 +255,6 @@ def _by_faiss(X: Tensor, k: int, rounds: int) -> Cases:
     return {f"faiss, {rounds} rounds": inertia}
 
 
-def pca_whitening() -> Cases:
-    """PCA to 256 of 20,000 x 512, whitened, and rows of length 1."""
-    X = np.random.default_rng(0).standard_normal((20_000, 512), dtype=np.float32)
-    rows = torch.from_numpy(X)
-    theirs = PCA(256, whiten=True, svd_solver="covariance_eigh")
-    return {
-        "clusterbook": lambda: reduce(rows, fit_reduction(rows, 256)),
-        "scikit-learn": lambda: normalize(theirs.fit_transform(X)),
-    }
-
-
-def deepcluster_epoch() -> Cases:
-    """One epoch of DeepCluster on 5,000 images of 3 x 32 x 32, small network, k = 100."""
-    X = np.random.default_rng(0).random((5000, 3072), dtype=np.float32)
-    model = DeepCluster(100, image_shape=(3, 32, 32), n_components=64, epochs=1, random_state=0,
-                        progress=False)
-    return {"clusterbook": lambda: model.fit(X)}
-
-
 _TRAINING = """\
 from clusterbook import TELL, datasets, evidence, metrics
 data = datasets.load("digits")
@@ -344,10 +285,9 @@ def sweep_workers() -> Cases:
 
 
 BENCHMARKS = {function.__name__: function
-              for function in (coclustering_512, coclustering_4096, training_loop, tell_epochs,
-                               tell_busy, tell_gpu, tell_memory, idc_step, idc_coding_rate,
-                               kmeans_20000, kmeans_200000, pca_whitening, deepcluster_epoch,
-                               sweep_workers)}
+              for function in (coclustering_512, coclustering_4096, tell_epochs, tell_busy,
+                               tell_gpu, tell_memory, idc_step, idc_coding_rate, kmeans_20000,
+                               kmeans_200000, sweep_workers)}
 
 
 # ------------------------------------------------------------------------------------ measuring
@@ -371,48 +311,32 @@ def speeds(cases: Cases, enough: float = 60.0, at_most: int = 7) -> list[list[fl
     return rounds
 
 
-def peak_mib() -> float | None:
-    """The most memory, in MiB, that this process or one that it started held at a time.
-
-    None where the system does not say.
-    """
-    try:
-        import resource
-    except ImportError:         # Windows
-        return None
-    peak = max(resource.getrusage(which).ru_maxrss
-               for which in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def measure_here(name: str, number: int | None) -> None:
-    """Print as JSON the speed of all cases, or the peak memory of one, in this process."""
-    cases = BENCHMARKS[name]()
-    if number is None:
-        print(json.dumps({"labels": list(cases), "rounds": speeds(cases)}))
-    else:
-        list(cases.values())[number]()
-        print(json.dumps(peak_mib()))
-
-
 def measure(name: str) -> list[dict]:
     """Every case of a benchmark: the fastest round, the median ratio to ours, the peak memory.
 
-    Speed is measured in one process, case after case; memory in a process for each. No row where
-    this machine has nothing to measure it on.
+    No row where this machine has nothing to measure it on.
     """
-    def asked(*what: str) -> Any:
-        process = subprocess.run([sys.executable, __file__, *what, name], stdout=subprocess.PIPE,
-                                 text=True, check=True)
+    def asked(what: str) -> Any:
+        process = subprocess.run([sys.executable, __file__, "--measure", name, what],
+                                 stdout=subprocess.PIPE, text=True, check=True)
         return json.loads(process.stdout)
 
-    found = asked("--speed")
+    found = asked("speed")
     if not found["labels"]:
         return []
     seconds = np.array(found["rounds"])                     # (rounds, cases)
     ratios = np.median(seconds / seconds[:, :1], axis=0)
     return [{"label": label, "seconds": seconds[:, i].min(), "ratio": ratios[i],
-             "mib": asked("--memory", str(i))} for i, label in enumerate(found["labels"])]
+             "mib": asked(label)} for i, label in enumerate(found["labels"])]
+
+
+def measure_here(name: str, what: str) -> Any:
+    """The speed of all cases, or the peak memory of the one of that name, in this process."""
+    cases = BENCHMARKS[name]()
+    if what == "speed":
+        return {"labels": list(cases), "rounds": speeds(cases)}
+    cases[what]()
+    return peak_memory_mb()
 
 
 def main(names: list[str]) -> int:
@@ -435,16 +359,14 @@ def main(names: list[str]) -> int:
             continue
         print(f"  {'':28}{'seconds':>10}{'ratio':>8}{'peak MiB':>10}")
         for row in rows:
-            memory = "not measured" if row["mib"] is None else f"{row['mib']:.0f}"
-            print(f"  {row['label']:28}{row['seconds']:10.3f}{row['ratio']:8.2f}{memory:>10}")
+            print(f"  {row['label']:28}{row['seconds']:10.3f}{row['ratio']:8.2f}"
+                  f"{row['mib'] or float('nan'):10.0f}")
     return status
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["--speed", name]:
-            measure_here(name, None)
-        case ["--memory", number, name]:
-            measure_here(name, int(number))
+        case ["--measure", name, what]:
+            print(json.dumps(measure_here(name, what)))
         case names:
             sys.exit(main(names))

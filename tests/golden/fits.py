@@ -34,7 +34,6 @@ from sklearn.datasets import load_digits, load_wine
 from torch import nn
 
 LARGE = 200_000             # numbers: of larger arrays the hash is kept
-DROPPED = {"starts_", "used_images_"}       # attributes that were removed together with a setting
 DIGITS = (load_digits().data[:300] / 16).astype(np.float32)
 CLASSES = load_digits().target[:300]
 _WINE = load_wine()
@@ -70,8 +69,7 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
     if isinstance(value, nn.Module):
         value = dict(value.state_dict())
     elif isinstance(value, BaseEstimator):
-        learnt = sorted(n for n in dir(value) if n.endswith("_") and not n.startswith("_")
-                        and n not in DROPPED)
+        learnt = sorted(n for n in dir(value) if n.endswith("_") and not n.startswith("_"))
         value = {n: getattr(value, n) for n in learnt if hasattr(value, n)}
     elif hasattr(value, "rows") and hasattr(value, "seconds"):              # a history
         value = list(value.rows)
@@ -195,16 +193,9 @@ def idc(X: np.ndarray = TABLE, y: np.ndarray | None = _WINE.target, **settings: 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)                        # constant columns
         model = made("IDC", **usual | settings).fit(X, y)
-    vars(model).pop("runs_", None)              # earlier versions: what other attributes hold too
     return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
             "local": model.local_gates(X), "restored": model.reconstruct(X),
             "selected": [model.selected_features(c) for c in range(3)]}
-
-
-def idc_paper() -> Any:
-    if "form" in inspect.signature(public("IDC")).parameters:
-        return idc(form="paper")
-    return idc(gate_noise=0.5, regularizer="paper", reconstruction="l1", compression="paper")
 
 
 def idc_measures() -> Any:
@@ -247,7 +238,7 @@ IDC = {
     "idc: no noise on the embedding": partial(idc, latent_noise_std=0),
     "idc: other weights": partial(idc, local_gates_lambda=0.1, global_gates_lambda=0.1,
                                   gtcr_lambda=0.1),
-    "idc: the paper's form": idc_paper,
+    "idc: the paper's form": partial(idc, form="paper"),
     "idc: constant columns dropped": partial(idc, _CONSTANT),
     "idc: constant columns kept": partial(idc, _CONSTANT, constant_columns="keep"),
     "idc: no global stage": partial(idc, start_global_gates_training_on_epoch=12),
@@ -283,13 +274,9 @@ def deepcluster_diverging() -> Any:
 
 
 def deepcluster_pca_on_a_part() -> Any:
-    """More images than the PCA is fitted to: once a setting, now a constant."""
-    try:
-        return deepcluster(pca_samples=100)
-    except Missing:
-        with mock.patch.object(import_module("clusterbook.deepcluster.estimator"),
-                               "PCA_SAMPLES", 100):
-            return deepcluster()
+    """More images than the PCA is fitted to."""
+    with mock.patch.object(import_module("clusterbook.deepcluster.estimator"), "PCA_SAMPLES", 100):
+        return deepcluster()
 
 
 def deepcluster_probe() -> Any:
@@ -304,8 +291,7 @@ def deepcluster_probe() -> Any:
 def deepcluster_parts() -> Any:
     """K-means, PCA, sampling and comparisons, on generated features."""
     X = torch.from_numpy(np.random.default_rng(1).standard_normal((400, 20), dtype=np.float32))
-    found = public("deepcluster.kmeans")
-    kmeans = getattr(found, "kmeans", found)        # once in a module of that name
+    kmeans = public("deepcluster.kmeans")
     fit, project = public("deepcluster.fit_reduction"), public("deepcluster.reduce")
     reductions = {f"{n}, {whiten}, {unit}": fit(X, n, whiten=whiten, normalize=unit)
                   for n in (5, None) for whiten in (True, False) for unit in (True, False)}
