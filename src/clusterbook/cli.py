@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from . import __version__, paths
 from .errors import InputError
 
 _EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 130 interrupted"
-_EXTRAS = {"papermill": "papermill", "nbformat": "papermill", "jupyter-book": "jupyter-book",
-           "markdown_it": "jupyter-book", "distributed": "distributed"}
 _SWEEP = """values:
   -p alpha 1e-4,1e-3     two values
   -p n_clusters 2-5      whole numbers also as a range
@@ -29,62 +28,35 @@ _VALUE = "\0"       # marks the value of a -p; no argument of a command line has
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if sys.stderr is None:                      # closed
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")
-    if sys.stdout is None:
-        return _complain("the standard output is closed; open it or lead it to /dev/null", 1)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):      # for consoles that can't show every sign
             stream.reconfigure(errors="backslashreplace")
-    said = io.StringIO()        # printed at the end, so that its errors are no error of a command
     try:
-        with redirect_stdout(said):
-            status = _do(words)
-    except SystemExit as end:                   # argparse printed help, the version or a mistake
-        status = int(end.code or 0)
+        status = _do(words)
+        print(end="", flush=True)
+        return status
     except InputError as error:
         return _complain(str(error), 2)
     except ModuleNotFoundError as error:
-        needed = _EXTRAS.get((error.name or "").split(".")[0])
-        if needed is None:
+        if str(error.name).startswith(__package__):
             raise
-        install = needed if needed == "distributed" else "papermill 'jupyter-book<2'"
-        return _complain(f"this command needs {needed}; install it with: pip install {install}", 2)
-    except OSError as error:
-        if not _is_named(error.filename, words):
-            raise
-        return _complain(f"{error.filename}: {error.strerror}; name another file or folder", 2)
+        extra = "dask" if error.name == "distributed" else "book"
+        return _complain(f"this command needs {error.name}; install clusterbook with its extra "
+                         f"{extra}: pip install 'clusterbook[{extra}]'", 2)
+    except OSError as error:                    # of a file, or of the output itself
+        with suppress(OSError):                 # otherwise Python complains when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # … | head is no mistake
+            return 0
+        if error.filename is None:
+            return _complain(f"{error.strerror}", 1)
+        return _complain(f"{error.filename}: {error.strerror}", 2)
     except KeyboardInterrupt:
         return _complain("interrupted; no partial files left", 130)
     except RuntimeError as error:
         if type(error).__module__.split(".")[0] != __package__:
             raise
         return _complain(str(error), 1)
-    try:
-        print(said.getvalue(), end="", flush=True)
-    except OSError as error:
-        # Let the rest vanish: otherwise Python complains when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if not isinstance(error, BrokenPipeError):      # … | head is no mistake
-            return _complain(f"the output can't be printed: {error.strerror}", 1)
-    return status
-
-
-def _do(words: Sequence[str]) -> int:
-    for word in words:
-        try:
-            word.encode()
-        except UnicodeEncodeError:      # it could not be written into a notebook or a page
-            raise InputError(f"the argument {word!r} is not UTF-8 text; rename the file") from None
-    # argparse takes the value -0.5,0.5 for an option.
-    marked = [_VALUE + word if word.startswith("-") and i >= 2
-              and words[i - 2] in ("-p", "--parameter") else word for i, word in enumerate(words)]
-    parser = _parser()
-    options = parser.parse_args(marked)
-    if not hasattr(options, "do"):
-        parser.print_help()
-        return 2
-    return options.do(options) or 0
 
 
 def _complain(sentence: str, status: int) -> int:
@@ -93,16 +65,24 @@ def _complain(sentence: str, status: int) -> int:
     return status
 
 
-def _is_named(file: str | bytes | None, words: Sequence[str]) -> bool:
-    """Whether a file is one that a person named, lies below it or above it, or is the book's."""
-    if not file:
-        return False
-    named = [*words, *(word.partition("=")[2] for word in words), str(paths.root()),
-             str(paths.data_home())]
-    path = Path(os.path.abspath(os.fsdecode(file)))
-    places = [Path(os.path.abspath(os.path.expanduser(name.removeprefix("folder:"))))
-              for name in named if name]
-    return any(path.is_relative_to(place) or place.is_relative_to(path) for place in places)
+def _do(words: Sequence[str]) -> int:
+    try:
+        "".join(words).encode()         # else it could not be written into a notebook or a page
+    except UnicodeEncodeError:
+        raise InputError(f"the arguments {words} are not UTF-8 text; rename the file") from None
+    # argparse takes the value -0.5,0.5 for an option.
+    marked = [_VALUE + word if word.startswith("-") and i >= 2
+              and words[i - 2] in ("-p", "--parameter") else word for i, word in enumerate(words)]
+    parser = _parser()
+    try:
+        options = parser.parse_args(marked)
+    except SystemExit as end:           # argparse printed help, the version or a mistake
+        return int(end.code or 0)
+    if "do" not in options:
+        parser.print_help()
+        return 2
+    options.command = shlex.join(["clusterbook", *words])       # for a contact sheet
+    return options.do(options) or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=says, description=says, epilog=_EXIT)
         added.set_defaults(do=do)
         if chapter:
-            added.add_argument("chapter", metavar="CHAPTER")
+            added.add_argument("name", metavar="CHAPTER")
         return added
 
     book = command("book", _book, "execute the chapters that changed and build the book")
@@ -139,12 +119,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--output", type=Path, metavar="FILE", help="write the executed notebook here")
     run.add_argument("--figures", type=Path, metavar="DIR",
                      help="write each figure as PNG and SVG, and a contact sheet over them")
-    run.add_argument("--record", type=Path, metavar="DIR", nargs="?", const=True,
+    run.add_argument("--record", dest="records", type=Path, metavar="DIR", nargs="?",
+                     const=(paths.checkout() or Path()) / "data" / "records",
                      help="write the run's record (default DIR: the checkout's data/records)")
     sweep.formatter_class = argparse.RawDescriptionHelpFormatter
     sweep.epilog = f"{_SWEEP}\n\n{_EXIT}"
-    sweep.add_argument("--metric", nargs="+", action="extend", default=[], metavar="NAME",
-                       help="what is drawn (default: the chapter's main metric)")
+    sweep.add_argument("--metric", dest="metrics", nargs="+", action="extend", default=[],
+                       metavar="NAME", help="what is drawn (default: the chapter's main metric)")
     sweep.add_argument("--workers", type=int, metavar="N",
                        help="processes at a time, one thread each (default: one per processor)")
     sweep.add_argument("--scheduler", metavar="ADDRESS",
@@ -178,56 +159,41 @@ def _book(options) -> None:
 def _run(options) -> None:
     from .book import runs
 
-    records = options.record
-    if records is True:
-        here = paths.checkout()
-        records = here / "data" / "records" if here else Path("records")
-    said = runs.run(options.chapter, profile=options.profile, overrides=_overrides(options),
-                    seeds=_seeds(options), output=options.output, figures=options.figures,
-                    records=records, progress=sys.stderr.isatty())
-    print("\n".join(said), end="\n" if said else "")
-    if not (options.output or options.figures or options.record):
-        print(f"{options.chapter} ran to its end; nothing was kept. "
+    print("\n".join(runs.run(**_asked(options))))
+    if not (options.output or options.figures or options.records):
+        print(f"{options.name} ran to its end; nothing was kept. "
               "--output FILE keeps the notebook, --figures DIR its figures, --record its numbers.")
 
 
-def _overrides(options) -> dict[str, str]:
-    overrides: dict[str, str] = {}
-    for name, value in options.overrides:
-        if name in overrides:
-            raise InputError(f"-p {name} is given twice")
-        overrides[name] = value.removeprefix(_VALUE)
-    return overrides
-
-
-def _seeds(options) -> list[int] | None:
-    from .book.parameters import MOST_VALUES, number_range, whole
-
-    if options.seeds is None:
-        return None
-    words = [word for part in options.seeds.split(",") for word in number_range(part.strip())]
-    if not all(word.isdecimal() for word in words):
-        raise InputError(f"--seeds takes whole numbers such as 0-4 or 0,2,7, "
-                         f"not {options.seeds[:60]!r}")
-    if len(words) > MOST_VALUES:
-        raise InputError(f"--seeds has {len(words):,} values; at most {MOST_VALUES:,} can be asked "
-                         "for, because each is a run")
-    return [whole(word) for word in words]
-
-
 def _sweep(options) -> None:
-    from .book.sweep import sweep
+    from .book import sweep
 
-    print("\n".join(sweep(
-        options.chapter, _overrides(options), profile=options.profile, seeds=_seeds(options),
-        metrics=options.metric, workers=options.workers, scheduler=options.scheduler,
-        output=options.output, progress=sys.stderr.isatty())))
+    print("\n".join(sweep.sweep(**_asked(options))))
+
+
+def _asked(options) -> dict[str, Any]:
+    """The arguments of a run or a sweep."""
+    from .book.parameters import MOST_VALUES, Parameter, from_text
+
+    asked = {**vars(options), "overrides": {}}
+    del asked["do"]
+    for name, value in options.overrides:
+        if name in asked["overrides"]:
+            raise InputError(f"-p {name} is given twice")
+        asked["overrides"][name] = value.removeprefix(_VALUE)
+    if options.seeds is not None:
+        kind = Parameter("--seeds", "list[int]", [0, 2, 7], "", "", "")
+        seeds = asked["seeds"] = from_text(kind, options.seeds)
+        if not 0 < len(seeds) <= MOST_VALUES:
+            raise InputError(f"--seeds has {len(seeds):,} values; give 1 to {MOST_VALUES:,}, for "
+                             "example 0-4, because each is a run")
+    return asked
 
 
 def _parameters(options) -> None:
     from .book.parameters import parameter_table, profile_table
 
-    for table in (parameter_table(options.chapter), profile_table(options.chapter)):
+    for table in (parameter_table(options.name), profile_table(options.name)):
         print(f"{table.caption}\n\n{table}\n")
 
 
@@ -235,8 +201,6 @@ def _data(options) -> None:
     from . import datasets
 
     known = {source.name: source for source in datasets.catalog()}
-    for name in options.names:
-        datasets.status(name)  # refuses unknown names before anything is downloaded
     for name in options.names:
         datasets.fetch(name)
     print(f"data files: {paths.data_home()}\n")
@@ -254,14 +218,13 @@ def _data(options) -> None:
 def _scorecard(options) -> int:
     from . import evidence
 
-    card = evidence.scorecard()
+    card, worse = evidence.scorecard(), []
     print(card)
-    if not options.fail_on_regression:
-        return 0
-    before = evidence.at_last_tag()
-    if before is None:
-        print("no tag to compare with: nothing can have got worse")
-    worse = card.regressions(before) if before is not None else []
+    if options.fail_on_regression:
+        before = evidence.at_last_tag()
+        if before is None:
+            print("no tag to compare with: nothing can have got worse")
+        worse = card.regressions(before or {})
     for line in worse:
         print(line, file=sys.stderr)
     return 1 if worse else 0
