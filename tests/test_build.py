@@ -163,7 +163,7 @@ while not (folder / "{1}").exists():
 def test_chapters_run_side_by_side_with_one_thread_each(book: Book, tmp_path, monkeypatch):
     monkeypatch.setenv("MARK", str(tmp_path))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(runs, "cores", lambda: 2)
+    monkeypatch.setattr("clusterbook.book.processes.cores", lambda: 2)
     for one, other in (("tiny", "small"), ("small", "tiny")):
         book.notebook(one, MEETS.format(one, other))     # each ends only beside the other
     book.toc("book/intro", "notebooks/tiny", "notebooks/small")
@@ -185,8 +185,8 @@ def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, 
         with ThreadPoolExecutor(1) as pool:
             yield pool.submit
 
-    monkeypatch.setattr(runs, "processes", processes)
-    monkeypatch.setattr(runs, "cores", lambda: cores)
+    monkeypatch.setattr("clusterbook.book.processes.processes", processes)
+    monkeypatch.setattr("clusterbook.book.processes.cores", lambda: cores)
     monkeypatch.setattr(building, "_execute", lambda path, cached: order.append(path.stem) or 1.0)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if own is not None:
@@ -223,9 +223,9 @@ def quick(book: Book, monkeypatch):
         (html / "index.html").write_text(f"build {done.count('pages')}")
 
     monkeypatch.setattr(runs, "execute", execute)
-    monkeypatch.setattr(runs, "apart", lambda owner, threads, function, *arguments: function(
-        *arguments))
-    monkeypatch.setattr(runs, "cores", lambda: 1)
+    monkeypatch.setattr("clusterbook.book.processes.apart",
+                        lambda owner, threads, function, *arguments: function(*arguments))
+    monkeypatch.setattr("clusterbook.book.processes.cores", lambda: 1)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')

@@ -221,7 +221,8 @@ def _execute_all(notebooks: Mapping[Path, Path], progress: bool, say: Callable[[
                  ) -> dict[Path, str]:
     """Execute notebooks side by side, in the given order; the errors of those that failed."""
     from ..progress import bar
-    from .runs import ChapterError, cores, processes
+    from .processes import cores, processes
+    from .runs import ChapterError
 
     if not notebooks:
         return {}
