@@ -5,9 +5,7 @@ learns to reconstruct a sample from a few of its features, which a gating networ
 sample; a clustering head then partitions the embeddings of the gated samples into compact clusters;
 and an auxiliary classifier finds the features that a whole cluster needs.
 
-`losses` has gates and losses under their equations, `networks` the networks, `estimator` the
-training in four stages, `interpretability` the measures of gates, and `table` the quality of a
-clustering of any table. The paper's generated data are `clusterbook.datasets.make_synthetic`.
+The paper's generated data are `clusterbook.datasets.make_synthetic`.
 
 Differences from the authors' code
 ----------------------------------

@@ -16,9 +16,8 @@ head in the second, in which the weights of autoencoder and gating network are f
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from numbers import Integral
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,41 +44,36 @@ from .networks import Best, Model
 SCORED_SAMPLES = 2000
 #: Final learning rate of both cosines, as in all released configurations.
 LEAST_RATE = 1e-6
-_CHOICES = {
-    "form": tuple(losses.FORMS),
-    "batch_norm": ("drifting", "gated", "mixed"),
-    "select": ("loss", "silhouette", "last"),
-    "constant_columns": ("drop", "keep"),
-}
-_WHOLE = {"n_clusters": 1, "batch_size": 2, "epochs": 0, "ae_non_gated_epochs": 0,
+_CHOICES = {"form": tuple(losses.FORMS), "batch_norm": ("drifting", "gated", "mixed"),
+            "select": ("loss", "silhouette", "last"), "constant_columns": ("drop", "keep")}
+_LEAST = {"n_clusters": 1, "batch_size": 2, "epochs": 0, "ae_non_gated_epochs": 0,
           "ae_pretrain_epochs": 0, "start_global_gates_training_on_epoch": 0,
           "gates_hidden_dim": 1, "evaluate_every": 1}
 _POSITIVE = ("gtcr_eps", "eps", "tau", "lr_pretrain", "lr_clustering", "lr_aux_classifier")
 _NOT_NEGATIVE = ("mask_percentage", "latent_noise_std", "local_gates_lambda",
                  "global_gates_lambda", "gtcr_lambda")
-#: Keys of a configuration of the original that have another name here.
-_RENAMED = {"num_clusters": "n_clusters", "trainer.max_epochs": "epochs",
-            "trainer.check_val_every_n_epoch": "evaluate_every", "trainer.accelerator": "device"}
+#: Keys of the original's configuration that have another name here, and those that do nothing.
+_RENAMED = {"num_clusters": "n_clusters", "lr.pretrain": "lr_pretrain",
+            "lr.clustering": "lr_clustering", "lr.aux_classifier": "lr_aux_classifier"}
 _IGNORED = ("dataset", "data_dir", "scaler", "filepath_samples", "seeds", "save_seed_checkpoints",
-            "validate")
+            "validate", "trainer", "sched")
 #: Parameters that the original does not have, or under another name.
-_OWN = ("n_clusters", "lr_pretrain", "lr_clustering", "lr_aux_classifier", "form", "batch_norm",
-        "select", "constant_columns", "evaluate_every", "random_state", "device", "threads",
-        "checkpoint", "progress")
+_OWN = (*_RENAMED.values(), "form", "batch_norm", "select", "constant_columns", "evaluate_every",
+        "random_state", "device", "threads", "checkpoint", "progress")
 
 
+@dataclass(eq=False, repr=False)
 class IDC(DeepClusterer):
     r"""Interpretable deep clustering: clusters, and the features that each sample needs for them.
 
-    Parameters that the original's configuration has carry its names, with ``lr.pretrain`` written
-    ``lr_pretrain``, and the defaults of its MNIST configuration. Scale tables first, to mean 0 and
-    standard deviation 1, or to [0, 1].
+    Parameters that the original's configuration has carry its names, and the defaults of its MNIST
+    configuration. Scale tables first, to mean 0 and standard deviation 1, or to [0, 1].
 
     Parameters
     ----------
     n_clusters : int
     batch_size : int
-        At least 2, for batch normalization. A smaller last batch is left out.
+        At least 2. A smaller last batch is left out.
     epochs : int
         Passes over the data in all four stages together.
     ae_non_gated_epochs, ae_pretrain_epochs : int
@@ -87,14 +81,12 @@ class IDC(DeepClusterer):
     start_global_gates_training_on_epoch : int
         After this many epochs auxiliary classifier and global gates train too.
     mask_percentage : float
-        Fraction of inputs masked in the masked reconstruction, from 0 to below 1; 0 leaves the
-        term out.
+        Fraction of inputs masked in the masked reconstruction; 0 leaves the term out.
     latent_noise_std : float
         Standard deviation of the noise of mean 1 that multiplies embeddings in the fourth
         reconstruction; 0 leaves the term out.
     gtcr_loss : bool
-        Whether the coding rate of the gates is in the loss, so that samples differ in their
-        features.
+        Whether the coding rate of the gates is in the loss, so that samples differ in their gates.
     gtcr_projection_dim : int, optional
         Dimension of a random projection of the gates for that loss; for many features.
     gtcr_eps, eps : float
@@ -105,22 +97,20 @@ class IDC(DeepClusterer):
         Hidden width of the gating network.
     encdec : sequence of int
         Widths of the autoencoder's layers, the embedding in the middle.
-    clustering_head : sequence of int, or int
-        Size of the embedding and hidden width of the clustering head; or only the latter.
+    clustering_head, aux_classifier : sequence of int, or int
+        Hidden width of the clustering head, after the size of the embedding or alone; and of the
+        auxiliary classifier.
     tau : float
-        Temperature of the Gumbel-softmax. At the published 100 memberships are nearly uniform until
-        logits are in the hundreds, which takes many steps; for short trainings take 1.
-    aux_classifier : sequence of int, or int
-        Hidden width of the auxiliary classifier.
+        Temperature of the Gumbel-softmax. At the published 100 memberships stay nearly uniform for
+        hundreds of epochs; for short trainings take 1.
     local_gates_lambda : float
         Final weight of the sparsity of the local gates, :math:`\lambda(t)`. It is right where few
         gates are open while ``gated`` in the history is still near ``clean``.
     global_gates_lambda, gtcr_lambda : float
         Weight of the sparsity of the global gates, and of the coding rate of the local gates.
-    lr_pretrain, lr_clustering : float
-        First learning rates of Adam, for autoencoder with local gates and for the head.
-    lr_aux_classifier : float
-        Learning rate of plain gradient descent, for classifier and global gates.
+    lr_pretrain, lr_clustering, lr_aux_classifier : float
+        First learning rates of Adam, for autoencoder with local gates and for the head; that of
+        plain gradient descent, for auxiliary classifier and global gates.
     form : {"released", "paper"}
         Noise of the gates and form of three losses, see `losses.FORMS`. The paper's losses are sums
         over features where the code's are means, so weights differ accordingly.
@@ -130,11 +120,10 @@ class IDC(DeepClusterer):
         faster; or the averages that the first training leaves, over clean, gated and masked inputs.
     select : {"loss", "silhouette", "last"}
         The epoch whose networks are kept, never by classes: of the evaluated epochs of the last
-        stage the one with the smallest compression, or with the largest silhouette, which also
-        prefers fewer clusters; or the last of all.
+        stage the one with the smallest compression or the largest silhouette; or the last of all.
     constant_columns : {"drop", "keep"}
-        Leave columns with a single value out of training, with a warning, and set their gates to
-        0; or treat them as all others, as released.
+        Leave columns with a single value out, with a warning, and set their gates to 0; or treat
+        them as all others, as released.
     evaluate_every : int
         Epochs between two evaluations on all samples, which the history shows.
     random_state : int, RandomState instance or None
@@ -157,12 +146,11 @@ class IDC(DeepClusterer):
     global_gates_ : ndarray of shape (n_clusters, n_features)
         Gates of the clusters, from 0 to 1; near 0.5, where they begin, if they were not trained.
     history_ : History
-        Per epoch the parts of the loss. Where it was evaluated (the rows with ``overall``, the
-        epoch over all stages): ``local_gates`` and ``open_local_gates`` (the original's measure,
-        see `interpretability.open_features`, and the number that are open), the same for global
-        gates, ``occupied`` (clusters that have samples), ``silhouette`` and ``davies_bouldin`` of
-        the embeddings (of 2,000 samples at most); and all of `metrics.scores` with
-        ``acc_greedy`` if ``fit`` was given classes.
+        Per epoch the parts of the loss. Rows of evaluated epochs have ``overall``, the epoch over
+        all stages; ``local_gates``, ``open_local_gates`` (see `interpretability.open_features`),
+        and the same for global gates; ``occupied`` (clusters that have samples); ``silhouette``
+        and ``davies_bouldin`` of the embeddings (of 2,000 samples at most); and `metrics.scores`
+        with ``acc_greedy`` if ``fit`` was given classes.
     kept_epoch_ : int
         The epoch, over all stages, whose networks were kept.
     compression_ : float
@@ -189,115 +177,76 @@ class IDC(DeepClusterer):
                 "reconstruction": "mse", "regularizer": "released", "seeds": 1, "validate": True,
                 "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6}
 
-    def __init__(
-        self, n_clusters: int = 10, *, batch_size: int = 100, epochs: int = 700,
-        ae_non_gated_epochs: int = 10, ae_pretrain_epochs: int = 300,
-        start_global_gates_training_on_epoch: int = 400, mask_percentage: float = 0.9,
-        latent_noise_std: float = 0.01, gtcr_loss: bool = True,
-        gtcr_projection_dim: int | None = None, gtcr_eps: float = 1.0, eps: float = 0.1,
-        use_gating: bool = True, gates_hidden_dim: int = 784,
-        encdec: Sequence[int] = (512, 512, 2048, 10, 2048, 512, 512),
-        clustering_head: Sequence[int] | int = (10, 2048), tau: float = 100.0,
-        aux_classifier: Sequence[int] | int = (2048,), local_gates_lambda: float = 1.0,
-        global_gates_lambda: float = 1e-4, gtcr_lambda: float = 0.01, lr_pretrain: float = 1e-3,
-        lr_clustering: float = 1e-2, lr_aux_classifier: float = 1e-2, form: str = "released",
-        batch_norm: str = "drifting", select: str = "loss", constant_columns: str = "drop",
-        evaluate_every: int = 10, random_state: Any = None, device: str = "auto",
-        threads: int | None = None, checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ):
-        self.n_clusters = n_clusters
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.ae_non_gated_epochs = ae_non_gated_epochs
-        self.ae_pretrain_epochs = ae_pretrain_epochs
-        self.start_global_gates_training_on_epoch = start_global_gates_training_on_epoch
-        self.mask_percentage = mask_percentage
-        self.latent_noise_std = latent_noise_std
-        self.gtcr_loss = gtcr_loss
-        self.gtcr_projection_dim = gtcr_projection_dim
-        self.gtcr_eps = gtcr_eps
-        self.eps = eps
-        self.use_gating = use_gating
-        self.gates_hidden_dim = gates_hidden_dim
-        self.encdec = encdec
-        self.clustering_head = clustering_head
-        self.tau = tau
-        self.aux_classifier = aux_classifier
-        self.local_gates_lambda = local_gates_lambda
-        self.global_gates_lambda = global_gates_lambda
-        self.gtcr_lambda = gtcr_lambda
-        self.lr_pretrain = lr_pretrain
-        self.lr_clustering = lr_clustering
-        self.lr_aux_classifier = lr_aux_classifier
-        self.form = form
-        self.batch_norm = batch_norm
-        self.select = select
-        self.constant_columns = constant_columns
-        self.evaluate_every = evaluate_every
-        self.random_state = random_state
-        self.device = device
-        self.threads = threads
-        self.checkpoint = checkpoint
-        self.progress = progress
+    n_clusters: int = 10
+    _: KW_ONLY
+    batch_size: int = 100
+    epochs: int = 700
+    ae_non_gated_epochs: int = 10
+    ae_pretrain_epochs: int = 300
+    start_global_gates_training_on_epoch: int = 400
+    mask_percentage: float = 0.9
+    latent_noise_std: float = 0.01
+    gtcr_loss: bool = True
+    gtcr_projection_dim: int | None = None
+    gtcr_eps: float = 1.0
+    eps: float = 0.1
+    use_gating: bool = True
+    gates_hidden_dim: int = 784
+    encdec: Sequence[int] = (512, 512, 2048, 10, 2048, 512, 512)
+    clustering_head: Sequence[int] | int = (10, 2048)
+    tau: float = 100.0
+    aux_classifier: Sequence[int] | int = (2048,)
+    local_gates_lambda: float = 1.0
+    global_gates_lambda: float = 1e-4
+    gtcr_lambda: float = 0.01
+    lr_pretrain: float = 1e-3
+    lr_clustering: float = 1e-2
+    lr_aux_classifier: float = 1e-2
+    form: str = "released"
+    batch_norm: str = "drifting"
+    select: str = "loss"
+    constant_columns: str = "drop"
+    evaluate_every: int = 10
+    random_state: Any = None
+    device: str = "auto"
+    threads: int | None = None
+    checkpoint: str | Path | None = None
+    progress: bool | None = None
 
     @classmethod
     def from_config(cls, path: str | Path, **settings: Any) -> IDC:
         """An estimator with the settings of a YAML file such as the original's ``cfg_mnist.yaml``.
 
-        ``trainer.max_epochs`` is ``epochs``, ``trainer.check_val_every_n_epoch`` is
-        ``evaluate_every``, and ``trainer.accelerator`` the device ("gpu" takes one where there is
-        one). Constant columns are kept, as the original keeps them; *settings* replace the file's.
-        A warning names the keys that are ignored: those of the data, which ``fit`` is given,
-        ``seeds``, ``save_seed_checkpoints`` and ``validate``, and the rest of ``trainer``.
+        *settings* replace the file's, and constant columns are kept, as the original keeps them. A
+        warning names the keys that are ignored, such as those of the data, and ``trainer``.
 
-        Raises
-        ------
-        InputError
-            If the file can't be read, has a key that the original does not know, two numbers of
-            epochs, or a final learning rate (``sched``) other than 1e-6.
+        Raises InputError if the file can't be read, or has a key that the original does not know.
         """
-        known = [*_RENAMED, *(name for name in cls().get_params() if name not in _OWN)]
-        known += [f"lr.{name}" for name in ("pretrain", "clustering", "aux_classifier")]
-        found, ignored = {}, []
-        for key, value in _config(path).items():
-            name = _RENAMED.get(key, key.replace(".", "_"))
-            if key in known:
-                value = "auto" if (name, value) == ("device", "gpu") else value
-                if found.get(name, value) != value:
-                    raise InputError(f"the configuration {path} has {found[name]} and {value} "
-                                     f"{name}; make the two equal")
-                found[name] = value
-            elif key in ("sched.pretrain_min_lr", "sched.clustering_min_lr"):
-                if value != LEAST_RATE:
-                    raise InputError(f"{key} in the configuration {path} must be {LEAST_RATE}, not "
-                                     f"{value!r}; other final learning rates are not supported")
-            elif key in _IGNORED or key.startswith("trainer."):
-                ignored.append(key)
-            else:
+        try:
+            content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            rates = content.pop("lr", {})               # floats, since YAML 1.1 reads 1e-3 as text
+            content |= {f"lr.{name}": float(rate) for name, rate in rates.items()}
+        except (OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+            raise InputError(f"the configuration {path} can't be read as YAML with keys and "
+                             f"values: {error}") from error
+        known = {name: name for name in cls().get_params() if name not in _OWN} | _RENAMED
+        for key in content:
+            if key not in known and key not in _IGNORED:
                 raise unknown(f"key in the configuration {path},", key, known)
+        ignored = [key for key in content if key in _IGNORED]
         if ignored:
             warnings.warn(f"{path}: ignored: {', '.join(ignored)}", UserWarning, stacklevel=2)
+        found = {known[key]: value for key, value in content.items() if key in known}
         return cls(**{"constant_columns": "keep", **found, **settings})
 
-    # ------------------------------------------------------------------------------- fitting
-
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> IDC:
-        """Train all stages.
+        """Train all stages on samples of shape (n_samples, n_features), at least two.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            At least two samples.
-        y : array-like of shape (n_samples,), optional
-            Classes, only to write scores into ``history_``: nothing is trained on them, and no
-            epoch is chosen by them.
+        Classes *y*, of shape (n_samples,), only write scores into ``history_``: nothing is trained
+        on them, and no epoch is chosen by them.
 
-        Raises
-        ------
-        InputError
-            If a setting is out of range, the data are not finite numbers or all constant, or the
-            checkpoint belongs to another run.
+        Raises InputError if a setting is out of range, the data are not finite numbers or all
+        constant, or the checkpoint belongs to another run.
         """
         X = self._checked(X, reset=True)
         self._check_settings(len(X))
@@ -315,12 +264,30 @@ class IDC(DeepClusterer):
 
     def _train(self, X: Tensor, y: ArrayLike | None, seed: int, checkpoint: Checkpoint | None
                ) -> None:
+        epochs, history = self._stage_epochs(), History()
+
+        def run(stage: str, step: Callable[..., dict[str, Tensor]], tensors: tuple[Tensor, ...],
+                state: dict[str, Any], evaluate: Callable[[int, dict], dict] | None = None) -> None:
+            """Train one stage, and evaluate when its epoch, counted over all stages, says so."""
+            nonlocal history
+            before = len(history)
+
+            def on_epoch(epoch: int, row: dict[str, Any]) -> dict[str, Any]:
+                overall = before + epoch
+                due = (overall % self.evaluate_every == 0
+                       or overall in (self.ae_pretrain_epochs, self.epochs))
+                return {"overall": overall, **evaluate(overall, row)} if due and evaluate else {}
+
+            history += training.train(
+                step, tensors, epochs=epochs[stage], batch_size=min(self.batch_size, len(X)),
+                generator=generator, drop_last=True, state=state, on_epoch=on_epoch,
+                checkpoint=checkpoint, stage=stage, progress=self.progress, description=stage)
+
         with training.seeded(seed, X.device) as generator:
             model = self._new_model(X.shape[1]).to(X.device)
             best = Best(model)
-            run = partial(self._run, generator=generator, checkpoint=checkpoint)
-            history = self._first_training(model, X, run)
-            history += self._second_training(model, X, y, best, run)
+            self._first_training(model, X, run)
+            self._second_training(model, X, y, best, run)
         best.restore()
         self.model_, self.history_ = model.eval(), history
         embedding = model.embed(X * model.local_gates(X))
@@ -331,9 +298,6 @@ class IDC(DeepClusterer):
         self.kept_epoch_ = kept.get("overall", self.epochs)
         self.compression_ = kept.get("compression", float("nan"))
 
-    def _batches(self, X: Tensor) -> int:
-        return len(X) // min(self.batch_size, len(X))
-
     def _stage_epochs(self) -> dict[str, int]:
         """The number of epochs of each stage; they add up to ``epochs``."""
         plain = self.ae_non_gated_epochs if self.use_gating else self.ae_pretrain_epochs
@@ -342,57 +306,40 @@ class IDC(DeepClusterer):
         return {"reconstruction": plain, "gated": self.ae_pretrain_epochs - plain,
                 "clustering": begins - self.ae_pretrain_epochs, "global": self.epochs - begins}
 
-    def _run(self, stage: str, step: Callable[..., dict[str, Tensor]], tensors: tuple[Tensor, ...],
-             state: dict[str, Any], evaluate: Callable[[int, dict], dict] | None = None, *,
-             generator: torch.Generator, checkpoint: Checkpoint | None) -> History:
-        """Train one stage, and evaluate when its epoch, counted over all stages, says so."""
-        epochs = self._stage_epochs()
-        before = sum(list(epochs.values())[:list(epochs).index(stage)])
-
-        def on_epoch(epoch: int, row: dict[str, Any]) -> dict[str, Any]:
-            overall = before + epoch
-            due = (overall % self.evaluate_every == 0
-                   or overall in (self.ae_pretrain_epochs, self.epochs))
-            return {"overall": overall, **evaluate(overall, row)} if due and evaluate else {}
-
-        return training.train(
-            step, tensors, epochs=epochs[stage], batch_size=min(self.batch_size, len(tensors[0])),
-            generator=generator, drop_last=True, state=state, on_epoch=on_epoch,
-            checkpoint=checkpoint, stage=stage, progress=self.progress, description=stage)
+    def _adam(self, network: nn.Module, rate: float, epochs: int, n_samples: int
+              ) -> tuple[torch.optim.Adam, CosineAnnealingLR]:
+        """Adam, and a schedule that lowers its rate with each step along half a cosine."""
+        parameters = list(network.parameters())
+        optimizer = torch.optim.Adam(parameters, lr=rate,
+                                     fused=parameters[0].device.type in ("cpu", "cuda"))
+        steps = epochs * (n_samples // min(self.batch_size, n_samples))
+        return optimizer, CosineAnnealingLR(optimizer, T_max=max(1, steps), eta_min=LEAST_RATE)
 
     # --------------------------------------------- first training: autoencoder, then with gates
 
-    def _first_training(self, model: Model, X: Tensor, run: Callable[..., History]) -> History:
-        networks = nn.ModuleDict({"autoencoder": model.autoencoder})
+    def _first_training(self, model: Model, X: Tensor, run: Callable[..., None]) -> None:
+        networks = nn.ModuleList([model.autoencoder])
         if model.gating is not None:
-            networks["gating"] = model.gating
-        optimizer, schedule = adam(networks.parameters(), self.lr_pretrain,
-                                   self.ae_pretrain_epochs * self._batches(X))
+            networks.append(model.gating)
+        optimizer, schedule = self._adam(networks, self.lr_pretrain, self.ae_pretrain_epochs,
+                                         len(X))
         state = {"networks": networks, "optimizer": optimizer, "schedule": schedule}
         gated_epochs = self._stage_epochs()["gated"]
 
-        def descend(loss: Tensor) -> None:
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
-
         def reconstruction_step(_epoch: int, batch: Tensor) -> dict[str, Tensor]:
             terms = self._reconstruction(model, batch)
-            descend(sum(terms.values()))
+            descend(sum(terms.values()), optimizer, schedule)
             return terms
 
         def gated_step(epoch: int, batch: Tensor) -> dict[str, Tensor]:
             weight = losses.sparsity_weight(epoch, gated_epochs, self.local_gates_lambda)
             loss, terms = self._sparse_loss(model, batch, weight)
-            descend(loss)
+            descend(loss, optimizer, schedule)
             return terms
 
-        def evaluate(_overall: int, _row: dict[str, Any]) -> dict[str, float]:
-            return self._count_open(model.local_gates(X))
-
-        return (run("reconstruction", reconstruction_step, (X,), state)
-                + run("gated", gated_step, (X,), state, evaluate))
+        run("reconstruction", reconstruction_step, (X,), state)
+        run("gated", gated_step, (X,), state,
+            lambda _overall, _row: self._count_open(model.local_gates(X)))
 
     def _reconstruction(self, model: Model, X: Tensor, gates: Tensor | None = None
                         ) -> dict[str, Tensor]:
@@ -425,7 +372,7 @@ class IDC(DeepClusterer):
     # ------------------------------------- second training: the head, then with the global gates
 
     def _second_training(self, model: Model, X: Tensor, y: ArrayLike | None, best: Best,
-                         run: Callable[..., History]) -> History:
+                         run: Callable[..., None]) -> None:
         gates = model.eval().local_gates(X)                 # frozen, so computed once
         gated, counts = X * gates, self._count_open(gates)
         if self.batch_norm == "gated":
@@ -434,8 +381,8 @@ class IDC(DeepClusterer):
         # drift, so each batch is embedded anew; otherwise all samples are embedded once.
         drifts = self.batch_norm == "drifting"
         inputs = gated if drifts else model.embed(gated)
-        optimizer, schedule = adam(model.head.parameters(), self.lr_clustering,
-                                   (self.epochs - self.ae_pretrain_epochs) * self._batches(X))
+        optimizer, schedule = self._adam(model.head, self.lr_clustering,
+                                         self.epochs - self.ae_pretrain_epochs, len(X))
         gates_optimizer = torch.optim.SGD(
             [*model.auxiliary.parameters(), *model.global_gates.parameters()],
             self.lr_aux_classifier)
@@ -449,22 +396,16 @@ class IDC(DeepClusterer):
                 z = model.autoencoder.encoder(batch) if drifts else batch
             logits = model.head(z)
             loss = self._head_loss(z, logits)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            schedule.step()
+            descend(loss, optimizer, schedule)
             return loss, logits.argmax(1)
 
         def clustering_step(_epoch: int, batch: Tensor) -> dict[str, Tensor]:
-            compression, _labels = head_step(batch)
-            return {"compression": compression}
+            return {"compression": head_step(batch)[0]}
 
         def global_step(_epoch: int, batch: Tensor, samples: Tensor) -> dict[str, Tensor]:
             compression, labels = head_step(batch)
             loss, terms = self._global_loss(model, samples, labels)
-            gates_optimizer.zero_grad()
-            loss.backward()
-            gates_optimizer.step()
+            descend(loss, gates_optimizer)
             return {"compression": compression, **terms}
 
         def evaluate(overall: int, row: dict[str, Any]) -> dict[str, Any]:
@@ -482,10 +423,10 @@ class IDC(DeepClusterer):
                 found |= {**scores(y, labels), "acc_greedy": greedy_accuracy(y, labels)}
             return found
 
-        return (run("clustering", clustering_step, (inputs,), state, evaluate)
-                + run("global", global_step, (inputs, gated), state | {
-                    "auxiliary": model.auxiliary, "global_gates": model.global_gates,
-                    "auxiliary optimizer": gates_optimizer}, evaluate))
+        run("clustering", clustering_step, (inputs,), state, evaluate)
+        run("global", global_step, (inputs, gated), state | {
+            "auxiliary": model.auxiliary, "global_gates": model.global_gates,
+            "auxiliary optimizer": gates_optimizer}, evaluate)
 
     def _head_loss(self, z: Tensor, logits: Tensor) -> Tensor:
         """The compression that the clustering head minimizes; embeddings *z* are constants."""
@@ -496,7 +437,7 @@ class IDC(DeepClusterer):
                      ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss of auxiliary classifier and global gates, and its terms.
 
-        The classifier predicts the head's *labels*, which are constants, from gated samples times
+        The head's *labels* are constants, which the classifier predicts from gated samples times
         the gates of these clusters.
         """
         form, mu = losses.FORMS[self.form], model.global_gates(labels)
@@ -537,27 +478,20 @@ class IDC(DeepClusterer):
 
     @torch.no_grad()
     def reconstruct(self, X: ArrayLike) -> np.ndarray:
-        """The reconstruction of each gated sample, shape (n_samples, n_features).
-
-        Columns that were left out as constant are 0.
-        """
+        """The reconstruction of each gated sample, (n_samples, n_features); 0 if left out."""
         embedding = self._embedding(X)
         return self._widened(self.model_.autoencoder.decoder(embedding))
 
     def selected_features(self, cluster: int, threshold: float = 0.0) -> np.ndarray:
-        """The columns whose global gate is above a threshold in [0, 1), the largest gate first.
+        """The columns whose global gate is above a threshold, the largest gate first.
 
-        Global gates begin near 0.5: where they were hardly trained, all features are selected.
-        `interpretability.cluster_features` selects by the local gates of a cluster's samples.
-
-        Raises InputError if there is no such cluster, or the threshold is out of range.
+        Global gates begin near 0.5: where they were hardly trained, all features are selected, and
+        `interpretability.cluster_features` tells more. Raises InputError if there is no such
+        cluster.
         """
         check_is_fitted(self)
-        checks.whole("cluster", cluster)
-        if cluster >= self.n_clusters:
+        if cluster not in range(self.n_clusters):
             raise InputError(f"there is no cluster {cluster}; they are 0 to {self.n_clusters - 1}")
-        if not 0 <= threshold < 1:
-            raise InputError(f"threshold must be from 0 to below 1, not {threshold!r}")
         gates = self.global_gates_[cluster]
         order = np.argsort(-gates, kind="stable")
         return order[gates[order] > threshold]
@@ -595,15 +529,20 @@ class IDC(DeepClusterer):
 
     def _new_model(self, n_features: int) -> Model:
         """A model with random first weights; raises InputError for impossible widths."""
-        if not _are_widths(self.encdec):
-            raise InputError("encdec must be positive whole numbers such as [512, 10, 512], with "
-                             f"the embedding in the middle, not {self.encdec!r}")
-        embedding = self.encdec[len(self.encdec) // 2]
-        return Model(n_features, self.n_clusters, self.encdec,
+        widths = {name: np.ravel(getattr(self, name)).tolist()
+                  for name in ("encdec", "clustering_head", "aux_classifier")}
+        for name, listed in widths.items():
+            for width in listed or [None]:
+                checks.whole(f"a width in {name}", width, 1)
+        encdec, head, auxiliary = widths.values()
+        embedding = encdec[len(encdec) // 2]
+        if head[:-1] not in ([], [embedding]) or len(auxiliary) > 1:
+            raise InputError(f"clustering_head must be [{embedding}, hidden], from the embedding's "
+                             f"size in encdec, and aux_classifier [hidden], not {head} and "
+                             f"{auxiliary}")
+        return Model(n_features, self.n_clusters, encdec,
                      gates=self.gates_hidden_dim if self.use_gating else None,
-                     head=_hidden_width("clustering_head", self.clustering_head, embedding),
-                     auxiliary=_hidden_width("aux_classifier", self.aux_classifier),
-                     projection=self.gtcr_projection_dim)
+                     head=head[-1], auxiliary=auxiliary[0], projection=self.gtcr_projection_dim)
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a step of the first training, forward and backward."""
@@ -634,7 +573,7 @@ class IDC(DeepClusterer):
     def _check_settings(self, n_samples: int) -> None:
         for name, known in _CHOICES.items():
             checks.one_of(name, getattr(self, name), known)
-        for name, least in _WHOLE.items():
+        for name, least in _LEAST.items():
             checks.whole(name, getattr(self, name), least)
         if self.gtcr_projection_dim is not None:
             checks.whole("gtcr_projection_dim", self.gtcr_projection_dim, 1)
@@ -643,9 +582,6 @@ class IDC(DeepClusterer):
         if self.mask_percentage >= 1:
             raise InputError("mask_percentage is a fraction from 0 to below 1, not "
                              f"{self.mask_percentage!r}")
-        for name in ("gtcr_loss", "use_gating"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if not self.ae_non_gated_epochs <= self.ae_pretrain_epochs <= self.epochs:
             raise InputError(f"ae_non_gated_epochs={self.ae_non_gated_epochs}, ae_pretrain_epochs="
                              f"{self.ae_pretrain_epochs} and epochs={self.epochs} must not "
@@ -655,13 +591,14 @@ class IDC(DeepClusterer):
                              "fewer")
 
 
-def adam(parameters: Iterable[Tensor], rate: float, steps: int
-         ) -> tuple[torch.optim.Adam, CosineAnnealingLR]:
-    """Adam, and a schedule that lowers its rate with each step along half a cosine."""
-    parameters = list(parameters)
-    optimizer = torch.optim.Adam(parameters, lr=rate,
-                                 fused=parameters[0].device.type in ("cpu", "cuda"))
-    return optimizer, CosineAnnealingLR(optimizer, T_max=max(1, steps), eta_min=LEAST_RATE)
+def descend(loss: Tensor, optimizer: torch.optim.Optimizer,
+            schedule: CosineAnnealingLR | None = None) -> None:
+    """One step of an optimizer, and of its learning rate."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if schedule is not None:
+        schedule.step()
 
 
 def internal_scores(embeddings: Tensor, labels: np.ndarray) -> dict[str, float]:
@@ -683,51 +620,9 @@ def _varying_columns(X: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
     if not varying.any():
         raise InputError("all columns of X are constant; add columns that vary")
     if len(constant):
-        listed = [str(j if names is None else names[j]) for j in constant[:5]]
-        more = f" and {len(constant) - 5} more" if len(constant) > 5 else ""
+        listed = ", ".join(str(j if names is None else names[j]) for j in constant[:5])
+        more = ", …" if len(constant) > 5 else ""
         warnings.warn(f"{len(constant)} of {len(varying)} columns are constant and left out, so "
-                      f"that their gates are 0: {', '.join(listed)}{more}; "
-                      "constant_columns='keep' keeps them", UserWarning, stacklevel=4)
+                      f"that their gates are 0: {listed}{more}; constant_columns='keep' keeps them",
+                      UserWarning, stacklevel=4)
     return varying
-
-
-def _hidden_width(name: str, value: Any, embedding: int | None = None) -> int:
-    """The hidden width in *value*: ``hidden``, ``[hidden]`` or, for the head, ``[inputs, hidden]``.
-    """
-    widths = [value] if isinstance(value, Integral) else value
-    form = "[hidden]" if embedding is None else "[inputs, hidden]"
-    if not _are_widths(widths) or len(widths) > 1 + (embedding is not None):
-        raise InputError(f"{name} must be {form}, positive whole numbers, not {value!r}")
-    if len(widths) == 2 and widths[0] != embedding:
-        raise InputError(f"{name} expects embeddings of size {widths[0]}, but the middle one of "
-                         f"encdec is {embedding}; make the two equal")
-    return int(widths[-1])
-
-
-def _are_widths(widths: Any) -> bool:
-    return (isinstance(widths, Sequence) and not isinstance(widths, str) and len(widths) > 0
-            and all(isinstance(width, Integral) and not isinstance(width, bool) and width > 0
-                    for width in widths))
-
-
-def _config(path: str | Path) -> dict[str, Any]:
-    """The content of a configuration file; a key of a section is written ``section.key``."""
-    try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"the configuration {path} can't be read: {error}") from error
-    if not isinstance(content, Mapping):
-        raise InputError(f"the configuration {path} must be keys with values")
-    found = {}
-    for key, value in content.items():
-        for inner, one in value.items() if isinstance(value, Mapping) else [("", value)]:
-            found[f"{key}.{inner}" if inner else str(key)] = _number(one)
-    return found
-
-
-def _number(value: Any) -> Any:
-    """The number that a text stands for: YAML 1.1 reads 1e-3, which has no point, as text."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value

@@ -47,9 +47,9 @@ def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int =
     if not original:
         return float((gates > 0).sum(1).mean())
     sums = gates.sum(1)
-    medians = [np.sort(batch)[(len(batch) - 1) // 2]        # torch's median is the lower one
-               for batch in np.split(sums, range(batch_size, len(sums), batch_size))]
-    return float(np.mean(medians))
+    batches = np.split(sums, range(batch_size, len(sums), batch_size))
+    # torch's median is the lower one
+    return float(np.mean([np.quantile(batch, 0.5, method="lower") for batch in batches]))
 
 
 def cluster_features(gates: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
@@ -67,8 +67,7 @@ def cluster_features(gates: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, n
     array([[1, 0],
            [0, 1]])
     """
-    gates = _gates(gates)
-    labels = _labels(labels, gates)
+    gates, labels = _gates(gates, labels), np.asarray(labels)
     clusters = np.unique(labels)
     return clusters, np.array([np.median(gates[labels == k], axis=0) > 0 for k in clusters])
 
@@ -80,8 +79,8 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     .. math:: 1 - \frac2{K(K-1)} \sum_{k<l} \frac{|S_k \cap S_l|}{|S_k \cup S_l|}
 
     with the features :math:`S_k` of `cluster_features`: 0 if all clusters use the same, 1 if no
-    two share one. Table 1 of the paper prints it in percent. The paper's formula sums over ordered
-    pairs and divides by the number of unordered ones, which is twice this number minus 1.
+    two share one. The paper's formula sums over ordered pairs and divides by the number of
+    unordered ones, which is twice this number minus 1.
 
     Parameters
     ----------
@@ -90,8 +89,7 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
         The released form: the sum runs over all ordered pairs, each cluster with itself included,
         and is divided by :math:`K(K-1)`. It lies between :math:`-1/(K-1)` and
         :math:`1 - 1/(K-1)` (for K = 10: -0.1111 and 0.8889), and above only if a cluster has no
-        open feature, because a pair without any counts as different. Otherwise such a pair is
-        refused.
+        open feature, because a pair without any counts as different. By default it is refused.
     n_clusters : int, optional
         *K* of the original form, whose clusters are 0 to *K* - 1; by default as many as occur.
 
@@ -103,12 +101,8 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     """
     clusters, selected = cluster_features(gates, labels)
     if original and n_clusters is not None:
-        if clusters.dtype.kind not in "iu" or clusters[0] < 0 or clusters[-1] >= n_clusters:
-            raise InputError(f"with n_clusters={n_clusters} labels must be whole numbers from 0 to "
-                             f"{n_clusters - 1}, but some are {clusters.tolist()}")
-        full = np.zeros((n_clusters, selected.shape[1]), dtype=bool)
-        full[clusters] = selected
-        selected = full
+        occurring, selected = selected, np.zeros((n_clusters, selected.shape[1]), dtype=bool)
+        selected[clusters] = occurring
     K = len(selected)
     if K < 2:
         raise InputError(f"diversity compares clusters, so it needs at least 2, not {K}")
@@ -120,9 +114,8 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
         return float(1 - jaccard.sum() / (K * (K - 1)))
     pairs = np.triu_indices(K, 1)
     if (union[pairs] == 0).any():
-        empty = ", ".join(str(k) for k in clusters[~selected.any(1)])
-        raise InputError(f"clusters {empty} have no open feature, so what they share is not "
-                         "defined; leave them out, or lower the sparsity")
+        raise InputError("two clusters have no open feature, so what they share is not defined; "
+                         "leave one out, or lower the sparsity")
     return float(1 - np.mean(shared[pairs] / union[pairs]))
 
 
@@ -131,15 +124,10 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
 
     .. math:: \frac1N \sum_i \frac{\|w_i - w_k\|}{\|x_i - x_k\|}
 
-    for gates *w* and the nearest neighbor *k* of sample *i*. Its unit is that of one over the
-    data's, so it can't be compared between data sets, nor between scalings of one.
-
-    Parameters
-    ----------
-    X, gates : array-like of shape (n_samples, n_features)
-    original : bool
-        Equal samples have distance 0, and the ratio 0 / 0 makes the released form NaN. By default
-        the first of them stands for all.
+    for gates *w* and the nearest neighbor *k* of sample *i*; *X* and *gates* have shape
+    (n_samples, n_features). Its unit is one over the data's, so it can't be compared between data
+    sets, nor between scalings of one. Of equal samples the first stands for all; with *original*
+    their ratio 0 / 0 makes the measure NaN.
 
     Examples
     --------
@@ -147,10 +135,7 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
     >>> round(uniqueness(X, gates), 3)              # 1/1, 1/1, 1/2
     0.833
     """
-    X, gates = np.asarray(X, dtype=np.float64), _gates(gates)
-    if X.ndim != 2 or len(X) != len(gates):
-        raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; both need one row "
-                         "per sample")
+    X, gates = np.asarray(X, dtype=np.float64), _gates(gates, X)
     back = np.arange(len(X))
     if not original:
         X, first, back = np.unique(X, axis=0, return_index=True, return_inverse=True)
@@ -182,14 +167,13 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
         Samples, (n_samples, n_features), to clusters, matched to *y* anew after each removal.
     X, gates : array-like of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), optional
-        Classes, for the accuracy; by default the clusters of the samples as they are, so that no
-        labels are needed. The released form was used with classes.
+        Classes, for the accuracy; by default the clusters of the samples as they are. The released
+        form was used with classes.
     original : bool
         The released form: the features that any gate selects are removed one after another, the
         most important first, all that were removed stay out, and importance is correlated with
         the *accuracy that is left*. Both series fall, whatever is removed, so the number is above 0
-        for features that don't matter too, and smaller where the first removals ruin the accuracy
-        than where the last ones do.
+        for features that don't matter too.
 
     Examples
     --------
@@ -198,8 +182,7 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     >>> round(faithfulness(lambda X: (X[:, 0] > 1).astype(int), X, gates), 3)
     0.971
     """
-    X, gates = np.asarray(X), _gates(gates)
-    _same_shape(X, gates)
+    X, gates = np.asarray(X), _gates(gates, X, y)
     importance = (gates > 0).mean(0)
     target = np.asarray(predict(X)) if y is None else np.asarray(y)
     if original:
@@ -215,10 +198,9 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
         without[:, columns] = 0
         left.append(accuracy(target, predict(without)))
     change = np.array(left) if original else accuracy(target, predict(X)) - np.array(left)
-    for name, values in (("importance", importance[order]), ("change of accuracy", change)):
-        if len(values) < 2 or np.ptp(values) == 0:
-            raise InputError(f"the {name} is the same for all features, and a constant correlates "
-                             "with nothing")
+    if len(order) < 2 or np.ptp(importance[order]) == 0 or np.ptp(change) == 0:
+        raise InputError("the importance or the change of accuracy is the same for all features, "
+                         "and a constant correlates with nothing")
     return float(np.corrcoef(importance[order], change)[0, 1])
 
 
@@ -231,14 +213,8 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     from the sample carry its cluster even where the features don't; compare with gates of 1, and
     with the features set to 1.
 
-    Parameters
-    ----------
-    X_train, gates_train : array-like of shape (n_train, n_features)
-    labels_train : array-like of shape (n_train,)
-    X_test, gates_test, labels_test
-        The same for other samples.
-    random_state : int
-        The released form draws without a seed.
+    Samples and gates have shape (n_samples, n_features), labels (n_samples,). The released form
+    draws without a seed.
 
     Examples
     --------
@@ -246,17 +222,13 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     >>> generalizability(X, gates, labels, 3 * X, gates, labels)
     1.0
     """
-    parts = []
-    for X, gates, labels in ((X_train, gates_train, labels_train),
-                             (X_test, gates_test, labels_test)):
-        X, gates = np.asarray(X, dtype=np.float64), _gates(gates)
-        _same_shape(X, gates)
-        parts.append((X * gates, _labels(labels, gates)))
-    train, test = parts
-    if len(np.unique(train[1])) < 2:
+    gates_train = _gates(gates_train, X_train, labels_train)
+    gates_test = _gates(gates_test, X_test, labels_test)
+    if len(np.unique(labels_train)) < 2:
         raise InputError("all training labels are the same, so there is nothing to predict")
-    model = LinearSVC(random_state=random_state, max_iter=10_000).fit(*train)
-    return float(model.score(*test))
+    model = LinearSVC(random_state=random_state, max_iter=10_000)
+    model.fit(np.asarray(X_train, dtype=np.float64) * gates_train, labels_train)
+    return float(model.score(np.asarray(X_test, dtype=np.float64) * gates_test, labels_test))
 
 
 def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
@@ -291,36 +263,24 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
     0.6666666666666666
     """
     selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
-    if selected.ndim != 2 or selected.shape != informative.shape:
-        raise InputError(f"selected has shape {selected.shape} and informative "
-                         f"{informative.shape}; both need one row per sample or cluster")
-    if not len(informative) or not informative.any(1).all():
-        raise InputError("F1 needs at least one informative feature in each row")
+    if selected.shape != informative.shape or not informative.any(1).all():
+        raise InputError("selected and informative must have the same shape, with an informative "
+                         f"feature in each row; they have {selected.shape} and "
+                         f"{informative.shape}")
     hits = (selected & informative).sum(1)
     return float(np.mean(2 * hits / (selected.sum(1) + informative.sum(1))))
 
 
-# ----------------------------------------------------------------------------------------- checks
-
-
-def _gates(gates: ArrayLike) -> np.ndarray:
+def _gates(gates: ArrayLike, *others: ArrayLike | None) -> np.ndarray:
+    """Gates as an array; raises InputError unless they fit the *others*, samples and labels."""
     gates = np.asarray(gates)
-    if gates.ndim != 2 or not gates.size:
-        raise InputError(f"gates have shape {gates.shape}; expected (n_samples, n_features), with "
-                         "at least one of each")
-    if gates.dtype.kind not in "buif" or not np.isfinite(gates).all():
-        raise InputError("gates must be finite numbers, one per sample and feature")
+    if gates.ndim != 2 or not gates.size or gates.dtype.kind not in "buif":
+        raise InputError(f"gates must be numbers of shape (n_samples, n_features), but have shape "
+                         f"{gates.shape} and type {gates.dtype}")
+    if not np.isfinite(gates).all():
+        raise InputError("gates must be finite")
+    for other in others:
+        if other is not None and len(other) != len(gates):
+            raise InputError(f"there are gates of {len(gates)} samples, but {len(other)} samples "
+                             "or labels; give one of each per sample")
     return gates
-
-
-def _labels(labels: ArrayLike, gates: np.ndarray) -> np.ndarray:
-    labels = np.asarray(labels)
-    if labels.shape != (len(gates),):
-        raise InputError(f"there are gates of {len(gates)} samples, but labels of shape "
-                         f"{labels.shape}; expected one label per sample")
-    return labels
-
-
-def _same_shape(X: np.ndarray, gates: np.ndarray) -> None:
-    if X.shape != gates.shape:
-        raise InputError(f"X has shape {X.shape} and the gates {gates.shape}; they must be equal")

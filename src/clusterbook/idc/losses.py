@@ -28,16 +28,9 @@ def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
     .. math:: z = \min(\max(\tfrac12 + \mu + \epsilon, 0), 1), \quad
               \epsilon \sim \mathcal N(0, \sigma^2)
 
-    The noise opens and closes gates at random, so that a gate near the edge has a gradient: 1 with
-    respect to :math:`\mu` where the gate is strictly between 0 and 1, otherwise 0.
-
-    Parameters
-    ----------
-    mu : Tensor of any shape
-        :math:`\mu`, learned, from -1 to 1.
-    noise : float
-        Standard deviation :math:`\sigma` of the noise: 0.5 in the paper, and 0.25 in the released
-        code, which draws N(0, 0.5²) and halves it.
+    The gradient in :math:`\mu`, of any shape, is 1 where the gate is strictly between 0
+    and 1, otherwise 0: the noise is what lets a closed gate learn. Its standard deviation is 0.5 in
+    the paper, and 0.25 in the released code, which draws N(0, 0.5²) and halves it.
 
     Examples
     --------
@@ -71,15 +64,9 @@ def reconstruction_terms(
     In training mode batch normalization has separate statistics for each kind of input. Without
     gates the gated term equals the clean one; without a mask or latent factors that term is absent.
 
-    Parameters
-    ----------
-    network : Module
-        An `idc.networks.Autoencoder`.
-    X, gates, mask : Tensor of shape (n_samples, n_features)
-        The mask is 0 where an input is masked.
-    latent : Tensor of shape (n_samples, embedding_size), optional
-        Factors of the embedding.
-    error : callable
+    The network is an `idc.networks.Autoencoder`; *X*, *gates* and *mask*, 0 where an input is
+    masked, have shape (n_samples, n_features), and *latent*, factors of the embedding,
+    (n_samples, embedding_size).
 
     Examples
     --------
@@ -104,8 +91,7 @@ def reconstruction_terms(
 def apply_apart(layers: nn.Sequential, *batches: Tensor) -> tuple[Tensor, ...]:
     """Apply layers to several batches with separate batch-norm statistics.
 
-    The same as one call per batch, in order, but faster: products are of all rows together. Batches
-    have shape (n_rows, n_inputs), with the same number of rows.
+    The same as one call per batch, in order, but faster. All have shape (n_rows, n_inputs).
     """
     rows, n_rows = torch.cat(batches), len(batches[0])
     for layer in layers:
@@ -127,9 +113,8 @@ def random_mask(X: Tensor, share: float) -> Tensor:
 def open_probability(mu: Tensor, sigma: float) -> Tensor:
     r"""The probability that a gate with noise *sigma* is above 0: :math:`\Phi((\mu + ½)/\sigma)`.
 
-    The sparsity penalty of the paper sums it with :math:`\sigma = 0.5`. The released code takes
-    :math:`\sigma = 1`, although its gates have 0.25: for :math:`\mu` in (-1, 1) the value lies
-    between 0.309 and 0.933, so no gate ever counts as closed.
+    The released code takes :math:`\sigma = 1`, although its gates have 0.25: for :math:`\mu` in
+    (-1, 1) the value lies between 0.309 and 0.933, so no gate ever counts as closed.
 
     Examples
     --------
@@ -140,7 +125,7 @@ def open_probability(mu: Tensor, sigma: float) -> Tensor:
 
 
 def regularizer_released(mu: Tensor) -> Tensor:
-    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`, 0.309 to 0.933."""
+    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`."""
     return open_probability(mu, 1.0).mean()
 
 
@@ -180,14 +165,8 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
     NaN where rounding leaves the matrix without a factorization.
 
     The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples, whose rate only counts open gates;
-    its code has the rate of the batch, which is large when samples differ in their gates.
-
-    Parameters
-    ----------
-    gates : Tensor of shape (n_samples, n_features)
-    eps : float
-    projection : Tensor of shape (n_features, n_dimensions), optional
-        Multiplies the gates first; *d* is then its number of columns. See `random_projection`.
+    its code has the rate of the batch, which is large when samples differ in their gates. A
+    *projection*, (n_features, n_dimensions), multiplies the gates first: see `random_projection`.
 
     Examples
     --------
@@ -221,12 +200,8 @@ def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
 
     :math:`\mathrm{softmax}((\log\pi + g) / \tau)` with Gumbel noise *g*; rows sum to 1.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_samples, n_clusters)
-    tau : float
-        Temperature. Near 0 rows are one-hot; at the published 100 they are nearly uniform unless
-        logits are in the hundreds.
+    Logits have shape (n_samples, n_clusters). Near a temperature *tau* of 0 rows are one-hot; at
+    the published 100 they are nearly uniform unless logits are in the hundreds.
 
     Examples
     --------
@@ -246,13 +221,8 @@ def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
 
     with :math:`h = z / \|z\|`: the second half of the rate reduction MCR² (Yu et al., 2020).
 
-    Parameters
-    ----------
-    z : Tensor of shape (n_samples, embedding_size)
-        Of any length; normalized here.
-    memberships : Tensor of shape (n_samples, n_clusters)
-        :math:`\pi`, rows that sum to 1.
-    eps : float
+    Embeddings *z*, (n_samples, embedding_size), are of any length; memberships :math:`\pi`,
+    (n_samples, n_clusters), have rows that sum to 1.
 
     Examples
     --------
@@ -275,8 +245,7 @@ def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     The paper prints :math:`\lambda_2 = p\,(B\epsilon)`, surely meant as a quotient. Beside an
     expectation the batch size :math:`B` would count twice, so it is left out here; and *h* has
     length 1, without which :math:`\epsilon` has no scale. Neither can be read off the paper.
-
-    Parameters as in `compression_released`; a cluster without members counts 0.
+    Arguments as in `compression_released`; a cluster without members counts 0.
     """
     moments, sizes = _cluster_moments(z, memberships)
     return 0.5 * _logdet_of_identity_plus(

@@ -6,11 +6,13 @@ have a standard deviation of only 0.001, for which batch normalization makes up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import update_bn
 
 from .losses import hard_gates, random_projection
 
@@ -20,17 +22,8 @@ _CHUNK = 4096                               # samples at a time where no gradien
 class Autoencoder(nn.Module):
     """Dense layers to an embedding and back, of any widths.
 
-    Parameters
-    ----------
-    n_features : int
-    widths : sequence of int
-        Neurons of each layer but the output, encoder first. The middle one is the embedding,
-        without normalization and ReLU; the two sides may differ.
-
-    Attributes
-    ----------
-    encoder, decoder : Sequential
-    embedding_size : int
+    *widths* are those of each layer but the output, encoder first. The middle one is the embedding,
+    of ``embedding_size``, without normalization and ReLU; the two sides may differ.
 
     Examples
     --------
@@ -44,8 +37,8 @@ class Autoencoder(nn.Module):
         super().__init__()
         middle = len(widths) // 2
         self.embedding_size = widths[middle]
-        self.encoder = _dense([n_features, *widths[:middle + 1]])
-        self.decoder = _dense([*widths[middle:], n_features])
+        self.encoder = dense([n_features, *widths[:middle + 1]])
+        self.decoder = dense([*widths[middle:], n_features])
 
     def forward(self, X: Tensor) -> Tensor:
         """Each sample, encoded and decoded: (n_samples, n_features)."""
@@ -103,14 +96,10 @@ class GlobalGates(nn.Module):
         return hard_gates(self.weight.tanh())
 
 
-def classifier(n_inputs: int, hidden: int, n_clusters: int) -> nn.Sequential:
-    """One hidden layer: the clustering head on embeddings, the auxiliary classifier on samples."""
-    return _dense([n_inputs, hidden, n_clusters])
-
-
-def _dense(widths: Sequence[int]) -> nn.Sequential:
+def dense(widths: Sequence[int]) -> nn.Sequential:
+    """Linear layers, with batch normalization and ReLU between them."""
     layers: list[nn.Module] = []
-    for inputs, outputs in zip(widths, widths[1:], strict=False):
+    for inputs, outputs in pairwise(widths):
         layers += [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-2]).apply(_initialize)
 
@@ -124,17 +113,10 @@ def _initialize(module: nn.Module) -> None:
 class Model(nn.Module):
     """All networks: trained, saved and restored together.
 
-    Parameters
-    ----------
-    n_features, n_clusters : int
-    widths : sequence of int
-        Of the autoencoder.
-    gates : int or None
-        Hidden width of the gating network; None leaves all gates at 1.
-    head, auxiliary : int
-        Hidden widths of the clustering head and of the auxiliary classifier.
-    projection : int, optional
-        Dimension of the random projection for the coding rate of the gates.
+    *widths* are the autoencoder's; *gates*, *head* and *auxiliary* the hidden widths of the gating
+    network, of the clustering head on embeddings, and of the auxiliary classifier on samples.
+    Without *gates* all gates are 1. *projection* is the dimension of the random projection for the
+    coding rate of the gates.
     """
 
     def __init__(self, n_features: int, n_clusters: int, widths: Sequence[int], *,
@@ -142,8 +124,8 @@ class Model(nn.Module):
         super().__init__()
         self.gating = None if gates is None else GatingNetwork(n_features, gates)
         self.autoencoder = Autoencoder(n_features, widths)
-        self.head = classifier(self.autoencoder.embedding_size, head, n_clusters)
-        self.auxiliary = classifier(n_features, auxiliary, n_clusters)
+        self.head = dense([self.autoencoder.embedding_size, head, n_clusters])
+        self.auxiliary = dense([n_features, auxiliary, n_clusters])
         self.global_gates = GlobalGates(n_clusters, n_features)
         self.register_buffer("projection", None if projection is None
                              else random_projection(n_features, projection))
@@ -153,40 +135,25 @@ class Model(nn.Module):
         """Gates of any number of samples, without noise, (n_samples, n_features)."""
         if self.gating is None:
             return torch.ones_like(X)
-        return _by_chunks(lambda part: hard_gates(self.gating(part)), X)
+        return hard_gates(torch.cat([self.gating(part) for part in X.split(_CHUNK)]))
 
     @torch.no_grad()
     def embed(self, gated: Tensor) -> Tensor:
         """The embedding of any number of gated samples, (n_samples, embedding_size)."""
-        return _by_chunks(self.autoencoder.encoder, gated)
+        return torch.cat([self.autoencoder.encoder(part) for part in gated.split(_CHUNK)])
 
     @torch.no_grad()
     def cluster(self, embedding: Tensor) -> Tensor:
         """The cluster of each embedding, (n_samples,)."""
         return self.head(embedding).argmax(1)
 
-    @torch.no_grad()
     def calibrate(self, gated: Tensor) -> None:
         """Set batch normalization's means and variances to those of the gated samples.
 
         The first training leaves averages over clean, gated and masked inputs, which fit none of
         them.
         """
-        layers = [layer for layer in self.autoencoder.modules()
-                  if isinstance(layer, nn.BatchNorm1d)]
-        for layer in layers:
-            layer.reset_running_stats()
-            layer.momentum = None                       # the plain average over parts
-        self.autoencoder.train()
-        for part in gated.tensor_split(-(-len(gated) // _CHUNK)):
-            self.autoencoder(part)
-        self.autoencoder.eval()
-        for layer in layers:
-            layer.momentum = 0.1                        # torch's default
-
-
-def _by_chunks(function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
-    return torch.cat([function(part) for part in X.split(_CHUNK)])
+        update_bn(gated.tensor_split(-(-len(gated) // _CHUNK)), self.autoencoder)
 
 
 class Best:
@@ -215,5 +182,4 @@ class Best:
 
     def load_state_dict(self, stored: dict[str, Any]) -> None:
         """Restore the state from a checkpoint."""
-        self.epoch, self.value = stored["epoch"], stored["value"]
-        self.weights = stored["weights"]
+        vars(self).update(stored)
