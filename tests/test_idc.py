@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import math
 import pickle
 import random
 import warnings
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-import yaml
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch.nn import BatchNorm1d
@@ -35,39 +34,19 @@ X, Y, INFORMATIVE = make_synthetic(15, random_state=0)      # 60 samples: three 
 EVERY = {"evaluate_every": 1}
 FLAT = X.copy()
 FLAT[:, [4, 9]] = 7.0, 0.0
-# The published configuration, with its keys in the order of the original.
+# The published configuration.
 MNIST = """
-dataset: MNIST10K
-data_dir: idc/data
-scaler: MinMaxScaler
-batch_size: 100
-seeds: 1
-epochs: &epochs 700
-ae_non_gated_epochs: 10
-ae_pretrain_epochs: 300
-start_global_gates_training_on_epoch: 400
-mask_percentage: 0.9
-latent_noise_std: 0.01
-trainer: {devices: 1, accelerator: gpu, max_epochs: *epochs, deterministic: true, logger: true,
-          log_every_n_steps: 10, check_val_every_n_epoch: 10, enable_checkpointing: false,
-          num_sanity_val_steps: 0}
-gtcr_loss: true
-gtcr_projection_dim: null # for large number of features use it
-gtcr_eps: 1
-eps: 0.1
-use_gating: true
-gates_hidden_dim: 784
-encdec: [512, 512, 2048, &bn_layer 10, 2048, 512, 512]
-clustering_head: [*bn_layer, 2048]
-tau: 100
-aux_classifier: [2048]
-local_gates_lambda: 1
-global_gates_lambda: 0.0001
-gtcr_lambda: 0.01
-lr: {pretrain: 1e-3, clustering: 1e-2, aux_classifier: 1e-2}
-sched: {pretrain_min_lr: 1e-6, clustering_min_lr: 1e-6}
-save_seed_checkpoints: false
-validate: true
+{dataset: MNIST10K, data_dir: idc/data, scaler: MinMaxScaler, batch_size: 100, seeds: 1,
+ epochs: &epochs 700, ae_non_gated_epochs: 10, ae_pretrain_epochs: 300,
+ start_global_gates_training_on_epoch: 400, mask_percentage: 0.9, latent_noise_std: 0.01,
+ trainer: {devices: 1, accelerator: gpu, max_epochs: *epochs, check_val_every_n_epoch: 10},
+ gtcr_loss: true, gtcr_projection_dim: null, gtcr_eps: 1, eps: 0.1, use_gating: true,
+ gates_hidden_dim: 784, encdec: [512, 512, 2048, &bn_layer 10, 2048, 512, 512],
+ clustering_head: [*bn_layer, 2048], tau: 100, aux_classifier: [2048], local_gates_lambda: 1,
+ global_gates_lambda: 0.0001, gtcr_lambda: 0.01,
+ lr: {pretrain: 1e-3, clustering: 1e-2, aux_classifier: 1e-2},
+ sched: {pretrain_min_lr: 1e-6, clustering_min_lr: 1e-6}, save_seed_checkpoints: false,
+ validate: true}
 """
 
 
@@ -94,12 +73,15 @@ def same(a, b, *parts):
 
 
 def everything(model):
-    """All results of a fit, in a form that one process can hand to another."""
-    digest = hashlib.sha256()
-    for name, tensor in weights(model).items():
-        digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
-    return {"weights": digest.hexdigest(), "labels": model.labels_.tolist(),
-            "kept": model.kept_epoch_, "rows": model.history_.rows}
+    """All results of a fit, to compare."""
+    weights = {name: tensor.tolist() for name, tensor in model.model_.state_dict().items()}
+    return weights, model.labels_.tolist(), model.kept_epoch_, model.history_.rows
+
+
+@cache
+def plain():
+    """The usual fit, which no test changes."""
+    return idc().fit(X)
 
 
 @contextmanager
@@ -147,13 +129,12 @@ def test_stages_follow_from_the_settings(options, stages):
 
 
 def test_history_has_the_terms_of_each_stage():
-    rows = idc(evaluate_every=100, ae_pretrain_epochs=9, start_global_gates_training_on_epoch=10,
-               epochs=12).fit(X, Y).history_.rows
+    rows = idc(evaluate_every=100, batch_norm="gated").fit(X, Y).history_.rows
     errors = ["clean", "gated", "masked", "latent"]
     seen = {row["stage"]: list(row)[2:] for row in rows}
     assert seen["reconstruction"] == errors
-    assert list(rows[1])[2:] == [*errors, "regularizer", "coding_rate"]
-    assert set(seen["gated"][6:]) == {"overall", "local_gates", "open_local_gates"}
+    assert set(seen["gated"]) == {*errors, "regularizer", "coding_rate", "overall", "local_gates",
+                                  "open_local_gates"}
     assert seen["clustering"] == ["compression"]
     assert {"compression", "cross_entropy", "global_regularizer", "overall", "occupied",
             "local_gates", "open_local_gates", "global_gates", "open_global_gates", "silhouette",
@@ -210,32 +191,18 @@ def test_the_weight_of_sparsity_rises_with_the_gated_epochs(monkeypatch):
     assert asked == pytest.approx(np.repeat(expected, 3)) and asked[0] < asked[-1] == 8
 
 
-def test_more_sparsity_closes_gates_and_none_leaves_them_open():
-    counts = [idc(ae_pretrain_epochs=30, epochs=30, local_gates_lambda=weight, gtcr_lambda=0.0,
-                  lr_pretrain=0.01).fit(X).history_.column("local_gates")[1][-1]
-              for weight in (0.0, 1.0, 30.0)]
-    assert counts[0] > counts[1] > counts[2]
-    assert counts[0] > 5 and counts[2] < 2
-
-
-@pytest.mark.parametrize("batch_norm", ["gated", "mixed"])
-def test_encoder_and_local_gates_are_frozen_in_the_second_training(batch_norm):
+@pytest.mark.parametrize(("batch_norm", "drift"), [
+    ("gated", set()), ("mixed", set()),
+    ("drifting", {"running_mean", "running_var", "num_batches_tracked"})])
+def test_encoder_and_local_gates_are_frozen_in_the_second_training(batch_norm, drift):
     before, head, after = (idc(batch_norm=batch_norm, **more).fit(X) for more in (
         {"epochs": 3}, {"start_global_gates_training_on_epoch": 6}, {}))
-    assert same(before, head, "autoencoder", "gating", "auxiliary", "global_gates")
-    assert same(before, after, "autoencoder", "gating")
-    for part in ("head", "global_gates", "auxiliary"):
-        assert not same(before, after, part)
+    a, b = weights(before), weights(after)
+    assert {name.rpartition(".")[2] for name in a if name.startswith(("autoencoder", "gating"))
+            and not torch.equal(a[name], b[name])} == drift
+    assert same(before, head, "gating", "auxiliary", "global_gates")
     assert not same(before, head, "head")
-    assert np.array_equal(before.transform(X), after.transform(X))
-    assert np.array_equal(before.local_gates(X), after.local_gates(X))
-
-
-def test_as_released_the_weights_are_frozen_but_the_averages_drift():
-    a, b = (weights(idc(batch_norm="drifting", epochs=epochs).fit(X)) for epochs in (3, 6))
-    moved = {name.rpartition(".")[2] for name in a
-             if name.startswith(("autoencoder", "gating")) and not torch.equal(a[name], b[name])}
-    assert moved == {"running_mean", "running_var", "num_batches_tracked"}
+    assert not any(same(before, after, part) for part in ("head", "global_gates", "auxiliary"))
 
 
 def test_calibration_makes_the_encoder_see_gated_samples_as_one_batch():
@@ -267,8 +234,7 @@ def test_the_classifier_learns_from_gated_samples(monkeypatch):
         return whole(settings, model, gated, labels)
 
     monkeypatch.setattr(IDC, "_global_loss", noting)
-    model = idc().fit(X)
-    expected = torch.as_tensor(X * model.local_gates(X))
+    expected = torch.as_tensor(X * idc().fit(X).local_gates(X))
     assert torch.equal(torch.cat(taught[:3]).unique(dim=0), expected.unique(dim=0))
 
 
@@ -280,18 +246,15 @@ def test_the_classifier_learns_from_gated_samples(monkeypatch):
     ({"gtcr_loss": False}, {"coding_rate"}), ({"mask_percentage": 0.0}, {"masked"}),
     ({"latent_noise_std": 0}, {"latent"})], ids=lambda value: "-".join(sorted(map(str, value))))
 def test_a_switch_removes_its_term_from_the_loss(options, gone):
-    columns = [{name for row in model.history_.rows for name in row}
-               for model in (idc().fit(X), idc(**options).fit(X))]
+    model = idc(**options).fit(X)
+    columns = [{name for row in one.history_.rows for name in row} for one in (plain(), model)]
     assert columns[0] - columns[1] - {"silhouette", "davies_bouldin"} == gone
-
-
-def test_a_part_left_out_has_no_effect():
-    model = idc(use_gating=False).fit(X)
-    assert np.array_equal(model.local_gates(X), np.ones_like(X))
-    assert model.history_.rows[-1]["local_gates"] == 13
-    assert not any(name.startswith("gating") for name in weights(model))
-    # The coding rate draws no random numbers, so everything else is the same.
-    assert same(idc(gtcr_lambda=0.0).fit(X), idc(gtcr_loss=False).fit(X))
+    if "use_gating" in options:
+        assert np.array_equal(model.local_gates(X), np.ones_like(X))
+        assert model.history_.rows[-1]["local_gates"] == 13
+        assert not any(name.startswith("gating") for name in weights(model))
+    if "gtcr_loss" in options:              # the coding rate draws no random numbers
+        assert same(model, idc(gtcr_lambda=0.0).fit(X))
 
 
 @pytest.mark.parametrize("options", [
@@ -301,44 +264,38 @@ def test_a_part_left_out_has_no_effect():
     {"latent_noise_std": 0.5}, {"lr_pretrain": 0.02}, {"lr_clustering": 0.1},
     {"lr_aux_classifier": 0.1}, {"random_state": 1}], ids=str)
 def test_every_setting_changes_the_result(options):
-    assert not same(idc().fit(X), idc(**options).fit(X))
+    assert not same(plain(), idc(**options).fit(X))
 
 
 # --- selection ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("select", "column", "best", "options"), [
-    ("silhouette", "silhouette", max, {}), ("loss", "compression", min, {}),
-    # In these the best epoch of all lies in the clustering stage.
-    ("silhouette", "silhouette", max, {"random_state": 3, "stage": "clustering"}),
-    ("loss", "compression", min, {"random_state": 2, "stage": "clustering"})])
-def test_the_kept_epoch_is_the_best_of_the_last_stage(select, column, best, options):
-    stage = options.get("stage")
-    options = {"epochs": 12, "lr_clustering": 0.5, "batch_norm": "gated", **EVERY,
-               "random_state": options.get("random_state", 0),
-               "start_global_gates_training_on_epoch": 9 if stage else 4}
+@pytest.mark.parametrize(("select", "column", "best", "begins", "seed"), [
+    ("silhouette", "silhouette", max, 4, 0), ("loss", "compression", min, 4, 0),
+    # Here the best epoch of all lies in the clustering stage.
+    ("loss", "compression", min, 9, 2)])
+def test_the_kept_epoch_is_the_best_of_the_last_stage(select, column, best, begins, seed):
+    options = {"epochs": 12, "lr_clustering": 0.5, "batch_norm": "gated", "random_state": seed,
+               "start_global_gates_training_on_epoch": begins, **EVERY}
     model, last = idc(select=select, **options).fit(X, Y), idc(**options).fit(X, Y)
     rows = [row for row in model.history_.rows if column in row]
-    if stage:
-        assert best(rows, key=lambda row: row[column])["stage"] == stage
-    rows = [row for row in rows if row["stage"] == "global"]
+    assert best(rows, key=lambda row: row[column])["stage"] == (
+        "clustering" if begins == 9 else "global")
     kept = next(row for row in rows if row["overall"] == model.kept_epoch_)
-    assert kept[column] == best(row[column] for row in rows)
+    assert kept[column] == best(row[column] for row in rows if row["stage"] == "global")
     assert metrics.accuracy(Y, model.labels_) == kept["acc"]
     assert np.array_equal(model.predict(X), model.labels_)
     assert model.history_.rows == last.history_.rows and last.kept_epoch_ == 12
-    if not stage:
-        assert model.kept_epoch_ != 12 and not same(model, last)
+    assert begins == 9 or model.kept_epoch_ != 12 and not same(model, last)
 
 
-@pytest.mark.parametrize("select", ["last", "loss", "silhouette"])
+@pytest.mark.parametrize("select", ["loss", "silhouette"])
 def test_classes_never_decide_anything(select):
     options = {"select": select, "epochs": 9, **EVERY}
     without = idc(**options).fit(X)
-    for y in (Y, np.array(["a", "b"] * 30)):
-        scored = idc(**options).fit(X, y)
-        assert same(without, scored) and without.kept_epoch_ == scored.kept_epoch_
-        assert np.array_equal(without.labels_, scored.labels_)
+    scored = idc(**options).fit(X, Y)
+    assert same(without, scored) and without.kept_epoch_ == scored.kept_epoch_
+    assert np.array_equal(without.labels_, scored.labels_)
     assert not any("acc" in row for row in without.history_.rows)
     assert any("acc" in row for row in scored.history_.rows)
 
@@ -396,22 +353,15 @@ def test_a_killed_run_resumes_in_any_stage(options, deaths, tmp_path, monkeypatc
         assert everything(model) == everything(idc(**options).fit(X, Y))
 
 
-def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch):
+def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     path = tmp_path / "run.pt"
     idc(checkpoint=path).fit(X)
-    before = path.read_bytes()
     for changed, data, says in (
-            ({"tau": 50.0}, X, "the parameter 'tau' was 0.5 and is now 50.0"),
             ({"encdec": (11, 4, 12)}, X, "the parameter 'encdec' was"),
             ({"random_state": 1}, X, "the parameter 'seed' was 0 and is now 1"),
-            ({}, X + 1, "the data differs"),
-            ({"random_state": None}, X, "needs random_state, such as 0")):
+            ({}, X + 1, "the data differs")):
         with refused_before_training(says):
             idc(**{"checkpoint": path, **changed}).fit(data)
-    monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: "other")
-    with refused_before_training("the code differs"):
-        idc(checkpoint=path).fit(X)
-    assert path.read_bytes() == before
 
 
 # --- the fitted model ---------------------------------------------------------------------------
@@ -436,7 +386,7 @@ def test_it_finds_clusters_and_their_features():
 
 
 def test_shapes_and_ranges():
-    model = idc().fit(X)
+    model = plain()
     assert model.labels_.dtype == np.int64 and set(model.labels_) <= set(range(4))
     assert np.array_equal(idc().fit_predict(X), model.labels_)
     assert model.transform(X[:7]).shape == (7, 4)
@@ -447,15 +397,11 @@ def test_shapes_and_ranges():
     assert model.global_gates_.shape == (4, 13)
     one = np.concatenate([model.predict(X[i:i + 1]) for i in range(60)])
     assert np.array_equal(one, model.labels_)
-
-
-def test_the_embedding_is_of_the_gated_sample():
-    model = idc(ae_pretrain_epochs=20, epochs=22).fit(X)
-    with torch.no_grad():
-        expected, plain = (model.model_.autoencoder.encoder(torch.as_tensor(data)).numpy()
-                           for data in (X * model.local_gates(X), X))
+    with torch.no_grad():                                   # the embedding is of gated samples
+        expected, ungated = (model.model_.autoencoder.encoder(torch.as_tensor(data)).numpy()
+                             for data in (X * gates, X))
     np.testing.assert_allclose(model.transform(X), expected, atol=1e-6)
-    assert np.abs(plain - expected).max() > 1e-3
+    assert np.abs(ungated - expected).max() > 1e-3
 
 
 def test_selected_features_have_an_open_global_gate_widest_first():
@@ -467,10 +413,9 @@ def test_selected_features_have_an_open_global_gate_widest_first():
     assert model.selected_features(1).tolist() == [2, 7, 5]
     assert model.selected_features(1, threshold=0.4).tolist() == [2, 7]
     assert model.selected_features(0).tolist() == []
-    for arguments, says in (((4,), "no cluster 4; they are 0 to 3"), ((-1,), "cluster must be"),
-                            ((1, 1), "threshold must be from 0 to below 1, not 1")):
-        with pytest.raises(InputError, match=says):
-            model.selected_features(*arguments)
+    for cluster in (4, -1):
+        with pytest.raises(InputError, match=f"no cluster {cluster}; they are 0 to 3"):
+            model.selected_features(cluster)
     with pytest.raises(NotFittedError):
         idc().selected_features(0)
     with pytest.raises(AttributeError, match="only after fit"):
@@ -516,81 +461,51 @@ def test_removed_settings_of_saved_models_load_at_their_default_only(tmp_path):
             IDC.load(tmp_path / "model.pt", device="cpu")
 
 
-def test_a_file_that_is_no_model_is_refused(tmp_path):
-    (tmp_path / "text.pt").write_text("hello")
-    torch.save({"clusterbook": "TELL"}, tmp_path / "tell.pt")
-    for name, says in (("none.pt", "there is no file"), ("text.pt", r"no model that IDC\.save"),
-                       ("tell.pt", r"no model that IDC\.save")):
-        with pytest.raises(InputError, match=says):
-            IDC.load(tmp_path / name)
-
-
 # --- configuration files ------------------------------------------------------------------------
 
 
 @pytest.fixture
 def config(tmp_path):
-    def write(text=MNIST, **changes):
-        path = tmp_path / "cfg.yaml"
-        path.write_text(yaml.safe_dump({**yaml.safe_load(text), **changes}) if changes else text)
-        return path
+    def write(text):
+        (tmp_path / "cfg.yaml").write_text(text)
+        return tmp_path / "cfg.yaml"
 
     return write
 
 
 def test_the_published_configuration_gives_the_defaults_and_names_the_ignored_keys(config):
     with pytest.warns(UserWarning) as caught:
-        model = IDC.from_config(config())
+        model = IDC.from_config(config(MNIST))
     assert settings_of(model) == settings_of(IDC(constant_columns="keep"))
     ignored = str(caught[0].message).partition("ignored: ")[2].split(", ")
-    assert ignored == ["dataset", "data_dir", "scaler", "seeds", *(f"trainer.{name}" for name in (
-        "devices", "deterministic", "logger", "log_every_n_steps", "enable_checkpointing",
-        "num_sanity_val_steps")), "save_seed_checkpoints", "validate"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = IDC.from_config(config("lr: {pretrain: 1e-3}\nnum_clusters: 2"))
-    assert (model.n_clusters, model.lr_pretrain) == (2, 1e-3)
+    assert ignored == ["dataset", "data_dir", "scaler", "seeds", "trainer", "sched",
+                       "save_seed_checkpoints", "validate"]
 
 
-@pytest.mark.filterwarnings("ignore:.*ignored")
 def test_values_of_a_configuration_reach_the_estimator(config):
-    trainer = {"max_epochs": 90, "check_val_every_n_epoch": 7, "accelerator": "cpu"}
-    model = IDC.from_config(config(
-        epochs=90, trainer=trainer, num_clusters=3, gtcr_loss=False, use_gating=False, tau=2,
-        gtcr_projection_dim=64, lr={"pretrain": "2e-4"}, encdec=[9, 5, 9], clustering_head=[5, 7],
-        ae_pretrain_epochs=50, start_global_gates_training_on_epoch=60), random_state=4, tau=3.0)
-    expected = {"epochs": 90, "evaluate_every": 7, "device": "cpu", "n_clusters": 3,
-                "gtcr_loss": False, "use_gating": False, "gtcr_projection_dim": 64,
-                "lr_pretrain": 2e-4, "lr_clustering": 1e-2, "encdec": [9, 5, 9],
-                "clustering_head": [5, 7], "ae_pretrain_epochs": 50, "tau": 3.0,
-                "constant_columns": "keep"}
+    text = "lr: {pretrain: 2e-4}\nnum_clusters: 3\nuse_gating: false\nencdec: [9, 5, 9]\ntau: 2"
+    with warnings.catch_warnings(action="error"):
+        model = IDC.from_config(config(text), random_state=4, tau=3.0)
+    expected = {"n_clusters": 3, "use_gating": False, "lr_pretrain": 2e-4, "lr_clustering": 1e-2,
+                "encdec": [9, 5, 9], "tau": 3.0, "constant_columns": "keep", "epochs": 700}
     assert {name: settings_of(model)[name] for name in expected} == expected
     assert model.random_state == 4
-    model.set_params(epochs=3, ae_pretrain_epochs=2, ae_non_gated_epochs=1, batch_size=20)
-    assert model.fit(X, Y).labels_.shape == (60,)
+    model.set_params(epochs=3, ae_pretrain_epochs=2, ae_non_gated_epochs=1, batch_size=20,
+                     clustering_head=7)
+    assert model.fit(X).labels_.shape == (60,)
 
 
-@pytest.mark.filterwarnings("ignore:.*ignored")
 def test_a_bad_configuration_is_refused(config, tmp_path):
-    for changes, says in (
-            ({"gtcr_los": True}, "key in the configuration .*'gtcr_los'; did you mean 'gtcr_loss'"),
-            ({"lr": {"pretrain": 1e-3, "gates": 1}}, r"'lr\.gates'"), ({"lr": 0.1}, "'lr'"),
-            ({"batch_norm": "gated"}, "'batch_norm'"), ({"lr_pretrain": 0.1}, "'lr_pretrain'"),
-            ({"epochs": 5}, "700 .* make the two equal"),
-            ({"sched": {"pretrain_min_lr": 0.1}}, r"sched\.pretrain_min_lr .* must be 1e-06")):
-        with pytest.raises(InputError, match=says):
-            IDC.from_config(config(**changes))
-    with refused_before_training("can't use the device 'abacus'"):
-        IDC.from_config(config(trainer={"accelerator": "abacus"}), n_clusters=4,
-                        batch_size=20).fit(X)
-    for content, says in (("- 1\n- 2", "must be keys with values"), ("{a: [", "can't be read"),
-                          ("", "must be keys with values")):
+    for content, says in (
+            ("gtcr_los: true", "key in the configuration .*'gtcr_los'; did you mean 'gtcr_loss'"),
+            ("lr: {pretrain: 1e-3, gates: 1}", r"'lr\.gates'"),
+            ("lr_pretrain: 0.1", "'lr_pretrain'"), ("batch_norm: gated", "'batch_norm'"),
+            *((bad, "can't be read as YAML with keys and values")
+              for bad in ("lr: 0.1", "lr: {pretrain: fast}", "- 1\n- 2", "{a: [", ""))):
         with pytest.raises(InputError, match=says):
             IDC.from_config(config(content))
-    with pytest.raises(InputError, match="can't be read: .*No such file"):
+    with pytest.raises(InputError, match="can't be read .*No such file"):
         IDC.from_config(tmp_path / "none.yaml")
-    with pytest.raises(TypeError):
-        IDC.from_config(config("epochs: 5"), no_such_keyword=1)
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -598,29 +513,19 @@ def test_a_bad_configuration_is_refused(config, tmp_path):
 
 @pytest.mark.parametrize(("options", "says"), [
     ({"n_clusters": 61}, "n_clusters=61 exceeds n_samples=60; ask for fewer"),
-    ({"n_clusters": 0}, "n_clusters must be a whole number of at least 1, not 0"),
     ({"batch_size": 1}, "batch_size must be a whole number of at least 2, not 1"),
-    ({"epochs": -1}, "epochs must be a whole number of at least 0"),
     ({"epochs": 2}, "=1, ae_pretrain_epochs=3 and epochs=2 must not decrease"),
     ({"ae_non_gated_epochs": 4}, "gated_epochs=4, ae_pretrain_epochs=3 and epochs=6 must not"),
-    ({"mask_percentage": 90}, "mask_percentage is a fraction from 0 to below 1, not 90"),
-    ({"mask_percentage": 1.0}, "to below 1, not 1.0"),
+    ({"mask_percentage": 1.0}, "mask_percentage is a fraction from 0 to below 1, not 1.0"),
     ({"latent_noise_std": -0.1}, "latent_noise_std must be a number at least 0"),
     ({"tau": 0.0}, "tau must be a number above 0, not 0.0"),
-    ({"eps": float("nan")}, "eps must be a number above 0, not nan"),
-    ({"lr_pretrain": "1e-3"}, "lr_pretrain must be a number above 0, not '1e-3'"),
     ({"gtcr_projection_dim": 0}, "gtcr_projection_dim must be a whole number of at least 1"),
-    ({"local_gates_lambda": float("inf")}, "local_gates_lambda must be a number at least 0"),
-    ({"gtcr_loss": "yes"}, "gtcr_loss must be True or False, not 'yes'"),
-    ({"use_gating": 1}, "use_gating must be True or False"),
-    *(({"encdec": widths}, "encdec must be") for widths in ([], (8, 0, 8), "512", 512)),
-    ({"clustering_head": (10, 8)}, "embeddings of size 10, but the middle one of encdec is 4"),
-    ({"clustering_head": (4, 8, 8)}, r"clustering_head must be \[inputs, hidden\]"),
-    ({"aux_classifier": (8, 8)}, r"aux_classifier must be \[hidden\]"),
+    *(({"encdec": widths}, "a width in encdec must be a whole number of at least 1")
+      for widths in ([], (8, 0, 8), "512", None)),
+    ({"clustering_head": (10, 8)}, r"clustering_head must be \[4, hidden\]"),
+    ({"clustering_head": (4, 8, 8)}, r"clustering_head must be \[4, hidden\]"),
+    ({"aux_classifier": (8, 8)}, r"aux_classifier \[hidden\], not \[4, 8\] and \[8, 8\]"),
     ({"select": "best"}, "no select 'best'.*Known: last, loss, silhouette"),
-    ({"form": "code"}, "no form 'code'.*paper, released"),
-    ({"batch_norm": "frozen"}, "no batch_norm 'frozen'"),
-    ({"constant_columns": "remove"}, "no constant_columns 'remove'.*drop, keep"),
     ({"device": "abacus"}, "can't use the device 'abacus'"), ({"random_state": -1}, "random_state"),
 ], ids=str)
 def test_a_setting_out_of_range_is_refused_before_training(options, says):
@@ -642,21 +547,17 @@ def test_missing_values_and_text_are_named_by_column():
     holes[3:5, 2], holes[7, 11] = np.nan, np.inf
     table = pd.DataFrame(X).add_prefix("gene ")
     model = idc().fit(table)
-    assert same(model, idc().fit(X)) and list(model.feature_names_in_) == list(table.columns)
-    for method in (idc().fit, *(getattr(idc().fit(X), name) for name in (
-            "predict", "transform", "local_gates", "reconstruct"))):
+    assert same(model, plain()) and list(model.feature_names_in_) == list(table.columns)
+    for method in (idc().fit, plain().predict, plain().reconstruct):
         with pytest.raises(InputError, match="3 missing or infinite values: 2 in column 2, "
                                              "1 in column 11; fill them"):
             method(holes)
-    for kind in ("Float64", "object"):                      # pandas' NA is missing, not infinite
-        unknown = table.astype(kind)
-        unknown.iloc[4, 2] = pd.NA
-        with pytest.raises(InputError, match="^X holds 1 missing .* 1 in column gene"):
-            idc().fit(unknown)
-    text = table.assign(species="cat", number="1", site="a")
-    for call in (idc().fit, model.predict):
-        with pytest.raises(InputError, match="the columns species, site hold text"):
-            call(text)
+    unknown = table.astype("Float64")
+    unknown.iloc[4, 2] = pd.NA                              # missing, not infinite
+    with pytest.raises(InputError, match="^X holds 1 missing .* 1 in column gene 2"):
+        idc().fit(unknown)
+    with pytest.raises(InputError, match="the columns species hold text"):
+        model.predict(table.assign(species="cat"))
 
 
 def test_constant_columns_are_left_out_with_a_warning_and_keep_their_places():
@@ -673,15 +574,11 @@ def test_constant_columns_are_left_out_with_a_warning_and_keep_their_places():
                          (model.global_gates_, alone.global_gates_)):
         assert np.array_equal(wide[:, used], narrow) and not wide[:, [4, 9]].any()
     assert set(model.selected_features(0)) <= set(used.tolist())
-    changed = FLAT.copy()
-    changed[:, 4] = 100
-    assert np.array_equal(model.predict(changed), model.labels_)
     with pytest.warns(UserWarning, match=": gene 4, gene 9;"):
         idc().fit(pd.DataFrame(FLAT).add_prefix("gene "))
     with pytest.raises(ValueError, match="13 features"):
         model.predict(X[:, used])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         kept = idc(constant_columns="keep").fit(FLAT)
     assert kept.used_features_.all() and (kept.local_gates(FLAT)[:, 4] > 0).any()
 
@@ -690,11 +587,6 @@ def test_a_batch_larger_than_the_data_is_clipped_with_one_warning():
     with pytest.warns(UserWarning, match="larger than the data; all 60") as caught:
         large = idc(batch_size=1000).fit(X)
     assert len(caught) == 1 and same(large, idc(batch_size=60).fit(X))
-
-
-def test_training_that_diverges_raises_an_error():
-    with pytest.raises(training.TrainingError, match="diverged"):
-        idc(lr_pretrain=1e30).fit(X)
 
 
 # --- the contract -------------------------------------------------------------------------------

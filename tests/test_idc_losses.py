@@ -47,35 +47,25 @@ def agree(found, literal, tolerance=1e-10):
 # --- gates --------------------------------------------------------------------------------------
 
 
-def test_a_gate_is_one_half_and_mu_clipped():
-    mu = torch.tensor([-0.9, -0.5, -0.3, 0.0, 0.2, 0.5, 0.9])
-    torch.testing.assert_close(hard_gates(mu), torch.tensor([0, 0, 0.2, 0.5, 0.7, 1, 1.0]))
-    assert torch.equal(stochastic_gates(mu, 0.0), hard_gates(mu))
+def test_a_gate_is_one_half_and_mu_clipped_with_a_gradient_between():
+    mu = torch.tensor([-0.9, -0.5, -0.3, 0.0, 0.2, 0.9], requires_grad=True)
+    gates = hard_gates(mu)
+    torch.testing.assert_close(gates, torch.tensor([0, 0, 0.2, 0.5, 0.7, 1]))
+    assert torch.equal(stochastic_gates(mu, 0.0), gates)
+    gates.sum().backward()
+    assert mu.grad[[0, 2, 3, 4, 5]].tolist() == [0, 1, 1, 1, 0]
 
 
 @pytest.mark.parametrize("noise", [0.25, 0.5])
-@pytest.mark.parametrize("center", [-0.6, -0.25, 0.0, 0.3])
-def test_noise_of_gates_has_its_standard_deviation_before_clipping(center, noise):
-    gates = stochastic_gates(torch.full((200_000,), center), noise).double()
-    for share, probability in (((gates == 0), norm.cdf(-(center + 0.5) / noise)),
-                               ((gates == 1), 1 - norm.cdf((0.5 - center) / noise)),
-                               ((gates < 0.5), norm.cdf(-center / noise))):
-        assert share.double().mean().item() == pytest.approx(probability, abs=0.005)
-
-
-def test_a_gate_has_a_gradient_only_where_it_is_neither_open_nor_closed():
-    mu = torch.tensor([-0.7, -0.2, 0.1, 0.8], requires_grad=True)
-    hard_gates(mu).sum().backward()
-    assert mu.grad.tolist() == [0, 1, 1, 0]
-
-
-@pytest.mark.parametrize("sigma", [0.25, 0.5, 1.0])
-def test_the_open_probability_is_that_of_gates_with_that_noise(sigma):
-    mu = torch.linspace(-1, 1, 9, dtype=torch.float64)
-    expected = [0.5 - 0.5 * math.erf((-0.5 - m) / (math.sqrt(2) * sigma)) for m in mu.tolist()]
-    assert open_probability(mu, sigma).tolist() == pytest.approx(expected, abs=1e-14)
-    drawn = (stochastic_gates(mu.expand(100_000, 9), sigma) > 0).double().mean(0)
-    assert drawn.tolist() == pytest.approx(expected, abs=0.006)
+def test_noise_of_gates_has_its_standard_deviation_before_clipping(noise):
+    for center in (-0.6, 0.0, 0.3):
+        gates = stochastic_gates(torch.full((100_000,), center), noise).double()
+        for share, probability in (((gates == 0), norm.cdf(-(center + 0.5) / noise)),
+                                   ((gates == 1), 1 - norm.cdf((0.5 - center) / noise)),
+                                   ((gates < 0.5), norm.cdf(-center / noise))):
+            assert share.double().mean().item() == pytest.approx(probability, abs=0.006)
+        assert open_probability(torch.tensor(center), noise).item() == pytest.approx(
+            1 - norm.cdf(-(center + 0.5) / noise), abs=1e-6)
 
 
 def test_gating_networks_begin_near_one_half_and_stay_between_their_bounds():
@@ -126,10 +116,9 @@ def literal_rate(gates, eps, projection=None):
     return 0.5 * torch.logdet(matrix)
 
 
-@pytest.mark.parametrize("eps", [0.3, 1.0])
-@pytest.mark.parametrize(("shape", "dimensions"), [
-    *(((m, d), None) for m, d in ((6, 17), (17, 6), (8, 8), (1, 5), (5, 1))),
-    *(((8, 20), dimensions) for dimensions in (3, 9, 40))])
+@pytest.mark.parametrize(("shape", "dimensions", "eps"), [
+    ((6, 17), None, 0.3), ((17, 6), None, 1.0), ((8, 8), None, 1.0), ((1, 5), None, 0.3),
+    ((5, 1), None, 1.0), ((8, 20), 3, 1.0), ((8, 20), 9, 0.3), ((8, 20), 40, 1.0)])
 def test_the_coding_rate_is_the_literal_one_on_either_side(shape, dimensions, eps):
     gates, matrix = random(*shape), None
     if dimensions:
@@ -148,11 +137,8 @@ def test_the_loss_is_minus_the_rate_of_a_sample_and_wants_samples_to_differ():
     gates = random(6, 17)
     assert losses.gate_coding_loss(gates, 1.0).item() == pytest.approx(
         -literal_rate(gates, 1.0).item() / 6)
-    alike = torch.zeros(4, 8, dtype=torch.float64)
-    alike[:, :2] = 1
-    apart = torch.zeros(4, 8, dtype=torch.float64)
-    for i in range(4):
-        apart[i, 2 * i:2 * i + 2] = 1
+    alike = torch.tensor([[1, 1, 0, 0, 0, 0, 0, 0]] * 4).double()
+    apart = torch.eye(4).repeat_interleave(2, 1).double()
     assert losses.gate_coding_loss(apart, 1.0) < losses.gate_coding_loss(alike, 1.0)
     # Two orthogonal directions of length √2 each: 4 x 1/2 log(1 + 8/4 x 2).
     assert losses.total_coding_rate(apart, 1.0).item() == pytest.approx(4 * math.log(5) / 2)
@@ -237,11 +223,7 @@ def test_memberships_are_the_softmax_of_noisy_log_probabilities():
 def test_the_largest_membership_is_drawn_with_the_probabilities_of_the_logits():
     probabilities = torch.tensor([0.1, 0.6, 0.3])
     drawn = gumbel_softmax(probabilities.log().expand(100_000, 3), 5.0).argmax(1)
-    shares = torch.bincount(drawn) / len(drawn)
-    torch.testing.assert_close(shares, probabilities, atol=0.01, rtol=0)
-    for spread, largest in ((1, 0.10), (100, 0.32), (1000, 0.89)):      # at the published 100
-        memberships = gumbel_softmax(spread * torch.randn(20_000, 10), 100.0)
-        assert memberships.max(1).values.mean().item() == pytest.approx(largest, abs=0.02)
+    torch.testing.assert_close(torch.bincount(drawn) / len(drawn), probabilities, atol=0.01, rtol=0)
 
 
 # --- reconstruction -----------------------------------------------------------------------------
@@ -257,10 +239,9 @@ def autoencoder():
 
 def literal_terms(network, X, gates, mask, latent, error):
     """The four terms as the released code has them: a pass for each, the clean one twice."""
-    return {
-        "clean": error(network(X), X), "gated": error(network(X * gates), X),
-        "masked": error(network(X * mask), X),
-        "latent": error(network.decoder(network.encoder(X) * latent), X)}
+    return {"clean": error(network(X), X), "gated": error(network(X * gates), X),
+            "masked": error(network(X * mask), X),
+            "latent": error(network.decoder(network.encoder(X) * latent), X)}
 
 
 @pytest.mark.parametrize("form", list(losses.FORMS))
@@ -270,22 +251,17 @@ def test_the_reconstruction_terms_are_the_literal_ones(form):
     literal = {"released": lambda out, X: ((out - X) ** 2).sum() / X.numel(),
                "paper": lambda out, X: sum((o - x).abs().sum() for o, x in zip(out, X, strict=True))
                / len(X)}[form]
-    parameters = list(network.parameters())
-    for weights in ([1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1], [1, 2, 3, 4]):
-        found = []
-        for terms, error in ((losses.reconstruction_terms, losses.FORMS[form].error),
-                             (literal_terms, literal)):
-            g = gates.clone().requires_grad_()
-            parts = terms(network, X, gates=g, mask=mask, latent=latent, error=error)
-            assert list(parts) == ["clean", "gated", "masked", "latent"]
-            loss = sum(w * part for w, part in zip(weights, parts.values(), strict=True))
-            found.append([loss.detach(), *torch.autograd.grad(loss, [*parameters, g],
-                                                              allow_unused=True)])
-        for fast, slow in zip(*found, strict=True):
-            if slow is None:
-                assert fast is None or not fast.abs().max()
-            else:
-                torch.testing.assert_close(fast, slow, rtol=0, atol=1e-10)
+    parameters = [*network.parameters(), gates.requires_grad_()]
+    for name in ("clean", "gated", "masked", "latent"):
+        fast, slow = (terms(network, X, gates=gates, mask=mask, latent=latent, error=error)
+                      for terms, error in ((losses.reconstruction_terms, losses.FORMS[form].error),
+                                           (literal_terms, literal)))
+        assert list(fast) == list(slow)
+        torch.testing.assert_close(fast[name], slow[name], rtol=0, atol=1e-10)
+        for a, b in zip(*(torch.autograd.grad(part[name], parameters, materialize_grads=True,
+                                              allow_unused=True) for part in (fast, slow)),
+                        strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-10)
 
 
 def test_groups_are_normalized_by_themselves_and_averages_move_in_order():
@@ -330,25 +306,23 @@ def test_the_first_loss_is_the_literal_one_with_the_same_random_numbers(options)
     mu = model.gating(X)
     paper = settings.form == "paper"
     gates = torch.clamp(0.5 + mu + (0.5 if paper else 0.25) * torch.randn_like(X), 0, 1)
-    masked = torch.rand_like(X) < settings.mask_percentage if settings.mask_percentage else None
     e = model.autoencoder.encoder(X)
-    terms = [model.autoencoder(X), model.autoencoder(X * gates)]
-    if masked is not None:
-        hidden = X.clone()
-        hidden[masked] = 0
-        terms.append(model.autoencoder(hidden))
+    outputs = [model.autoencoder(X), model.autoencoder(X * gates)]
+    if settings.mask_percentage:
+        masked = torch.rand_like(X) < settings.mask_percentage
+        outputs.append(model.autoencoder(X.masked_fill(masked, 0)))
     if settings.latent_noise_std:
         noise = 1 + settings.latent_noise_std * torch.randn_like(e)
-        terms.append(model.autoencoder.decoder(e * noise))
+        outputs.append(model.autoencoder.decoder(e * noise))
     loss = sum((out - X).abs().sum(1).mean() if paper else functional.mse_loss(out, X)
-               for out in terms)
+               for out in outputs)
     sigma = 0.5 if paper else 1
     probability = 0.5 - 0.5 * torch.erf(-(mu + 0.5) / (math.sqrt(2) * sigma))
     loss = loss + weight * (probability.sum(1).mean() if sigma == 0.5 else probability.mean())
     if settings.gtcr_loss:
         loss = loss - 0.7 * literal_rate(gates, 1.0, model.projection) / len(X)
     torch.testing.assert_close(found, loss, rtol=0, atol=1e-9)
-    assert len(parts) == len(terms) + 1 + settings.gtcr_loss
+    assert len(parts) == len(outputs) + 1 + settings.gtcr_loss
     assert torch.equal(model.local_gates(X), hard_gates(mu))    # no noise after training
     gradients = [torch.autograd.grad(value, list(model.gating.parameters()))
                  for value in (found, loss)]
@@ -398,19 +372,17 @@ def test_the_global_loss_moves_classifier_and_global_gates_alone(form):
 # --- networks -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("widths", "embedding", "linear"), [
-    ([4], 4, [(13, 4), (4, 13)]), ([8, 3], 3, [(13, 8), (8, 3), (3, 13)]),
-    ([8, 3, 9], 3, [(13, 8), (8, 3), (3, 9), (9, 13)]),
-    ([8, 7, 3, 9], 3, [(13, 8), (8, 7), (7, 3), (3, 9), (9, 13)])])
-def test_an_autoencoder_has_any_widths(widths, embedding, linear):
+@pytest.mark.parametrize(("widths", "linear"), [
+    ([4], [(13, 4), (4, 13)]), ([8, 4], [(13, 8), (8, 4), (4, 13)]),
+    ([8, 7, 4, 9], [(13, 8), (8, 7), (7, 4), (4, 9), (9, 13)])])
+def test_an_autoencoder_has_any_widths(widths, linear):
     network = Autoencoder(13, widths)
-    assert network.embedding_size == embedding
     layers = [m for m in network.modules() if isinstance(m, nn.Linear)]
     assert [(m.in_features, m.out_features) for m in layers] == linear
     assert isinstance(network.encoder[-1], nn.Linear) and isinstance(network.decoder[-1], nn.Linear)
     norms = [m.num_features for m in network.modules() if isinstance(m, nn.BatchNorm1d)]
-    assert norms == [out for _, out in linear if out not in (embedding, 13)]
-    assert network(torch.rand(4, 13)).shape == (4, 13)
+    assert norms == [out for _, out in linear if out not in (4, 13)]
+    assert network.embedding_size == 4 and network(torch.rand(4, 13)).shape == (4, 13)
 
 
 def test_the_published_networks_have_the_published_numbers_of_weights():

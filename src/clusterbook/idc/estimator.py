@@ -292,9 +292,8 @@ class IDC(DeepClusterer):
         self.model_, self.history_ = model.eval(), history
         embedding = model.embed(X * model.local_gates(X))
         self.labels_ = model.cluster(embedding).cpu().numpy()
-        evaluated = [row for row in history.rows if "occupied" in row
-                     and best.epoch in (0, row["overall"])]
-        kept = evaluated[-1] if evaluated else {}
+        kept = next((row for row in reversed(history.rows) if "occupied" in row
+                     and best.epoch in (0, row["overall"])), {})
         self.kept_epoch_ = kept.get("overall", self.epochs)
         self.compression_ = kept.get("compression", float("nan"))
 
