@@ -107,9 +107,6 @@ def refused_before_training(says, kind=InputError):
     assert counted[0] == 0
 
 
-# --- stages and schedules -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("options", "stages"), [
     ({}, "reconstruction gated gated clustering global global"),
     ({"ae_non_gated_epochs": 0}, "gated gated gated clustering global global"),
@@ -238,9 +235,6 @@ def test_the_classifier_learns_from_gated_samples(monkeypatch):
     assert torch.equal(torch.cat(taught[:3]).unique(dim=0), expected.unique(dim=0))
 
 
-# --- switches -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("options", "gone"), [
     ({"use_gating": False}, {"regularizer", "coding_rate"}),
     ({"gtcr_loss": False}, {"coding_rate"}), ({"mask_percentage": 0.0}, {"masked"}),
@@ -265,9 +259,6 @@ def test_a_switch_removes_its_term_from_the_loss(options, gone):
     {"lr_aux_classifier": 0.1}, {"random_state": 1}], ids=str)
 def test_every_setting_changes_the_result(options):
     assert not same(plain(), idc(**options).fit(X))
-
-
-# --- selection ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("select", "column", "best", "begins", "seed"), [
@@ -300,9 +291,6 @@ def test_classes_never_decide_anything(select):
     assert any("acc" in row for row in scored.history_.rows)
 
 
-# --- randomness ---------------------------------------------------------------------------------
-
-
 def test_the_seed_decides_everything_and_global_generators_are_left_alone():
     options = {"select": "silhouette", "gtcr_projection_dim": 4, **EVERY}
     torch.manual_seed(1), np.random.seed(1), random.seed(1)  # noqa: NPY002
@@ -316,9 +304,6 @@ def test_the_seed_decides_everything_and_global_generators_are_left_alone():
     assert everything(model) == everything(again)
     for part in ("autoencoder", "gating", "head", "auxiliary", "global_gates", "projection"):
         assert not same(model, other, part)
-
-
-# --- resume -------------------------------------------------------------------------------------
 
 
 class Killed(Exception):
@@ -351,20 +336,6 @@ def test_a_killed_run_resumes_in_any_stage(options, deaths, tmp_path, monkeypatc
             model = idc(**options, checkpoint=tmp_path / "run.pt").fit(X, Y)
         assert counted[0] == left
         assert everything(model) == everything(idc(**options).fit(X, Y))
-
-
-def test_a_checkpoint_of_another_run_is_refused(tmp_path):
-    path = tmp_path / "run.pt"
-    idc(checkpoint=path).fit(X)
-    for changed, data, says in (
-            ({"encdec": (11, 4, 12)}, X, "the parameter 'encdec' was"),
-            ({"random_state": 1}, X, "the parameter 'seed' was 0 and is now 1"),
-            ({}, X + 1, "the data differs")):
-        with refused_before_training(says):
-            idc(**{"checkpoint": path, **changed}).fit(data)
-
-
-# --- the fitted model ---------------------------------------------------------------------------
 
 
 def test_it_finds_clusters_and_their_features():
@@ -422,9 +393,6 @@ def test_selected_features_have_an_open_global_gate_widest_first():
         _ = idc().global_gates_
 
 
-# --- files --------------------------------------------------------------------------------------
-
-
 def settings_of(model):
     return {name: list(value) if isinstance(value, tuple) else value
             for name, value in model.get_params().items() if name != "random_state"}
@@ -459,9 +427,6 @@ def test_removed_settings_of_saved_models_load_at_their_default_only(tmp_path):
         torch.save(stored, tmp_path / "model.pt")
         with pytest.raises(InputError, match=f"only {name}=.* is still supported"):
             IDC.load(tmp_path / "model.pt", device="cpu")
-
-
-# --- configuration files ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -506,9 +471,6 @@ def test_a_bad_configuration_is_refused(config, tmp_path):
             IDC.from_config(config(content))
     with pytest.raises(InputError, match="can't be read .*No such file"):
         IDC.from_config(tmp_path / "none.yaml")
-
-
-# --- bad input ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("options", "says"), [
@@ -587,9 +549,6 @@ def test_a_batch_larger_than_the_data_is_clipped_with_one_warning():
     with pytest.warns(UserWarning, match="larger than the data; all 60") as caught:
         large = idc(batch_size=1000).fit(X)
     assert len(caught) == 1 and same(large, idc(batch_size=60).fit(X))
-
-
-# --- the contract -------------------------------------------------------------------------------
 
 
 SMALL = idc(n_clusters=3, encdec=(16, 3, 16), clustering_head=16, ae_pretrain_epochs=20, epochs=40,

@@ -43,9 +43,6 @@ def test_open_features_are_counted_and_as_released_a_median_of_sums():
     assert open_features(half, original=True) == 392 and open_features(half) == 784
 
 
-# --- diversity ----------------------------------------------------------------------------------
-
-
 def medians(gates, labels, K):
     """The features that are open in the median of each of the clusters 0 to K - 1."""
     return [{j for j in range(gates.shape[1])
@@ -93,9 +90,6 @@ def test_the_released_diversity_exceeds_its_maximum_only_with_a_featureless_clus
         literal_released(gates, labels, 5))
 
 
-# --- uniqueness ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("original", [False, True])
 def test_uniqueness_is_the_literal_one(original):
     X, gates, ratios = np.random.default_rng(1).standard_normal((60, 5)), sparse_gates(), []
@@ -121,9 +115,6 @@ def test_very_close_samples_are_not_taken_for_the_sample_itself():
     X = np.array([[1e6, 0.0], [1e6, 1e-6], [1e6, 1.0], [0.0, 0.0]])
     gates = np.array([[0.0], [1.0], [1.0], [0.0]])
     assert uniqueness(X, gates) == pytest.approx(np.mean([1e6, 1e6, 0.0, 0.0]), rel=1e-3)
-
-
-# --- faithfulness -------------------------------------------------------------------------------
 
 
 def nearest_corner(X):
@@ -167,9 +158,6 @@ def test_the_released_faithfulness_is_the_literal_one(table):
     assert len(order) == 5                                  # what no gate selects is never removed
 
 
-# --- generalizability, accuracy, selection ------------------------------------------------------
-
-
 def test_generalizability_is_the_accuracy_of_a_linear_classifier_on_gated_features():
     X, y = make_blobs(200, 6, centers=3, cluster_std=6.0, random_state=0)
     gates = sparse_gates(200, 6, 0.5)
@@ -208,9 +196,6 @@ def test_the_f1_of_a_selection_is_the_literal_one():
         values.append(2 * precision * recall / (precision + recall) if precision + recall else 0)
     assert selection_f1(selected, informative) == pytest.approx(np.mean(values))
     assert selection_f1(informative, informative) == 1
-
-
-# --- bad input ----------------------------------------------------------------------------------
 
 
 G, L = np.eye(3), np.array([0, 2, 4])

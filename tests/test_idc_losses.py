@@ -44,9 +44,6 @@ def agree(found, literal, tolerance=1e-10):
         torch.testing.assert_close(fast, slow, rtol=0, atol=tolerance * max(scale, 1))
 
 
-# --- gates --------------------------------------------------------------------------------------
-
-
 def test_a_gate_is_one_half_and_mu_clipped_with_a_gradient_between():
     mu = torch.tensor([-0.9, -0.5, -0.3, 0.0, 0.2, 0.9], requires_grad=True)
     gates = hard_gates(mu)
@@ -79,9 +76,6 @@ def test_gating_networks_begin_near_one_half_and_stay_between_their_bounds():
     torch.testing.assert_close(hard_gates(gates(labels)), gates.matrix()[labels])
 
 
-# --- sparsity -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("regularizer", "sigma"), [
     (losses.regularizer_released, 1), (losses.regularizer_paper, 0.5)])
 def test_regularizers_are_the_literal_ones(regularizer, sigma):
@@ -100,9 +94,6 @@ def test_the_weight_of_sparsity_rises_along_half_a_cosine():
     # The released code counts from 0, begins after the epochs 0 to 10, and ends at 300.
     released = [0.5 * 3.0 * (1 + math.cos((t - 300) * math.pi / 290)) for t in range(11, 301)]
     assert weights == pytest.approx(released, abs=1e-12)
-
-
-# --- the coding rate of the gates ----------------------------------------------------------------
 
 
 def literal_rate(gates, eps, projection=None):
@@ -157,9 +148,6 @@ def test_the_coding_rate_is_accurate_in_float32_at_the_size_of_images():
 def test_a_matrix_without_a_factorization_gives_nan_and_no_error():
     assert losses.total_coding_rate(torch.tensor([[float("nan"), 1.0]]), 1.0).isnan()
     assert losses._logdet_of_identity_plus(torch.tensor([[-3.0, 0], [0, 1]])).isnan()
-
-
-# --- clusters -----------------------------------------------------------------------------------
 
 
 def literal_compression(z, memberships, eps):
@@ -220,15 +208,6 @@ def test_memberships_are_the_softmax_of_noisy_log_probabilities():
     torch.testing.assert_close(found.sum(1), torch.ones(6, dtype=torch.float64))
 
 
-def test_the_largest_membership_is_drawn_with_the_probabilities_of_the_logits():
-    probabilities = torch.tensor([0.1, 0.6, 0.3])
-    drawn = gumbel_softmax(probabilities.log().expand(100_000, 3), 5.0).argmax(1)
-    torch.testing.assert_close(torch.bincount(drawn) / len(drawn), probabilities, atol=0.01, rtol=0)
-
-
-# --- reconstruction -----------------------------------------------------------------------------
-
-
 def autoencoder():
     """In double precision, with weights of ordinary size: the first ones are tiny."""
     network = Autoencoder(5, [6, 7, 3, 8]).double()
@@ -273,16 +252,6 @@ def test_groups_are_normalized_by_themselves_and_averages_move_in_order():
         torch.testing.assert_close(found, one)
     for found, one in zip(together.buffers(), apart.buffers(), strict=True):
         torch.testing.assert_close(found, one)
-
-
-def test_a_mask_hides_its_share_of_the_inputs():
-    mask = losses.random_mask(torch.zeros(300, 300), 0.9)
-    assert set(mask.unique().tolist()) == {0, 1}
-    assert mask.mean().item() == pytest.approx(0.1, abs=0.01)
-    assert losses.random_mask(torch.zeros(9, 9), 0.0).all()
-
-
-# --- what a step minimizes ------------------------------------------------------------------------
 
 
 def model_of(settings, n_features=5):
@@ -367,9 +336,6 @@ def test_the_global_loss_moves_classifier_and_global_gates_alone(form):
     found.backward()
     moved = {name.split(".")[0] for name, part in model.named_parameters() if part.grad is not None}
     assert moved == {"auxiliary", "global_gates"}
-
-
-# --- networks -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("widths", "linear"), [

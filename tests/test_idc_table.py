@@ -53,9 +53,6 @@ def rivals(silhouette, null=FLAT, **more):
     return {name: Judged(TWO, silhouette, null, null, **more) for name in table.METHODS}
 
 
-# --- structure ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("X", [
     noise(60, 800), noise(100, 8, 1), scaled(np.random.default_rng(0).lognormal(size=(90, 6))),
     scaled((np.random.default_rng(1).random((90, 9)) < 0.3).astype(float)),
@@ -139,9 +136,6 @@ def test_agreement_has_every_pair_and_one_cluster_agrees_with_nothing():
     assert table.silhouette(np.eye(6), one) == 0
 
 
-# --- tables without groups ----------------------------------------------------------------------
-
-
 def test_tables_without_groups_keep_what_they_should():
     X = noise(20, 300)
     assert table.reduced(X).shape == (20, 20)
@@ -163,9 +157,6 @@ def test_subsamples_are_clustered_apart_and_compared_on_shared_rows():
 
     assert table.subsample_agreement(method, X, 2, 3, 0) == [1, 1, 1]
     assert sizes == [40] * 6
-
-
-# --- features -----------------------------------------------------------------------------------
 
 
 def test_hedges_g_agrees_with_its_formula():
@@ -217,9 +208,6 @@ def test_rows_have_their_own_features_and_distances():
     X = np.array([[0.0], [2.0], [10.0], [30.0]])
     assert table.distances(X, [3, 3, 5, 7]).tolist() == [[1, 10], [1, 8], [0, 9], [0, 20]]
     assert np.isnan(table.distances(X, [1, 1, 1, 1])[:, 1]).all()
-
-
-# --- settings, warnings, files ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n", "d"), [(4, 2), (60, 2000), (100, 20_000), (178, 13), (50_000, 30)])

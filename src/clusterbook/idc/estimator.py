@@ -128,14 +128,10 @@ class IDC(DeepClusterer):
         Epochs between two evaluations on all samples, which the history shows.
     random_state : int, RandomState instance or None
         Decides first weights, all noise and the order of the samples.
-    device : str
-        "auto" takes a GPU where there is one.
-    threads : int, optional
-        Of the CPU in ``fit``; by default one where steps are small, see `training.threads`.
-    checkpoint : path, optional
-        File with the state of training, from which a killed run resumes.
-    progress : bool, optional
-        Show a bar; by default only in a terminal or a live notebook.
+    device, threads, checkpoint, progress
+        "auto" takes a GPU where there is one; threads of the CPU in ``fit``, by default one where
+        steps are small (`training.threads`); a file from which a killed run resumes; whether to
+        show a bar, by default only in a terminal or a live notebook.
 
     Attributes
     ----------
@@ -151,10 +147,9 @@ class IDC(DeepClusterer):
         and the same for global gates; ``occupied`` (clusters that have samples); ``silhouette``
         and ``davies_bouldin`` of the embeddings (of 2,000 samples at most); and `metrics.scores`
         with ``acc_greedy`` if ``fit`` was given classes.
-    kept_epoch_ : int
-        The epoch, over all stages, whose networks were kept.
-    compression_ : float
-        The head's loss in that epoch; NaN if none was evaluated.
+    kept_epoch_, compression_ : int, float
+        The epoch, over all stages, whose networks were kept, and the head's loss in it; NaN if
+        none was evaluated.
     model_ : Module
         All networks.
 

@@ -119,9 +119,6 @@ def _rng(seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, *b"table"])
 
 
-# -------------------------------------------------------------------------- structure, stability
-
-
 @dataclass
 class Judged:
     """A clustering and its quality; a list is empty where nothing was computed.
@@ -225,9 +222,6 @@ def preferred(points: Mapping[int, Judged]) -> int | None:
     return max(held, key=held.get, default=None)
 
 
-# -------------------------------------------------------------------------------------- features
-
-
 def effects(X: ArrayLike, labels: ArrayLike, cluster: int
             ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hedges' g of each feature, and its means in the cluster and in all other rows.
@@ -286,9 +280,6 @@ def distances(X: ArrayLike, labels: ArrayLike) -> np.ndarray:
     mine = far[np.arange(len(X)), own]
     far[np.arange(len(X)), own] = np.inf if len(found) > 1 else np.nan
     return np.stack([mine, far.min(1)], axis=1)
-
-
-# ------------------------------------------------------------------------------------- sentences
 
 
 class Verdict(tuple):
