@@ -17,14 +17,12 @@ In the losses:
 
 - Reconstruction is the mean squared error of a feature; in the paper the L1 norm (*form*). All four
   terms have weight 1. Without gates the gated term equals the clean one, which thus counts twice.
-- The noise of a gate has standard deviation 0.25, because the code draws 0.5 and takes half;
-  in the paper 0.5 (*form*).
-- The sparsity penalty is a mean over features with a sigma of 1, whatever the noise is, so that it
-  lies between 0.309 and 0.933; in the paper a sum with 0.5 (*form*).
+- The noise of a gate has standard deviation 0.25; in the paper 0.5 (*form*).
+- The sparsity penalty is a mean over features with a sigma of 1, whatever the noise is; in the
+  paper a sum with 0.5 (*form*).
 - The coding rate of the gates is that of a batch, with the factor d/(m eps), divided by m; the
-  paper's formula has single samples, and d (m eps). Here it is computed by Cholesky's factorization
-  of the smaller Gram matrix. A random projection is drawn from the run's own seed and saved with
-  the weights; there it comes from NumPy's global generator and is lost.
+  paper's formula has single samples, and d (m eps). A random projection is drawn from the run's own
+  seed and saved with the weights; there it comes from NumPy's global generator and is lost.
 - The head's compression is weighted by the clusters' sizes, divided by the embedding's size, and of
   embeddings of length 1; in the paper a plain sum (*form*). Its precision ``eps`` is 0.1 and the
   gates' 1; the paper has one for both.

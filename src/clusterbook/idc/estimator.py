@@ -472,16 +472,17 @@ class IDC(DeepClusterer):
 
     @torch.no_grad()
     def reconstruct(self, X: ArrayLike) -> np.ndarray:
-        """The reconstruction of each gated sample, (n_samples, n_features); 0 if left out."""
+        """The reconstruction of gated samples, (n_samples, n_features); left-out columns are 0."""
         embedding = self._embedding(X)
         return self._widened(self.model_.autoencoder.decoder(embedding))
 
     def selected_features(self, cluster: int, threshold: float = 0.0) -> np.ndarray:
         """The columns whose global gate is above a threshold, the largest gate first.
 
-        Global gates begin near 0.5: where they were hardly trained, all features are selected, and
-        `interpretability.cluster_features` tells more. Raises InputError if there is no such
-        cluster.
+        Global gates begin near 0.5: where they were hardly trained, all features are selected.
+        `interpretability.cluster_features` selects by local gates instead.
+
+        Raises InputError if there is no such cluster.
         """
         check_is_fitted(self)
         if cluster not in range(self.n_clusters):
