@@ -356,8 +356,9 @@ def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
              for folder, run in planned.runs.items()}
     metrics = {folder: record.metrics for folder, record in found.items()}
     parts = [pd.DataFrame.from_dict(part, orient="index") for part in (asked, made, metrics)]
-    # A metric may have the name of a parameter.
-    return parts[0].join(parts[1]).join(parts[2], rsuffix=" (metric)").reset_index(names="run")
+    table = parts[0].join(parts[1])     # a metric may have the name of one of its columns
+    measured = parts[2].rename(columns={name: f"{name} (metric)" for name in table})
+    return table.join(measured).reset_index(names="run")
 
 
 def _points(planned: Grid, table: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
