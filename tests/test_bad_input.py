@@ -246,10 +246,13 @@ def test_every_console_can_show_what_is_printed(words, environment):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+@pytest.mark.parametrize(("shell", "says"), [(">/dev/full", b"No space left on device; make room"),
+                                             (">&-", b"the standard output is closed; lead it")])
 @pytest.mark.parametrize("words", ["--help", "data"])
-def test_a_full_output_is_status_1_and_a_sentence(words):
-    done = command(words, ">/dev/full")
-    assert (done.returncode, done.stderr) == (1, b"clusterbook: No space left on device\n")
+def test_an_output_that_takes_nothing_is_status_1_and_a_sentence(words, shell, says):
+    done = command(words, shell)
+    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
+    assert done.stderr.startswith(b"clusterbook: " + says)
 
 
 def test_a_mistake_that_nobody_can_hear_of_is_status_2():

@@ -28,6 +28,8 @@ _VALUE = "\0"       # marks the value of a -p; no argument of a command line has
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:
+        return _complain("the standard output is closed; lead it to a file or /dev/null", 1)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):      # for consoles that can't show every sign
             stream.reconfigure(errors="backslashreplace")
@@ -49,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, BrokenPipeError):  # … | head is no mistake
             return 0
         if error.filename is None:
-            return _complain(f"{error.strerror}", 1)
+            return _complain(f"{error.strerror}; make room for the output, and for temporary files "
+                             "in TMPDIR", 1)
         return _complain(f"{error.filename}: {error.strerror}", 2)
     except KeyboardInterrupt:
         return _complain("interrupted; no partial files left", 130)
