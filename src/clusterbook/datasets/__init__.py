@@ -12,16 +12,25 @@ when its data differ from the catalog's, and a test compares every data set with
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import paths
 from ..errors import InputError, unknown
 from . import loaders
 from .dataset import Dataset, Source, Status, content
 from .folders import PREFIX, find_images, read_folder
 from .loaders import SOURCES, make_synthetic
-from .tables import read
 
 __all__ = ["Dataset", "Source", "Status", "catalog", "content", "fetch", "find_images", "load",
            "make_synthetic", "read", "status"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "read":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .tables import read  # on first use, because it takes pandas
+
+    return read
 
 
 def catalog() -> tuple[Source, ...]:
@@ -29,10 +38,7 @@ def catalog() -> tuple[Source, ...]:
     return tuple(SOURCES.values())
 
 
-def load(
-    name: str, *, image_size: int | None = None, resize: int | None = None, color: str = "refuse",
-    unreadable: str = "refuse", most: int | None = None,
-) -> Dataset:
+def load(name: str, **settings: Any) -> Dataset:
     """Load a data set of the catalog, downloading missing files, or a folder of images.
 
     Parameters
@@ -67,29 +73,33 @@ def load(
     >>> digits.X.shape, digits.image_shape
     ((1797, 64), (1, 8, 8))
     """
-    settings = {"resize": resize, "color": color, "unreadable": unreadable, "most": most}
-    if _is_folder(name):
-        return read_folder(name.removeprefix(PREFIX), image_size=image_size, **settings)
+    if str(name).startswith(PREFIX):
+        return read_folder(name.removeprefix(PREFIX), **settings)
     source, home = _source(name), paths.data_home().absolute()
-    if wrong := loaders.wrong_files(source, home):
-        loaders.refuse_damaged(source, home, wrong)
+    if settings:
+        raise InputError(f"data set {name!r} can't be loaded with {settings}: these settings are "
+                         "for 'folder:PATH'")
+    wrong = loaders.wrong_files(source, home)
+    for file, checksum in wrong.items():
+        if checksum is not None:
+            todo = f"move it away and put {source.by_hand} there"
+            if source.url:
+                (home / file).unlink()
+                todo = f"it was removed: fetch it again with `clusterbook data {name}`"
+            raise InputError(f"the file {home / file} is damaged: its SHA-256 is {checksum}, "
+                             f"expected {source.files[file]}; {todo}")
+    if wrong:
         loaders.download(source, home, wrong)
-    found = source.loader(source, home)
-    if found.image_shape is None or found.image_shape[1:] != (image_size, image_size):
-        settings["image_size"] = image_size
-    if asked := {key: value for key, value in settings.items() if value not in (None, "refuse")}:
-        raise InputError(f"data set {name!r} can't be loaded with {asked}: these settings are for "
-                         "'folder:PATH'")
-    return found
+    return source.loader(source, home)
 
 
 def status(name: str) -> Status:
     """Whether a data set of the catalog is embedded, here, missing or damaged; changes nothing."""
     source = _source(name)
     wrong = loaders.wrong_files(source, paths.data_home().absolute())
-    damaged = tuple(file for file, checksum in wrong.items() if checksum is not None)
-    if source.embedded_in or not wrong:
+    if not wrong:
         return Status("embedded" if source.embedded_in else "here")
+    damaged = tuple(file for file, checksum in wrong.items() if checksum is not None)
     return Status("damaged", damaged) if damaged else Status("missing", tuple(wrong))
 
 
@@ -105,14 +115,7 @@ def fetch(name: str) -> Status:
     return status(name)
 
 
-def _is_folder(name: object) -> bool:
-    return isinstance(name, str) and name.startswith(PREFIX)
-
-
 def _source(name: str) -> Source:
-    if _is_folder(name):
-        raise InputError(f"{name!r} is a folder of your own images: there is nothing to fetch; "
-                         f"load it with datasets.load({name!r})")
     if name not in SOURCES:
         raise unknown("data set", name, [*SOURCES, f"{PREFIX}PATH"])
     return SOURCES[name]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -11,7 +12,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import InputError
+from .. import paths
+
+SHOWN = 5  # names in an error
 
 
 @dataclass(frozen=True)
@@ -24,17 +27,14 @@ class Source:
     n_features: int
     n_classes: int  #: 0 without labels
     license: str  #: as far as the source states it
-    citation: str
-    address: str  #: the source's web page, or the path of one's own data
     #: ``loader(source, home)`` reads the verified files in the data folder; None for own data
     loader: Callable[[Source, Path], Dataset] | None = field(default=None, repr=False)
     label: str = ""  #: short name for tables and figures
     embedded_in: str | None = None  #: package that contains or generates it
     files: Mapping[str, str] = field(default_factory=dict, repr=False)  #: path to SHA-256
     size: int = 0  #: bytes of these files
-    urls: Sequence[str] = ()  #: mirrors, ``{}`` for a file's name; from ``{}.gz`` it is unpacked
+    url: str = ""  #: of the download, ``{}`` for a file's name; MNIST's are unpacked
     by_hand: str = ""  #: what to copy into the data folder, if there is no download
-    folders: Sequence[str] = ()  #: may replace the files; verified by `content` when loaded
     content: str | None = field(default=None, repr=False)  #: `content` of the loaded data, if known
 
 
@@ -62,7 +62,7 @@ class Dataset:
         """X_train, X_test, y_train, y_test; the last two are None without labels.
 
         The source's own split if it has one; otherwise a random one with 20 % of the samples in
-        the test part, stratified by class. Raises InputError if there are too few samples.
+        the test part, stratified by class.
 
         Examples
         --------
@@ -73,13 +73,11 @@ class Dataset:
         """
         from sklearn.model_selection import train_test_split
 
-        name, train, test = self.source.name, slice(self.train_size), slice(self.train_size, None)
         if self.train_size is None:
-            try:
-                train, test = train_test_split(np.arange(len(self.X)), test_size=0.2,
-                                               random_state=random_state, stratify=self.y)
-            except ValueError as error:
-                raise InputError(f"data set {name!r} can't be split: {error}") from error
+            train, test = train_test_split(np.arange(len(self.X)), test_size=0.2,
+                                           random_state=random_state, stratify=self.y)
+        else:
+            train, test = slice(self.train_size), slice(self.train_size, None)
         if self.y is None:
             return self.X[train], self.X[test], None, None
         return self.X[train], self.X[test], self.y[train], self.y[test]
@@ -127,3 +125,16 @@ def as_classes(labels: ArrayLike) -> tuple[np.ndarray, tuple[str, ...]]:
     names = [int(one) if isinstance(one, float) and one.is_integer() else one
              for one in distinct.tolist()]
     return y.astype(np.int64), tuple(map(str, names))
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """The absolute path; a relative one begins where ``clusterbook run`` was typed."""
+    here = Path(paths.run_context().get("folder", "."))  # a notebook runs in another folder
+    return Path(os.path.abspath(here / os.path.expanduser(path)))
+
+
+def listed(names: Iterable[object]) -> str:
+    """The first names, quoted, and how many more there are."""
+    names = [repr(str(name)) for name in names]
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,7 @@ import numpy as np
 
 from ..checks import one_of, whole
 from ..errors import InputError
-from .dataset import Dataset, Source
-from .tables import SHOWN, absolute, listed, nearest
+from .dataset import Dataset, Source, absolute, as_classes, listed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -23,7 +23,6 @@ PREFIX = "folder:"
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 """Endings of image files in any case, the same as torchvision's."""
 GRAY = ("1", "L", "LA", "La")
-_DEEP = ("I", "F")  # also I;16, I;16B …: the file does not say which value is white
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Images:
 
     folder: Path  #: absolute
     names: tuple[str, ...]  #: such as ``cat/1.jpg``, sorted by class, then by name
-    left_out: tuple[str, ...] = ()  #: other files and empty subfolders, without hidden ones
+    left_out: tuple[str, ...]  #: other files, and folders in the classes' folders
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -41,7 +40,43 @@ class Images:
 
     def labels(self) -> tuple[np.ndarray | None, tuple[str, ...]]:
         """The class of each image, and the classes' names; None and () if the folder is flat."""
-        return _labels(self.names, self.names)
+        folders = [os.path.dirname(name) for name in self.names]
+        return as_classes(folders) if any(folders) else (None, ())
+
+
+def find_images(path: str | os.PathLike[str]) -> Images:
+    """The images of a folder, in it or in one subfolder per class; opens none of them.
+
+    A relative path begins where ``clusterbook run`` was typed, otherwise in the current folder.
+    Hidden files are skipped. Raises InputError for a folder that is missing, can't be listed or has
+    fewer than two images, and for images beside images in subfolders.
+    """
+    folder = absolute(path)
+    if not os.path.isdir(folder):
+        raise InputError(f"there is no folder {folder}")
+    try:
+        found = []
+        for name in _visible(folder):
+            if name.lower().endswith(ENDINGS) or not (folder / name).is_dir():
+                found.append(name)
+            else:
+                found += [f"{name}/{one}" for one in _visible(folder / name)]
+    except OSError as error:
+        raise InputError(f"the folder {error.filename} can't be listed ({error.strerror}): make it "
+                         "readable") from error
+    names = [name for name in found if name.lower().endswith(ENDINGS)]
+    left_out = [name for name in found if not name.lower().endswith(ENDINGS)]
+    if len({name.count("/") for name in names}) > 1:
+        raise InputError(f"{folder} has images beside folders with images: expected all in the "
+                         "folder or all in one subfolder per class")
+    if len(names) < 2:
+        raise InputError(f"{folder} has fewer than two images, which end in {', '.join(ENDINGS)}; "
+                         f"other files: {listed(left_out) or 'none'}")
+    return Images(folder, tuple(names), tuple(left_out))
+
+
+def _visible(folder: Path) -> list[str]:
+    return sorted(name for name in os.listdir(folder) if not name.startswith("."))
 
 
 def read_folder(
@@ -73,122 +108,60 @@ def read_folder(
     one_of("setting of color", color, ("refuse", "convert"))
     one_of("setting of unreadable", unreadable, ("refuse", "skip"))
     images = find_images(path)
-    folder, names = images.folder, images.names
-    rows = range(len(names))
+    rows = np.arange(len(images.names))
     if most is not None:
         whole("most", most, 2)
-        rows = np.sort(np.random.default_rng(0).permutation(len(names))[:most])
-    modes, broken, used = {}, {}, []
+        rows = np.sort(np.random.default_rng(0).permutation(len(rows))[:most])
+    X, used, broken, examples = None, [], [], {}
     for row in rows:
+        name = images.names[row]
         try:
-            with opened(folder / names[row]) as image:
-                modes[row] = "L" if image.mode in GRAY else "RGB"
+            square = _square(images.folder / name, size, short, color == "convert")
         except Exception as error:  # a damaged file can break its reader anywhere
-            broken[names[row]] = _reason(error)
-    mode = "RGB" if color == "convert" else _common_mode(folder, names, modes)
-    try:
-        X = np.empty((len(modes), len(mode) * size**2), dtype=np.float32)
-    except MemoryError as error:
-        raise InputError(f"{len(modes):,} images of {size} × {size} pixels exceed the memory: take "
-                         "a smaller image_size, or fewer by most=…") from error
-    for row in modes:
-        try:
-            square = _square(folder / names[row], mode, size, short)
-        except Exception as error:
-            broken[names[row]] = _reason(error)
-        else:
-            np.divide(square.ravel(), np.float32(255), out=X[len(used)])
-            used.append(row)
-    if broken:
-        _report(folder, broken, refuse=unreadable == "refuse")
-    if images.left_out:
-        warnings.warn(f"{folder} has more than images; left out: {listed(images.left_out)}",
+            broken.append(f"{name} ({error})")
+            continue
+        examples.setdefault(len(square), name)
+        if len(examples) > 1:
+            raise InputError(f"{images.folder} has gray images (such as {examples[1]!r}) beside "
+                             f"images in color (such as {examples[3]!r}): color='convert' gives "
+                             "the gray ones three equal channels")
+        X = np.empty((len(rows), square.size), dtype=np.float32) if X is None else X
+        np.divide(square.ravel(), np.float32(255), out=X[len(used)])
+        used.append(row)
+    if len(used) < 2 or (broken and unreadable == "refuse"):
+        raise InputError(f"{images.folder} has {len(broken):,} images that can't be read: "
+                         f"{listed(broken)}; repair or remove them, or leave them out with "
+                         "unreadable='skip'")
+    if left_out := [*broken, *images.left_out]:
+        warnings.warn(f"not all of {images.folder} was read; left out: {listed(left_out)}",
                       stacklevel=3)
-    _check_number(folder, len(used))
-    found = [names[row] for row in used]
-    y, classes = _labels(found, found if most is None else names)
-    source = Source(PREFIX + folder.name, f"images of one's own, {folder.name}", len(used),
-                    X.shape[1], len(classes), "your own", "your own", str(folder))
-    return Dataset(X[:len(used)], y, classes, source, image_shape=(len(mode), size, size),
+    (channels,) = examples
+    y, classes = images.labels()
+    name = images.folder.name
+    source = Source(PREFIX + name, f"images of one's own, {name}", len(used), X.shape[1],
+                    len(classes), "your own")
+    return Dataset(X[:len(used)], None if y is None else y[used], classes, source,
+                   image_shape=(channels, size, size),
                    rows=None if most is None else np.array(used))
 
 
-def find_images(path: str | os.PathLike[str]) -> Images:
-    """The images of a folder, in it or in one subfolder per class; opens none of them.
-
-    A relative path begins where ``clusterbook run`` was typed, otherwise in the current folder.
-    Hidden files are skipped. Raises InputError for a folder that is missing, can't be listed or has
-    fewer than two images, and for images that lie deeper or at several depths.
-    """
-    folder = absolute(path)
-    if not str(path) or not os.path.isdir(folder):
-        beside = sorted(one.name for one in folder.parent.glob("*") if one.is_dir())
-        raise InputError(f"there is no folder {folder if str(path) else repr(PREFIX)}; folders in "
-                         f"{folder.parent}: {listed(nearest(folder.name, beside)) or 'none'}")
-    names, left_out = [], []
-    for place, below, files in os.walk(folder, onerror=_unlistable, followlinks=True):
-        inside = "" if place == str(folder) else f"{os.path.relpath(place, folder)}/"
-        deep = inside.count("/") > 1  # far enough: links may lead in a circle
-        below[:] = [one for one in below if not (deep or one.startswith("."))]
-        for file in sorted(files):
-            if not file.startswith("."):
-                (names if file.lower().endswith(ENDINGS) else left_out).append(inside + file)
-    names.sort(key=lambda name: name.rpartition("/"))
-    depths = {name.count("/"): name for name in reversed(names)}
-    if len(depths) > 1 or max(depths, default=0) > 1:
-        raise InputError(f"{folder} has images beside images in subfolders, or deeper ones (such "
-                         f"as {listed(depths.values())}): expected all in the folder or all in one "
-                         "subfolder per class")
-    _check_number(folder, len(names), left_out)
-    return Images(folder, tuple(names), tuple(left_out))
-
-
-def _unlistable(error: OSError) -> None:
-    raise InputError(f"the folder {error.filename} can't be listed ({error.strerror}): make it "
-                     "readable") from error
-
-
-def _labels(
-    names: Sequence[str], all_names: Sequence[str]
-) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    classes = sorted({name.rpartition("/")[0] for name in all_names})
-    if classes == [""]:
-        return None, ()
-    place = {name: i for i, name in enumerate(classes)}
-    y = np.array([place[name.rpartition("/")[0]] for name in names], dtype=np.int64)
-    return y, tuple(classes)
-
-
-def _common_mode(folder: Path, names: Sequence[str], modes: Mapping[int, str]) -> str:
-    """Pillow's mode for all images: L or RGB."""
-    gray, colored = ([names[row] for row in modes if modes[row] == kind] for kind in ("L", "RGB"))
-    if gray and colored:
-        raise InputError(f"{folder} has {len(gray):,} gray images (such as {gray[0]!r}) beside "
-                         f"{len(colored):,} in color (such as {colored[0]!r}): color='convert' "
-                         "gives the gray ones three equal channels")
-    return "L" if gray else "RGB"
-
-
-def opened(file: Path) -> Image.Image:
+@contextmanager
+def opened(file: Path) -> Iterator[Image.Image]:
     """An image whose header was read; ValueError if its values have no known range."""
     from PIL import Image
 
-    image = Image.open(file)
-    try:
+    with Image.open(file) as image:
         refuse_deep(image)
-    except ValueError:
-        image.close()
-        raise
-    return image
+        yield image
 
 
 def refuse_deep(image: Image.Image) -> None:
     """Raise ValueError for an image whose values have no known range."""
-    if image.mode.partition(";")[0] in _DEEP:
+    if image.mode.partition(";")[0] in ("I", "F"):  # also I;16, I;16B …
         raise ValueError(f"more than 8 bits a channel, mode {image.mode}; save it with 8")
 
 
-def _square(file: Path, mode: str, size: int, short: int) -> np.ndarray:
+def _square(file: Path, size: int, short: int, in_color: bool) -> np.ndarray:
     """The middle of an image, turned as its camera noted: bytes, shape (channels, size, size).
 
     It is cropped to *size* pixels after the short side was resized to *short*; transparency is
@@ -197,6 +170,7 @@ def _square(file: Path, mode: str, size: int, short: int) -> np.ndarray:
     from PIL import Image, ImageOps
 
     with opened(file) as image:
+        mode = "L" if image.mode in GRAY and not in_color else "RGB"
         # Indexed colors by way of RGBA, where Pillow knows which are transparent.
         shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
         shown = ImageOps.exif_transpose(shown).convert(mode)
@@ -207,29 +181,3 @@ def _square(file: Path, mode: str, size: int, short: int) -> np.ndarray:
     box = (left, top, left + side, top + side)
     square = np.asarray(shown.resize((size, size), Image.Resampling.BILINEAR, box=box))
     return square.reshape(size, size, len(mode)).transpose(2, 0, 1)
-
-
-def _check_number(folder: Path, number: int, left_out: Sequence[str] = ()) -> None:
-    if number < 2:
-        beside = f" beside {listed(left_out)}" if left_out else ""
-        raise InputError(f"{folder} has {'one image' if number else 'no images'} to be read"
-                         f"{beside}; expected two or more that end in {', '.join(ENDINGS)}")
-
-
-def _report(folder: Path, broken: Mapping[str, str], *, refuse: bool) -> None:
-    """Refuse images that can't be read, or warn that they were left out, by name."""
-    shown = ", ".join(f"{name!r} ({broken[name]})" for name in sorted(broken)[:SHOWN])
-    shown += f" and {len(broken) - SHOWN:,} more" if len(broken) > SHOWN else ""
-    images = f"{len(broken):,} image{'s' if len(broken) > 1 else ''}"
-    if refuse:
-        raise InputError(f"{folder} has {images} that can't be read: {shown}; repair or remove "
-                         "them, or leave them out with unreadable='skip'")
-    warnings.warn(f"{images} of {folder} that can't be read left out: {shown}", stacklevel=4)
-
-
-def _reason(error: Exception) -> str:
-    from PIL import UnidentifiedImageError
-
-    if isinstance(error, UnidentifiedImageError):  # its own message repeats the path
-        return "not an image of a kind that is known"
-    return " ".join(str(getattr(error, "strerror", None) or error).split())

@@ -9,10 +9,9 @@ import os
 import pickle
 import tarfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,96 +31,59 @@ _FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Sh
             "Bag", "Ankle boot")
 
 
-# --- files and downloads -----------------------------------------------------------------------
-
-
 def wrong_files(source: Source, home: Path) -> dict[str, str | None]:
     """Files that can't be used, with the SHA-256 of each; None if it is missing.
 
-    Empty if the data set's folders are there instead of its files.
+    Empty if images put into *home* by hand are there instead of their archive.
     """
-    found = {file: _sha256(home / file) for file in source.files}
-    if source.folders and not any(found.values()):
-        if all((home / folder).is_dir() for folder in source.folders):
-            return {}
-    return {file: checksum for file, checksum in found.items() if checksum != source.files[file]}
-
-
-def _sha256(path: Path) -> str | None:
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise InputError(f"the file {path} can't be read ({error.strerror}): make it readable, or "
-                         "set CLUSTERBOOK_DATA to another folder") from error
-
-
-def refuse_damaged(source: Source, home: Path, wrong: Mapping[str, str | None]) -> None:
-    """Raise InputError for a file with another checksum; remove it if there is a download."""
-    for file, checksum in wrong.items():
-        path, todo = home / file, f"fetch it again with `clusterbook data {source.name}`"
-        if checksum is None:
-            continue
-        if source.urls:
-            with suppress(OSError):
-                path.unlink()
-                todo = f"it was removed: {todo}"
-        else:  # put there by hand
-            todo = f"move it away and put {source.by_hand} from {source.address} in {home}"
-        raise InputError(f"the file {path} is damaged: its SHA-256 is {checksum}, expected "
-                         f"{source.files[file]}; {todo}")
+    wrong: dict[str, str | None] = {}
+    for file, expected in source.files.items():
+        path = home / file
+        if path.is_file():
+            with path.open("rb") as stream:
+                checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+            if checksum != expected:
+                wrong[file] = checksum
+        elif not (source.by_hand and (path.parent / "train").is_dir()):
+            wrong[file] = None
+    return wrong
 
 
 def download(source: Source, home: Path, files: Iterable[str]) -> None:
-    """Download files into *home*, each from the first URL that serves it with the right SHA-256.
+    """Download files into *home* and verify them.
 
-    Raises InputError if there is no URL, every URL failed, or *home* can't be written.
+    Raises InputError if there is no URL, a download fails, or *home* can't be written.
     """
     import pooch
-    from requests.exceptions import RequestException
 
-    if not source.urls:
+    if not source.url:
         raise InputError(f"data set {source.name!r} has no download and is not in {home}: put "
-                         f"{source.by_hand} from {source.address} there, or set CLUSTERBOOK_DATA "
-                         "to a folder that has it")
+                         f"{source.by_hand} there")
     pooch.get_logger().setLevel("WARNING")  # otherwise each download is logged to stderr
+    urls = {file: source.url.format(Path(file).name) for file in source.files}
+    registry = pooch.Pooch(home, "", source.files, urls, retry_if_failed=1)
     for file in files:
-        failures = []
-        for url in source.urls:
-            mirror = pooch.Pooch(home, "", source.files, {file: url.format(Path(file).name)},
-                                 retry_if_failed=1)
-            try:
-                mirror.fetch(file, downloader=partial(_retrieve, packed=url.endswith("{}.gz")))
-                break
-            except (RequestException, ValueError) as error:  # ValueError: another SHA-256
-                cause = error.args[0] if error.args else error
-                cause = " ".join(str(getattr(cause, "reason", cause)).split())
-                failures.append(cause.partition(". ")[0])
-            except OSError as error:
-                raise InputError(f"data set {source.name!r} can't be stored in {home} "
-                                 f"({error.strerror or error}): set CLUSTERBOOK_DATA to a folder "
-                                 "that can be written") from error
-        else:
+        try:
+            registry.fetch(file, downloader=_retrieve)
+        except (OSError, ValueError) as error:  # no network or space, or another SHA-256
+            reason = " ".join(str(error).split())
             raise InputError(f"data set {source.name!r} is not in {home}, and {file} could not be "
-                             f"downloaded ({'; '.join(failures)}): check the network, or set "
-                             "CLUSTERBOOK_DATA to a folder that has it; 'digits' needs neither")
+                             f"downloaded ({reason}): check the network, or set CLUSTERBOOK_DATA "
+                             "to a folder that has it or can be written; 'digits' needs neither"
+                             ) from error
 
 
-def _retrieve(url: str, output: str, pooch_: Any, *, packed: bool) -> None:
+def _retrieve(url: str, output: str, registry: Any) -> None:
     """Download to the file *output* and unpack it there, for pooch to compare its SHA-256."""
     import pooch
 
     os.remove(output)  # created by pooch with access for this user only
     with bar(1, url.rpartition("/")[2], leave=True, unit="B", unit_scale=True) as shown:
-        pooch.HTTPDownloader(shown, chunk_size=2**16, timeout=_TIMEOUT)(url, output, pooch_)
-    if packed:
+        get = pooch.HTTPDownloader(shown, chunk_size=2**16, timeout=_TIMEOUT)
+        get(url, output, registry)
+    if url.endswith("-ubyte.gz"):
         with suppress(gzip.BadGzipFile, EOFError, zlib.error):  # the SHA-256 will differ
             Path(output).write_bytes(gzip.decompress(Path(output).read_bytes()))
-
-
-# --- one loader for each kind of data set ------------------------------------------------------
 
 
 def table(source: Source, home: Path) -> Dataset:
@@ -230,53 +192,48 @@ def _read_idx(path: Path) -> np.ndarray:
 
 def cifar10(source: Source, home: Path) -> Dataset:
     """The official images: the archive's five training batches in order, then the test batch."""
+    (file,) = source.files
     names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
-    batches = {}
-    with tarfile.open(home / next(iter(source.files)), "r|gz") as archive:
-        for member in archive:
-            if (name := member.name.rpartition("/")[2]) in names:
-                # Unpickling can run any code, but the SHA-256 is that of the official archive.
-                # Python 2 wrote it, so keys are bytes.
-                batches[name] = pickle.load(archive.extractfile(member), encoding="bytes")
-    pixels = np.concatenate([batches[name][b"data"] for name in names])
-    labels = np.concatenate([batches[name][b"labels"] for name in names])
+    with tarfile.open(home / file) as archive:
+        # Unpickling can run any code, but the SHA-256 is that of the official archive. Python 2
+        # wrote it, so keys are bytes.
+        batches = [pickle.load(archive.extractfile(f"cifar-10-batches-py/{name}"), encoding="bytes")
+                   for name in names]
+    pixels = np.concatenate([batch[b"data"] for batch in batches])
+    labels = np.concatenate([batch[b"labels"] for batch in batches])
     found = _images(source, pixels.reshape(-1, 3, 32, 32), labels, _CIFAR10)
-    return replace(found, train_size=len(labels) - len(batches["test_batch"][b"labels"]))
+    return replace(found, train_size=len(labels) - len(batches[-1][b"labels"]))
 
 
 def cifar10_jpeg(source: Source, home: Path) -> Dataset:
     """The images as JPEG files, from their archive or, if that is missing, from their folders.
 
-    Raises InputError if the folders have other content.
+    They are named ``train/ship/0001.jpg``: the training part comes first, then class and number.
+    Raises InputError if the images are others.
     """
-    archive = home / next(iter(source.files))
-    if archive.is_file():
-        with tarfile.open(archive, "r|xz") as members:
-            return _from_jpegs(source, {member.name: members.extractfile(member).read()
-                                        for member in members if member.isfile()})
-    found = {path.relative_to(archive.parent).as_posix(): path.read_bytes()
-             for folder in source.folders for path in (home / folder).glob("*/*.jpg")}
-    with suppress(OSError, ValueError):  # not an image, or of another size or class
-        data = _from_jpegs(source, found)
-        if content(data) == source.content:
-            return data
-    folders = " and ".join(str(home / folder) for folder in source.folders)
-    raise InputError(f"the {len(found):,} images in {folders} are not the {source.n_samples:,} of "
-                     f"{source.address}: put {source.by_hand} in {home} again, and nothing else")
-
-
-def _from_jpegs(source: Source, jpegs: Mapping[str, bytes]) -> Dataset:
-    """Images named ``train/ship/0001.jpg``: the training part first, then by class and number."""
     from PIL import Image
 
+    (file,) = source.files
+    folder, is_verified = (home / file).parent, (home / file).is_file()
+    if is_verified:
+        with tarfile.open(home / file, "r|xz") as members:
+            jpegs = {member.name: members.extractfile(member).read()
+                     for member in members if member.isfile()}
+    else:
+        jpegs = {path.relative_to(folder).as_posix(): path.read_bytes()
+                 for part in ("train", "test") for path in folder.glob(f"{part}/*/*.jpg")}
     names = sorted(jpegs, key=lambda name: (not name.startswith("train/"), name))
-    labels = np.array([_CIFAR10.index(name.split("/")[1]) for name in names])
     images = np.empty((len(names), 3, 32, 32), dtype=np.uint8)
-    for image, name in zip(images, names, strict=True):
-        pixels = np.asarray(Image.open(io.BytesIO(jpegs[name]), formats=["JPEG"]))
-        image[:] = pixels.transpose(2, 0, 1)  # (channels, height, width)
-    found = _images(source, images, labels, _CIFAR10)
-    return replace(found, train_size=sum(name.startswith("train/") for name in names))
+    with suppress(OSError, ValueError):  # not an image, or of another size or class
+        labels = np.array([_CIFAR10.index(name.split("/")[1]) for name in names])
+        for image, name in zip(images, names, strict=True):
+            pixels = np.asarray(Image.open(io.BytesIO(jpegs[name]), formats=["JPEG"]))
+            image[:] = pixels.transpose(2, 0, 1)  # (channels, height, width)
+        found = _images(source, images, labels, _CIFAR10)
+        if is_verified or content(found) == source.content:
+            return replace(found, train_size=sum(name.startswith("train/") for name in names))
+    raise InputError(f"the {len(names):,} images in {folder} are not the {source.n_samples:,} "
+                     f"expected: put {source.by_hand} of {home} again, and nothing else")
 
 
 def scikit_feature(source: Source, home: Path) -> Dataset:
@@ -297,10 +254,7 @@ def _images(source: Source, images: np.ndarray, y: np.ndarray, classes: tuple[st
     return Dataset(X, y.astype(np.int64), classes, source, image_shape=images.shape[1:])
 
 
-_LOADERS = {loader.__name__: loader for loader in (
-    cifar10, cifar10_jpeg, digits, fashion_mnist, mnist, mnist10k, photographs, scikit_feature,
-    synthetic, table)}
 _ENTRIES = yaml.safe_load(Path(__file__).with_name("catalog.yaml").read_text(encoding="utf-8"))
-SOURCES = {name: Source(name=name, **{**entry, "loader": _LOADERS[entry["loader"]]})
+SOURCES = {name: Source(name=name, **{**entry, "loader": globals()[entry["loader"]]})
            for name, entry in _ENTRIES.items()}
 """The data sets of the book by name, in the order of the catalog."""

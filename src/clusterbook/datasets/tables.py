@@ -1,45 +1,31 @@
-"""One's own table, read with pandas, as a `Dataset`.
-
-A reader for each kind of file returns a data frame of the samples, and the columns among which
-labels and identifiers are. Everything assumed, filled in or left out is in the notes.
-"""
+"""One's own table, read with pandas, as a `Dataset`."""
 
 from __future__ import annotations
 
 import codecs
-import csv
 import gzip
 import io
 import os
 import re
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from scipy.io import loadmat
 
-from .. import paths
 from ..checks import one_of
 from ..errors import InputError, unknown
-from .dataset import Dataset, Source, as_classes
-from .loaders import SOURCES
+from .dataset import SHOWN, Dataset, Source, absolute, as_classes, listed
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    _Frame, _Column, _Columns = pd.DataFrame, pd.Series, Mapping[str, pd.Series]
-
-SHOWN = 5  # names in an error
-_MISSING = ("", "na", "n/a", "nan", "null", "?", "#n/a", "<na>")
+_MISSING = ["", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "<NA>"]
 _LABELS = ("label", "class", "target", "y")
-_IDENTIFIER = re.compile(r"(.*[\W_])?(id|sample|patient|subject)([\W_]*id)?")
+_IDENTIFIER = re.compile(r"index|unnamed: \d+|(.*[\W_])?(id|sample|patient|subject)([\W_]*id)?",
+                         re.IGNORECASE)
 _MOST = 50  # values of a text column that become features
-_KINDS = "a .csv, .tsv, .xlsx, .parquet, .npz or .mat file"
 
 
 def read(
@@ -54,11 +40,11 @@ def read(
     path : str or path
         A .csv, .tsv, .xlsx, .parquet, .npz or .mat file; a relative path begins where ``clusterbook
         run`` was typed, otherwise in the current folder. CSV files (.csv or .tsv, also .gz) have
-        commas, semicolons or tabs, and decimal points or commas; the first row has the names. If it
-        holds numbers alone, other than 0, 1, 2 …, it is a sample, and the columns are called
-        ``column 1`` and so on. Of an Excel file, the first sheet is read. An .npz or MATLAB file
-        has the samples as ``X`` or as its only two-dimensional array, labels in an array of their
-        own, and perhaps ``feature_names``.
+        commas, semicolons or tabs, and decimal points, or commas unless these separate the values.
+        The first row has the names; if it holds numbers alone, other than 0, 1, 2 …, it is a
+        sample, and the columns are called ``column 1`` and so on. Of an Excel file, the first sheet
+        is read. An .npz or MATLAB file has the samples as ``X`` or as its only two-dimensional
+        array, labels in an array of their own, and perhaps ``feature_names``.
     labels : str, optional
         Column with the class of each row, text or numbers; by default the one called ``label``,
         ``class``, ``target`` or ``y``, in any case, if there is one.
@@ -95,106 +81,47 @@ def read(
     one_of("setting of impute", impute or "none", ("none", "median"))
     if isinstance(features, str):
         raise InputError(f"features must be a list of names: features=[{features!r}]")
-    file, notes = _located(path), []
-    with _named(file, f"can't be read as {_kind(file)}: ", Exception):  # damaged in any way
-        frame, columns = _READERS[_kind(file)](file, id_column, notes)
-    with _named(file, "", InputError):
-        _check_names(frame.columns)
-        roles = Counter([labels, id_column, *dict.fromkeys(features or ())])
-        del roles[None]
-        for name, count in roles.items():
-            known = columns if name in (labels, id_column) else frame
-            if name not in known:
-                kind = "column" if known is frame else "array with a value for each row called"
-                raise unknown(kind, name, nearest(name, known))
-            if count > 1:
-                raise InputError(f"{name!r} can be only one of labels, id_column and a feature")
-        ids = None if id_column is None else _identifiers(columns[id_column])
-        label, y, classes = _labels(columns, labels, roles)
-        if columns is not frame:  # a file of arrays: these are not among the samples
-            label = id_column = None
-        chosen = [name for name in frame if name not in (label, id_column)]
-        values = _features(frame[chosen if features is None else list(dict.fromkeys(features))],
-                           text, impute, notes, named=features is not None)
-        names, X = np.array(list(values), dtype=object), np.column_stack(list(values.values()))
-        varies = X.max(axis=0) != X.min(axis=0)
-        if constant == "drop" and not varies.all():
-            notes.append(f"columns with one value only were left out: {listed(names[~varies])}; "
-                         "constant='keep' keeps them")
-            names, X = names[varies], np.ascontiguousarray(X[:, varies])
-            if not len(names):
-                raise InputError(f"no feature is left, because {notes[-1]}")
+    file, reader = _located(path)
+    notes: list[str] = []
+    try:
+        frame = reader(file, (labels, id_column), notes)
+        frame.columns = [str(name).strip() for name in frame]
+        _refuse("columns of the same name", frame.columns.value_counts() - 1, "rename them")
+        label, y, classes = _labels(frame, labels, id_column, features)
+        ids = None if id_column is None else _identifiers(frame[id_column])
+        if features is None:
+            features = [name for name in frame if name not in (label, id_column)]
+            _refuse_identifiers(frame[features])
+        table = _features(frame[list(features)], text, impute, constant, notes)
+    except Exception as error:  # a damaged file can break its reader anywhere
+        reason = "".join(one if one.isprintable() else " " for one in str(error))
+        raise InputError(f"the table {file} can't be read: {reason}") from error
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    shown = printable(file.name)
-    source = Source(shown, f"a table of one's own, {shown}", *X.shape, len(classes), "your own",
-                    "your own", printable(file))
-    return Dataset(X, y, classes, source, feature_names=tuple(names), ids=ids, notes=tuple(notes))
+    source = Source(file.name, f"a table of one's own, {file.name}", *table.shape, len(classes),
+                    "your own")
+    return Dataset(np.ascontiguousarray(table, dtype=np.float32), y, classes, source,
+                   feature_names=tuple(table), ids=ids, notes=tuple(notes))
 
 
-# --- files -------------------------------------------------------------------------------------
-
-
-def absolute(path: str | os.PathLike[str]) -> Path:
-    """The absolute path; a relative one begins where ``clusterbook run`` was typed."""
-    here = Path(paths.run_context().get("folder", "."))  # a notebook runs in another folder
-    return Path(os.path.abspath(here / os.path.expanduser(path)))
-
-
-def _located(path: str | os.PathLike[str]) -> Path:
+def _located(path: str | os.PathLike[str]) -> tuple[Path, Callable]:
+    """The file and its reader."""
     file = absolute(path)
-    if os.path.isdir(file):
-        raise InputError(f"{printable(file)} is a folder: load images with load('folder:PATH')")
-    if not os.path.exists(file) and str(path) in SOURCES:
-        raise InputError(f"{path} is a data set of the book, not a file: use datasets.load")
-    if not os.path.exists(file):  # unlike Path's, no error for an impossible name
-        tables = nearest(file.name, sorted(one.name for one in file.parent.glob("*") if _kind(one)))
-        raise InputError(f"there is no file {printable(file)}; tables in its folder: "
-                         f"{listed(tables) or 'none'}")
-    if not _kind(file):
-        raise InputError(f"{printable(file)} is not {_KINDS}: save the table as CSV")
-    return file
+    if not os.path.exists(file):
+        tables = sorted(one.name for one in file.parent.glob("*") if one.suffix.lower() in _READERS)
+        raise InputError(f"there is no file {file}; tables in its folder: "
+                         f"{listed(nearest(file.name, tables)) or 'none'}")
+    reader = _READERS.get(Path(file.name.casefold().removesuffix(".gz")).suffix)
+    if reader is None:
+        raise InputError(f"{file} is not a .csv, .tsv, .xlsx, .parquet, .npz or .mat file: save "
+                         "the table as CSV; datasets.load reads the book's data sets and images")
+    return file, reader
 
 
-def _kind(file: Path) -> str | None:
-    return next((kind for kind in _READERS if file.name.casefold().endswith(kind)), None)
+# Each reader takes the file, the names of labels and identifiers, and the notes.
 
 
-@contextmanager
-def _named(file: Path, words: str, kind: type[Exception]) -> Iterator[None]:
-    """Turn errors of that kind into an InputError that names the file."""
-    try:
-        yield
-    except kind as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise InputError(f"{printable(file)}: {words}{reason}") from error
-
-
-def _read_csv(file: Path, id_column: str | None, notes: list[str]) -> tuple[_Frame, _Columns]:
-    import pandas as pd
-
-    text = _text(file, notes)
-    separator, first = _head(text)
-    _check_rows(text, separator, len(first))
-    names, is_sample = _names(first, id_column)
-    marks = {case(mark) for mark in _MISSING for case in (str, str.upper, str.title)} | {"NaN"}
-    settings = {"sep": separator, "header": None if is_sample else 0, "names": range(len(names)),
-                "index_col": False, "skipinitialspace": True, "low_memory": False,
-                "keep_default_na": False, "na_values": sorted(marks),
-                "dtype": {names.index(id_column): str} if id_column in names else None}
-    frame = pd.read_csv(io.StringIO(text), **settings)
-    if any(_has_decimal_commas(column, separator) for _, column in frame.items()):
-        points, frame = frame, pd.read_csv(io.StringIO(text), decimal=",", **settings)
-        if mixed := [names[i] for i in frame if is_text(frame[i]) and not is_text(points[i])]:
-            raise InputError(f"decimal commas, but points in {listed(mixed)}: use one decimal "
-                             "mark, and no thousands separators")
-        notes.append("numbers were read with decimal commas: 1,5 is one and a half")
-    frame = frame.set_axis(names, axis=1)
-    return frame, frame
-
-
-def _text(file: Path, notes: list[str]) -> str:
-    """The text of a file, plain or compressed: UTF-8, UTF-16 with its mark, or Windows-1252."""
+def _read_csv(file: Path, named: Sequence[str | None], notes: list[str]) -> pd.DataFrame:
     data = file.read_bytes()
     if file.suffix.casefold() == ".gz":
         data = gzip.decompress(data)
@@ -202,290 +129,221 @@ def _text(file: Path, notes: list[str]) -> str:
         marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         text = data.decode("utf-16" if marked else "utf-8-sig")
     except UnicodeDecodeError:
-        text = data.decode("cp1252", errors="replace").replace("\ufffd", "\0")
-        notes.append(f"{printable(file.name)} is not UTF-8 and was read as Windows-1252: look at "
-                     "its accented letters")
-    if re.search("[\x00-\x08\x0e-\x1f]", text):
-        raise InputError("it is not text in UTF-8")
-    if re.match(r"\s*<(!doctype|html|head|body|table|\?xml)\b", text, flags=re.IGNORECASE):
-        raise InputError("it is a web page (HTML or XML)")
-    return io.StringIO(text, newline=None).read()  # line ends become \n
+        text = data.decode("cp1252")
+        notes.append(f"{file.name} is not UTF-8 and was read as Windows-1252: look at its "
+                     "accented letters")
+    if "\0" in text:
+        raise InputError("it is not text")
+    text = io.StringIO(text, newline=None).read()  # line ends become \n
+    separator, decimal = _separator(text), "."
+    number = rf'(^|{separator})\s*"?[-+]?\d*,\d+(e[-+]?\d+)?"?\s*($|{separator})'
+    if separator != "," and re.search(number, text, re.MULTILINE | re.IGNORECASE):
+        decimal = ","
+        notes.append("numbers were read with decimal commas: 1,5 is one and a half")
+    ids = named[1]
+    frame = _with_names(lambda header: pd.read_csv(
+        io.StringIO(text), sep=separator, decimal=decimal, header=header, skipinitialspace=True,
+        keep_default_na=False, na_values=_MISSING, low_memory=False,
+        dtype={ids: str} if ids else None))
+    with_points = [name for name, column in frame.items()
+                   if name != ids and is_text(column) and not is_text(_cleaned(column))]
+    if decimal == "," and with_points:
+        raise InputError(f"decimal commas, but points in {listed(with_points)}: use one decimal "
+                         "mark, and no thousands separators")
+    return frame
 
 
-def _rows(text: str, separator: str, *, strict: bool) -> Iterator[list[str]]:
-    return csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=True, strict=strict)
+def _separator(text: str) -> str:
+    """A tab, a semicolon or else a comma; refuses ragged rows, which pandas would fill up.
 
-
-def _head(text: str) -> tuple[str, list[str]]:
-    """The separator and the first row.
-
-    The separator cuts the first two rows into equally many cells, more than one; a tab or a
-    semicolon before a comma, which may be a decimal mark.
+    It cuts the first two rows into equally many cells, more than one. A comma comes last because it
+    may be a decimal mark.
     """
-    heads = {one: list(islice(filter(None, _rows(text, one, strict=False)), 2)) or [[]]
-             for one in "\t;,"}
-    fits = [one for one, rows in heads.items() if len(rows[0]) == len(rows[-1]) > 1]
-    separator = fits[0] if fits else max(heads, key=lambda one: len(heads[one][0]))
-    if not heads[separator][0]:
+    rows = [row for row in re.sub(r'"[^"]*"', "quoted", text).split("\n") if row.strip()]
+    if not rows:
         raise InputError("it is empty")
-    return separator, heads[separator][0]
+    fits = [one for one in "\t;," if rows[0].count(one) == rows[:2][-1].count(one) > 0]
+    separator = fits[0] if fits else max("\t;,", key=rows[0].count)
+    width = rows[0].count(separator)
+    for i, row in enumerate(rows):
+        if row.count(separator) != width:
+            raise InputError(f"row {i + 1:,} is ragged: {row.count(separator) + 1:,} instead of "
+                             f"{width + 1:,} values; put text with a separator in quotes")
+    return separator
 
 
-def _check_rows(text: str, separator: str, width: int) -> None:
-    """Refuse rows of several lengths, which pandas fills up, and quotes out of place."""
-    rows = _rows(text, separator, strict=True)
-    try:
-        for row in rows:
-            if len(row) != width and "".join(row).strip():
-                raise InputError(f"line {rows.line_num:,} is ragged: {len(row):,} instead of "
-                                 f"{width:,} values; put text with a separator in quotes")
-    except csv.Error as error:
-        raise InputError(f"line {rows.line_num:,}: {error}; correct its quotes") from error
+def _with_names(parse: Callable[[int | None], pd.DataFrame]) -> pd.DataFrame:
+    """A table with names from its first row, or with numbers if that is a sample."""
+    frame = parse(0)
+    cells = [str(name).replace(",", ".") for name in frame]
+    numbers = pd.to_numeric(cells, errors="coerce")
+    if np.isnan(numbers).any() or list(numbers) == list(range(len(cells))):
+        return frame
+    frame = parse(None)
+    return frame.set_axis([f"column {i + 1}" for i in range(len(cells))], axis=1)
 
 
-def _has_decimal_commas(column: _Column, separator: str) -> bool:
-    """Whether text is numbers with decimal commas, not thousands separators between commas."""
-    number = re.compile(r"\s*[-+]?(\d+|\d*,\d*)(e[-+]?\d+)?\s*", flags=re.IGNORECASE)
-    thousands = re.compile(r"\s*[-+]?[1-9]\d{0,2},\d{3}\s*")
-    cells = list(map(str, column.dropna())) if is_text(column) else []
-    marked = [cell for cell in cells if "," in cell]
-    unclear = separator == "," and all(map(thousands.fullmatch, marked))
-    return bool(marked) and not unclear and all(map(number.fullmatch, cells))
-
-
-def _names(first: Sequence[object], id_column: str | None) -> tuple[list[str], bool]:
-    """The columns' names, and whether the first row is a sample: numbers, but not 0, 1, 2 …"""
-    cells = ["" if cell is None else str(cell).strip() for cell in first]
-    numbered = [f"column {i + 1}" for i in range(len(cells))]
-    with suppress(ValueError):
-        numbers = [float(cell.replace(",", ".").replace("_", "x")) for cell in cells]
-        counted = len(numbers) > 2 and numbers == list(range(len(numbers)))
-        if not counted and not np.isnan(numbers).any():
-            return numbered, True
-    # R and pandas write the names of rows without a name above them.
-    return [cell or (name if name == id_column else "")
-            for cell, name in zip(cells, numbered, strict=True)], False
-
-
-def _read_excel(file: Path, id_column: str | None, notes: list[str]) -> tuple[_Frame, _Columns]:
-    import pandas as pd
-
+def _read_excel(file: Path, named: Sequence[str | None], notes: list[str]) -> pd.DataFrame:
     with pd.ExcelFile(file, engine="openpyxl") as book:
         sheet, *others = book.sheet_names
-        cells = pd.read_excel(book, header=None, dtype=object, keep_default_na=False,
-                              na_values=[""])
+        frame = _with_names(lambda header: pd.read_excel(
+            book, header=header, dtype=object, keep_default_na=False, na_values=_MISSING))
     if others:
         notes.append(f"only the first sheet ({sheet!r}) was read; other sheets: {listed(others)}")
-    cells = cells.dropna(how="all").dropna(how="all", axis=1)
-    if cells.empty:
-        raise InputError("it is empty")
-    names, is_sample = _names(cells.iloc[0].where(cells.iloc[0].notna(), None), id_column)
-    frame = cells.iloc[0 if is_sample else 1:].reset_index(drop=True).set_axis(names, axis=1)
-    return frame, frame
+    frame = frame.dropna(how="all").dropna(how="all", axis=1)
+    return frame.reset_index(drop=True).infer_objects()
 
 
-def _read_parquet(file: Path, id_column: str | None, notes: list[str]) -> tuple[_Frame, _Columns]:
-    import pandas as pd
-
+def _read_parquet(file: Path, named: Sequence[str | None], notes: list[str]) -> pd.DataFrame:
     frame = pd.read_parquet(file, engine="pyarrow")
-    if not isinstance(frame.index, pd.RangeIndex):  # names of rows
-        frame = frame.reset_index()
-    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
-    return frame, frame
+    return frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
 
 
-def _read_mat(file: Path, id_column: str | None, notes: list[str]) -> tuple[_Frame, _Columns]:
-    from scipy.io import loadmat
-
-    arrays = {}
-    for name, one in loadmat(file).items():
-        one = one.toarray() if hasattr(one, "toarray") else np.asarray(one)
-        if one.dtype == object and all(np.size(cell) == 1 for cell in one.flat):  # cells of text
-            one = np.array([str(np.squeeze(cell)) for cell in one.flat])
-        if not name.startswith("__"):
-            arrays[name] = one
-    return _from_arrays(arrays)
-
-
-def _read_npz(file: Path, id_column: str | None, notes: list[str]) -> tuple[_Frame, _Columns]:
-    with np.load(file, allow_pickle=False) as loaded:
-        return _from_arrays(dict(loaded))
-
-
-def _from_arrays(arrays: dict[str, np.ndarray]) -> tuple[_Frame, _Columns]:
-    """The samples, and the other arrays with one value for each of them."""
-    import pandas as pd
-
+def _read_arrays(file: Path, named: Sequence[str | None], notes: list[str]) -> pd.DataFrame:
+    """The samples, with the arrays of labels and identifiers as further columns."""
+    if file.suffix.casefold() == ".mat":
+        arrays = {name: one.toarray() if hasattr(one, "toarray") else one
+                  for name, one in loadmat(file).items() if not name.startswith("__")}
+    else:
+        arrays = dict(np.load(file, allow_pickle=False))
     matrices = [name for name, one in arrays.items() if one.ndim == 2 and min(one.shape) > 1]
-    samples = "X" if "X" in arrays else matrices[0] if len(matrices) == 1 else None
-    if samples is None:
+    if "X" not in arrays and len(matrices) != 1:
         raise InputError(f"call the samples X, shape (rows, features), among {listed(arrays)}")
-    X = arrays.pop(samples)
-    if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise InputError(f"{samples} has shape {X.shape} and type {X.dtype}, expected real numbers "
-                         "of shape (rows, features)")
-    numbered = np.array([f"column {i + 1}" for i in range(X.shape[1])])
-    names = [str(name).strip() for name in arrays.pop("feature_names", numbered).ravel()]
-    columns = {}
+    frame = pd.DataFrame(arrays.pop("X" if "X" in arrays else matrices[0]))
+    names = arrays.pop("feature_names", [f"column {i + 1}" for i in frame])
+    frame.columns = [str(np.squeeze(name)) for name in np.ravel(names)]
     for name, one in arrays.items():
-        if one.size == max(one.shape, default=0) == len(X) and one.dtype.kind in "biufU":
-            columns[name] = pd.Series(one.ravel())
-        elif name.casefold() in _LABELS:
-            raise InputError(f"{name} has shape {one.shape} and type {one.dtype}, expected a "
-                             f"number or text for each of {len(X):,} rows")
-    return pd.DataFrame(X, columns=names), columns
+        if name in named or name.casefold() in _LABELS:
+            if one.size != len(frame):
+                raise InputError(f"{name} has shape {one.shape}, expected a value for each of "
+                                 f"{len(frame):,} rows")
+            # A text in a cell of MATLAB is an array.
+            frame[name] = [np.squeeze(cell).item() for cell in one.ravel()]
+    return frame
 
 
-_READERS = {
-    ".csv": _read_csv, ".csv.gz": _read_csv, ".tsv": _read_csv, ".tsv.gz": _read_csv,
-    ".xlsx": _read_excel, ".parquet": _read_parquet, ".npz": _read_npz, ".mat": _read_mat}
+_READERS = {".csv": _read_csv, ".tsv": _read_csv, ".xlsx": _read_excel, ".parquet": _read_parquet,
+            ".npz": _read_arrays, ".mat": _read_arrays}
 
-
-# --- columns -----------------------------------------------------------------------------------
-
-
-def _check_names(names: Sequence[str]) -> None:
-    if nameless := [f"column {i + 1}" for i, name in enumerate(names) if not name]:
-        raise InputError(f"columns without a name ({listed(nameless)}): name or remove them, or "
-                         "name one as id_column")
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InputError(f"several columns of the same name ({listed(twice)}): rename them")
-
-
-def _identifiers(column: _Column) -> tuple[str, ...]:
-    ids = column.astype(object).map(lambda cell: str(cell).strip())
-    wrong = column.isna() | ids.str.casefold().isin(_MISSING) | ids.duplicated()
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        raise InputError(f"missing or repeated identifiers ({int(wrong.sum()):,}, the first in row "
-                         f"{at + 1:,}, {ids[at]!r}): each row needs another one")
-    return tuple(ids)
 
 
 def _labels(
-    columns: _Columns, name: str | None, roles: Mapping[str, int]
+    frame: pd.DataFrame, name: str | None, id_column: str | None, features: Sequence[str] | None
 ) -> tuple[str | None, np.ndarray | None, tuple[str, ...]]:
-    """The name of the labels, the class of each row, and the classes' names."""
-    found = [one for one in columns if one.casefold() in _LABELS and one not in roles]
+    """The name of the labels, given or found, the class of each row, and the classes' names."""
+    named = [one for one in (name, id_column, *(features or ())) if one is not None]
+    for one in named:
+        if one not in frame:
+            raise unknown("column", one, nearest(one, frame))
+    found = [one for one in frame if one.casefold() in _LABELS and one not in named]
     if name is None and len(found) > 1:
         raise InputError(f"several columns could be labels ({listed(found)}): name one in labels")
-    guess = found[0] if name is None and found else None
-    if (label := name or guess) is None:
+    if name is None and not found:
         return None, None, ()
-    values = _cleaned(columns[label])
-    _refuse("missing values", {label: values.isna().sum()}, "label these rows, or remove them")
-    if values.dtype.kind == "f":
-        if guess and (values % 1 != 0).any():
-            raise InputError(f"measurements in {label!r}: name it in features or in labels")
-        if (values.abs() >= 2**53).any():
-            values = columns[label].astype(str)  # floats would merge such labels
-    return label, *as_classes(values.to_numpy())
+    name = name or found[0]
+    values = _cleaned(frame[name])
+    if gaps := values.isna().sum():
+        raise InputError(f"missing values in {name!r} ({gaps:,}): label or remove these rows")
+    return name, *as_classes(values.to_numpy())
+
+
+def _identifiers(column: pd.Series) -> tuple[str, ...]:
+    ids = _texts(column)
+    if (wrong := ids.isna() | ids.duplicated()).any():
+        raise InputError(f"missing or repeated identifiers, the first in row {wrong.argmax() + 1:,}"
+                         f": each row needs another one in {column.name!r}")
+    return tuple(ids)
+
+
+def _refuse_identifiers(frame: pd.DataFrame) -> None:
+    for name, column in frame.items():
+        if _IDENTIFIER.fullmatch(name) and column.is_unique and not (is_text(column)
+                                                                     or (column % 1).any()):
+            raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
 
 
 def _features(
-    frame: _Frame, text: str, impute: str | None, notes: list[str], *, named: bool
-) -> dict[str, np.ndarray]:
-    """The features by name, float32, each of shape (n_samples,)."""
+    frame: pd.DataFrame, text: str, impute: str | None, constant: str, notes: list[str]
+) -> pd.DataFrame:
+    """The features, float32: columns of numbers, then those made of text."""
     rows, width = frame.shape
     if rows < 2 or width < 1:
         raise InputError(f"too small to cluster (rows: {rows:,}, features: {width:,}): expected "
                          "two rows or more, and a feature beside the labels")
-    columns = {name: _cleaned(column) for name, column in frame.items()}
-    texts = {name: columns.pop(name) for name in frame if is_text(columns[name])}
-    for name, column in columns.items():
-        if not named and _IDENTIFIER.fullmatch(name.casefold()):
-            if column.is_unique and (column % 1 == 0).all():
-                raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
+    frame = frame.apply(_cleaned)
+    texts = [name for name, column in frame.items() if is_text(column)]
+    numbers, words = frame.drop(columns=texts), frame[texts]
     if texts and text == "refuse":
-        held = [f"{name!r} (such as {column.dropna().iloc[0][:40]!r}, {column.nunique():,} "
-                "distinct)" for name, column in islice(texts.items(), SHOWN)]
-        more = f" and {len(texts) - SHOWN:,} more" if len(texts) > SHOWN else ""
-        raise InputError(f"text in {len(texts):,} of {width:,} columns: {', '.join(held)}{more}; "
-                         "name labels, id_column or features, write numbers without units or "
-                         "thousands separators, or make text features with text='one-hot'")
-    distinct = {name: column.nunique() for name, column in texts.items()}
+        shown = [f"{name} (such as {words[name].dropna().iloc[0][:40]})" for name in texts]
+        raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; name "
+                         "labels, id_column or features, write numbers without units, or make "
+                         "text features with text='one-hot'")
+    distinct = words.nunique()
     _refuse("text with too many distinct values for text='one-hot'",
-            {name: n for name, n in distinct.items() if n > _MOST or (n == rows and not named)},
+            distinct[distinct > min(_MOST, rows - 1)],
             f"expected at most {_MOST}, and fewer than rows: name id_column, or the features")
-    missing = {name: column.isna().sum() for name, column in (columns | texts).items()}
+    missing = frame.isna().sum()
     if impute is None:
         _refuse("missing values", missing, "fill them with impute='median', or remove these rows "
                 "or columns")
-    _refuse("no value at all", {name: n for name, n in missing.items() if n == rows},
-            "remove these columns")
-    if any(missing.values()):
-        notes.append(f"missing values filled in: {sum(missing.values()):,}, by column "
-                     f"{_counted(missing)}; numbers with the column's median, text with 'missing'")
     with np.errstate(over="ignore"):  # what is too large becomes infinite
-        numbers = {name: column.to_numpy(dtype=np.float32, na_value=np.nan)
-                   for name, column in columns.items()}
-    _refuse("infinite values (or beyond 3.4e38)",
-            {name: np.isinf(column).sum() for name, column in numbers.items()},
+        numbers = numbers.astype(np.float32)
+    numbers = numbers.fillna(numbers.median())
+    _refuse("infinite values (or beyond 3.4e38), or no value at all", (~np.isfinite(numbers)).sum(),
             "correct them, or remove these rows or columns")
-    for name, column in numbers.items():
-        if missing[name]:
-            numbers[name] = np.where(np.isnan(column), np.nanmedian(column), column)
-    for name, column in texts.items():
-        values = sorted(column.fillna("missing").unique())
-        notes.append(f"text in {name!r} became {len(values)} features of 0 and 1")
-        added = {f"{name}={one}": np.float32(column.fillna("missing") == one) for one in values}
-        _check_names([*numbers, *added])
-        numbers |= added
-    return numbers
+    if missing.any():
+        notes.append(f"missing values filled in: {missing.sum():,}, in columns "
+                     f"{listed(missing[missing > 0].index)}; numbers with the column's median, "
+                     "text with 'missing'")
+    if texts:
+        notes.append(f"text became features of 0 and 1: {listed(texts)}")
+        words = pd.get_dummies(words.fillna("missing"), prefix_sep="=", dtype=np.float32)
+    table = pd.concat([numbers, words], axis=1)
+    _refuse("columns of the same name", table.columns.value_counts() - 1, "rename them")
+    varies = table.max() != table.min()
+    if constant == "drop" and not varies.all():
+        notes.append("columns with one value only were left out: "
+                     f"{listed(table.columns[~varies])}; constant='keep' keeps them")
+        table = table.loc[:, varies]
+        if not varies.any():
+            raise InputError(f"no feature is left, because {notes[-1]}")
+    return table
 
 
-def _cleaned(column: _Column) -> _Column:
-    """Text stripped, None where it is missing, or as numbers if all of it is."""
-    import pandas as pd
+def _texts(column: pd.Series) -> pd.Series:
+    """A column as stripped text, None where a value is missing."""
+    text = column.astype(object).map(lambda cell: str(cell).strip(), na_action="ignore")
+    return text.mask(column.isna() | text.isin(_MISSING), None)
 
+
+def _cleaned(column: pd.Series) -> pd.Series:
+    """A column as numbers if all its values are, otherwise as stripped text."""
     if not is_text(column):
         return column
-    text = column.astype(object).map(lambda cell: str(cell).strip())
-    gone = column.isna() | text.str.casefold().isin(_MISSING)
-    cells = column.astype(object).mask(gone, None)
-    with suppress(TypeError, ValueError):
-        with suppress(OverflowError):
-            numbers = pd.to_numeric(cells)
-            if numbers.dtype.kind in "biuf":
-                return numbers
-        return cells.map(lambda cell: float(str(cell)), na_action="ignore").astype(float)
-    return text.mask(gone, None)
+    text = _texts(column)
+    try:
+        numbers = pd.to_numeric(text)
+    except (ValueError, OverflowError):
+        return text
+    return text if is_text(numbers) else numbers
 
 
-def is_text(column: _Column) -> bool:
+def is_text(column: pd.Series) -> bool:
     """Whether a column has anything but numbers, or numbers as text."""
     return column.dtype.kind not in "biuf"
 
 
-# --- in errors ---------------------------------------------------------------------------------
+
+def _refuse(what: str, counts: pd.Series, todo: str) -> None:
+    """Raise InputError if a column has a count above 0; those with the highest are named."""
+    if counts.any():
+        worst = counts[counts > 0].sort_values(ascending=False, kind="stable")
+        columns = listed(f"{name} ({count:,})" for name, count in worst.items())
+        raise InputError(f"{what}, counted by column: {columns}; {todo}")
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
     """The known names nearest to one in any case, or else the first ones."""
-    plain = {str(one).casefold(): printable(one) for one in known}
+    plain = {one.casefold(): one for one in known}
     near = get_close_matches(str(name).casefold(), plain, n=SHOWN)
     return [plain[one] for one in near or islice(plain, SHOWN)]
-
-
-def listed(names: Iterable[object]) -> str:
-    """The first names, quoted, and how many more there are."""
-    names = [repr(str(name)) for name in names]
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
-
-
-def _counted(counts: Mapping[str, int]) -> str:
-    """The columns with the highest counts, and how many more there are."""
-    worst = sorted((name for name in counts if counts[name]), key=counts.__getitem__, reverse=True)
-    more = f" and {len(worst) - SHOWN:,} more columns" if len(worst) > SHOWN else ""
-    return ", ".join(f"{name!r} ({counts[name]:,})" for name in worst[:SHOWN]) + more
-
-
-def _refuse(what: str, counts: Mapping[str, int], todo: str) -> None:
-    if any(counts.values()):
-        raise InputError(f"{what}, counted by column: {_counted(counts)}; {todo}")
-
-
-def printable(path: str | os.PathLike[str]) -> str:
-    """A path in one line that any UTF-8 stream can print."""
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(path))
