@@ -34,7 +34,13 @@ many: list[int] = [
 '''
 DEFAULTS = {"epochs": 40, "learning_rate": 0.1, "method": "joint", "ablate": False,
             "seeds": [0, 1, 2], "rates": [0.5, 1.0], "names": [], "many": [1, 2]}
+EPOCHS = "epochs: int = 40  # passes over the data | paper: 5 | slower"
 PROFILE = {"chapter": "weights", "says": "reruns the original", "parameters": {"epochs": 5}}
+
+
+def every_profile() -> dict[str, parameters.Profile]:
+    return {name: profile for chapter in paths.chapters()
+            for name, profile in parameters.read(chapter).profiles().items()}
 
 
 def line(kind: str, default: str) -> str:
@@ -66,106 +72,71 @@ def test_a_cell_is_read_in_its_order_types_and_words():
     assert found["many"].meaning == "over several lines"
 
 
-@pytest.mark.parametrize(("source", "says"), [
-    ("x = 1  # meaning | paper: 1 | effect", "expected 'name: type = literal"),
-    ("x: int  # meaning | paper: 1 | effect", "expected 'name: type = literal"),
-    ("x.y: int = 1  # meaning | paper: 1 | effect", "expected 'name: type = literal"),
-    (line("int", "open('made', 'w').write('1')"), "x must be a literal"),
-    (line("int", "2 * 3"), "x must be a literal"),
-    ("x: int = 1", "x needs a comment"),
-    ("x: int = 1  # meaning | 5 | effect", "x needs a comment"),
-    ("x: int = 1  # meaning | paper: 5 |", "x needs a comment"),
-    ("x: int = 1  # meaning | paper: 5 | effect | more", "x needs a comment"),
-    ("epochs: int = 1  # meaning | paper: 5 | effect", "epochs stands twice"),
-    (line("complex", "1j"), "'complex' is not one of int, float"),
-    (line("list", "[]"), "'list' is not one of"),
-    (line("int", "1.5"), "x is to be int, but its default 1.5 is a number"),
-    (line("int", "True"), "its default True is a truth value"),
-    (line("int", "None"), "its default None is None"),
-    (line("bool", "1"), "its default 1 is a whole number"),
-    (line("float", "'1e-3'"), "its default '1e-3' is a text"),
-    (line("float", "1e999"), "its default inf is a number"),
-    (line("list[int]", "[1, 2.5]"), r"its default \[1, 2.5\] is a list"),
-    ("x: int = = 1", "not Python"),
+@pytest.mark.parametrize("source", [
+    "x = 1  # meaning | paper: 1 | effect", "x: int  # meaning | paper: 1 | effect",
+    "x.y: int = 1  # meaning | paper: 1 | effect", line("int", "open('made', 'w').write('1')"),
+    line("int", "2 * 3"), "x: int = 1", "x: int = 1  # meaning | 5 | effect",
+    "x: int = 1  # meaning | paper: 5 |", "x: int = 1  # meaning | paper: 5 | effect | more",
+    line("complex", "1j"), line("list", "[]"), line("int", "1.5"), line("int", "True"),
+    line("int", "None"), line("bool", "1"), line("float", "'1e-3'"), line("float", "1e999"),
+    line("list[int]", "[1, 2.5]"),
 ])
-def test_a_mistake_in_the_cell_is_refused_with_its_line(tmp_path, monkeypatch, source, says):
+def test_a_mistake_in_the_cell_is_refused_with_its_line(tmp_path, monkeypatch, source):
     monkeypatch.chdir(tmp_path)
-    epochs = "epochs: int = 40  # passes over the data | paper: 5 | slower\n\n"
-    with pytest.raises(InputError, match=rf"^line 3: .*{says}"):
-        parse(epochs + source)
+    with pytest.raises(InputError, match=r"^line 3: expected 'name: type = literal"):
+        parse(f"{EPOCHS}\n\n{source}")
     assert not list(tmp_path.iterdir()), "the cell was executed"
+
+
+@pytest.mark.parametrize(("source", "says"), [
+    (EPOCHS, "epochs stands twice"), ("x: int = = 1", "not Python: invalid syntax")])
+def test_a_cell_that_is_not_python_or_repeats_a_name_is_refused(source, says):
+    with pytest.raises(InputError, match=f"^line 2: {says}"):
+        parse(f"{EPOCHS}\n{source}")
 
 
 # --- values --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("kind", "default", "value", "expected"), [
-    ("float", "0.1", "1e-3", 0.001),             # a text in YAML 1.1
-    ("float", "0.1", 1, 1.0),
-    ("int", "1", 7, 7),
-    ("bool", "False", True, True),
-    ("str", "''", "1e-3", "1e-3"),
-    ("list[float]", "[]", ["1e-3", 2], [0.001, 2.0]),
-])
-def test_a_value_is_converted_to_its_type(kind, default, value, expected):
-    assert same(convert(parameter(kind, default), value), expected)
+@pytest.mark.parametrize(("kind", "value", "expected"), [
+    ("float", 1, 1.0), ("int", 7, 7), ("bool", True, True), ("str", "1e-3", "1e-3"),
+    ("list[float]", [0.5, 2], [0.5, 2.0])])
+def test_a_value_is_converted_to_its_type(kind, value, expected):
+    assert same(convert(Parameter("x", kind, None, "", "", ""), value), expected)
 
 
-@pytest.mark.parametrize(("kind", "default", "value", "says"), [
-    ("int", "3", 1.5, "x takes int, for example 3; 1.5 is a number"),
-    ("int", "3", True, "True is a truth value"),
-    ("int", "3", "3", "'3' is a text"),
-    ("int", "3", None, "None is None"),
-    ("int", "3", 2**63, "too large"),
-    ("float", "0.1", True, "True is a truth value"),
-    ("float", "0.1", "fast", "x takes float, for example 0.1; 'fast' is a text"),
-    ("float", "0.1", "nan", "'nan' is a text"),
-    ("float", "0.1", float("inf"), "inf is a number"),
-    ("float", "0.1", 10**400, "too large"),
-    ("bool", "True", 1, "1 is a whole number"),
-    ("str", "'a'", 1, "1 is a whole number"),
-    ("list[int]", "[0]", 3, r"x takes list\[int\], for example \[0\]; 3 is a whole number"),
-    ("list[int]", "[0]", [1, 2.5], "is a list"),
+@pytest.mark.parametrize(("kind", "default", "value"), [
+    ("int", "3", 1.5), ("int", "3", True), ("int", "3", "3"), ("int", "3", None),
+    ("int", "3", 2**63), ("float", "0.1", True), ("float", "0.1", "fast"), ("float", "0.1", "nan"),
+    ("float", "0.1", float("inf")), ("float", "0.1", 10**400), ("bool", "True", 1),
+    ("str", "'a'", 1), ("list[int]", "[0]", 3), ("list[int]", "[0]", [1, 2.5]),
 ])
-def test_a_value_of_another_type_is_refused(kind, default, value, says):
-    with pytest.raises(InputError, match=says):
+def test_a_value_of_another_type_is_refused(kind, default, value):
+    with pytest.raises(InputError) as error:
         convert(parameter(kind, default), value)
+    assert str(error.value).startswith(f"x takes {kind}, for example {default}, not ")
+    assert repr(value)[:40] in str(error.value) and len(str(error.value)) < 120
 
 
-@pytest.mark.parametrize(("kind", "default", "text", "expected"), [
-    ("int", "1", "-3", -3),
-    ("float", "0.1", "1e-3", 0.001),
-    ("float", "0.1", "2", 2.0),
-    ("bool", "False", "true", True),
-    ("bool", "True", "False", False),
-    ("str", "''", "12", "12"),
-    ("str", "''", "'quoted'", "quoted"),
-    ("str", "''", "0-4", "0-4"),
-    ("list[int]", "[]", "[1, 2]", [1, 2]),
-    ("list[int]", "[]", "5", [5]),
-    ("list[int]", "[]", "", []),
-    ("list[int]", "[]", "0-2, 7,9-10", [0, 1, 2, 7, 9, 10]),
-    ("list[int]", "[]", "[0-2, 7]", [0, 1, 2, 7]),
-    ("list[int]", "[]", "-1,-2", [-1, -2]),
-    ("list[float]", "[]", "0.1,1e-3,2", [0.1, 0.001, 2.0]),
-    ("list[str]", "[]", "1, b", ["1", "b"]),
-    ("list[str]", "[]", "['a', 'b,c']", ["a", "b,c"]),
-    ("list[str]", "[]", "0-2", ["0-2"]),
-])
-def test_a_typed_text_is_converted(kind, default, text, expected):
-    assert same(from_text(parameter(kind, default), text), expected)
+@pytest.mark.parametrize(("kind", "text", "expected"), [
+    ("int", "-3", -3), ("float", "1e-3", 0.001), ("float", "2", 2.0), ("bool", "true", True),
+    ("bool", "False", False), ("str", "12", "12"), ("str", "'quoted'", "quoted"),
+    ("str", "0-4", "0-4"), ("list[int]", "[1, 2]", [1, 2]), ("list[int]", "5", [5]),
+    ("list[int]", "", []), ("list[int]", "0-2, 7,9-10", [0, 1, 2, 7, 9, 10]),
+    ("list[int]", "[0-2, 7]", [0, 1, 2, 7]), ("list[int]", "-1,-2", [-1, -2]),
+    ("list[float]", "0.1,1e-3,2", [0.1, 0.001, 2.0]), ("list[str]", "1, b", ["1", "b"]),
+    ("list[str]", "['a', 'b,c']", ["a", "b,c"]), ("list[str]", "0-2", ["0-2"])])
+def test_a_typed_text_is_converted(kind, text, expected):
+    assert same(from_text(Parameter("x", kind, None, "", "", ""), text), expected)
 
 
 @pytest.mark.parametrize(("kind", "default", "text", "says"), [
-    ("int", "3", "1e3", "is a number"),
-    ("int", "3", "ten", "'ten' is a text"),
-    ("int", "3", "0-4", "'0-4' is a text"),
-    ("int", "3", "", "'' is a text"),
-    ("float", "0.1", "0,1", "x takes float"),
-    ("bool", "True", "yes", "'yes' is a text"),
-    ("list[int]", "[0]", "1,two", r"x takes list\[int\]"),
+    ("int", "3", "1e3", "not 1000.0"), ("int", "3", "ten", "not 'ten'"),
+    ("int", "3", "0-4", "not '0-4'"), ("int", "3", "", "not ''"),
+    ("float", "0.1", "0,1", "x takes float"), ("bool", "True", "yes", "not 'yes'"),
+    ("list[int]", "[0]", "1,two", r"not \[1, 'two'\]"),
     ("list[int]", "[0]", "4-0", "the range '4-0' runs backwards"),
-    ("int", "3", "__import__('os').getpid()", "is a text"),
+    ("int", "3", "__import__('os').getpid()", "not .*getpid"),
 ])
 def test_a_typed_text_of_another_type_is_refused(kind, default, text, says):
     with pytest.raises(InputError, match=says):
@@ -194,7 +165,7 @@ def test_an_unknown_chapter_is_refused(weights: Book, name):
 
 def test_a_mistake_in_a_notebook_names_it(book: Book):
     book.notebook("idc", parameters=line("int", "1.5"))
-    with pytest.raises(InputError, match=r"^idc\.ipynb, parameters cell: line 1: x is to be int"):
+    with pytest.raises(InputError, match=r"^idc\.ipynb, parameters cell: line 1: expected 'name"):
         parameters.read("idc")
     book.notebook("tell", parameters=None)
     with pytest.raises(InputError, match=r"^tell\.ipynb, parameters cell: no cell is tagged"):
@@ -208,7 +179,7 @@ def test_typed_values_win_over_the_profile_and_the_profile_over_defaults(weights
     write(weights, "idc-paper", {**PROFILE, "chapter": "idc"})
     chapter = parameters.read("weights")
     assert chapter.values() == DEFAULTS and list(chapter.profiles()) == ["weights-paper"]
-    assert list(parameters.profiles()) == ["idc-paper", "weights-paper"]
+    assert list(every_profile()) == ["idc-paper", "weights-paper"]
     profile = chapter.profile("weights-paper")
     assert same(list(profile.parameters.values()), [5, 0.001])
     wanted = {**DEFAULTS, "epochs": 5, "learning_rate": 0.001, "rates": [0.001, 1.0]}
@@ -226,28 +197,28 @@ def test_typed_values_win_over_the_profile_and_the_profile_over_defaults(weights
 
 
 @pytest.mark.parametrize(("name", "change", "says"), [
-    ("weights-x", {"parameters": {"epoch": 5}}, "no parameter 'epoch'; did you mean 'epochs'"),
-    ("weights-x", {"assumed": {"metod": "a"}}, "no parameter 'metod'; did you mean 'method'"),
-    ("weights-x", {"parameters": {"epochs": 1.5}}, "epochs takes int.*1.5 is a number"),
-    ("weights-x", {"parameters": {"epochs": "1e3"}}, "epochs takes int.*'1e3' is a text"),
+    ("weights-x", {"parameters": {"epoch": 5}}, "no parameter .*'epoch'; did you mean 'epochs'"),
+    ("weights-x", {"assumed": {"metod": "a"}}, "no parameter .*'metod'; did you mean 'method'"),
+    ("weights-x", {"parameters": {"epochs": 1.5}}, "epochs takes int.*not 1.5"),
+    ("weights-x", {"parameters": {"epochs": "1e3"}}, "epochs takes int.*not 1000.0"),
+    ("weights-x", {"parameters": {"epochs": {"a": 1}}}, "epochs takes int.*not {'a': '1'}"),
     ("weights-x", {"assumed": {"epochs": 5}}, "epochs stands under both"),
-    ("weights-x", {"paramters": {}}, "no key 'paramters'; did you mean 'parameters'"),
+    ("weights-x", {"paramters": {}}, "paramters: "),
     ("weights-x", {"says": ""}, "says: "),
     ("weights-x", {"parameters": ["epochs"]}, "parameters: "),
     ("weights-x", {"chapter": "idc"}, "its chapter is 'idc', but its name begins with weights-"),
     ("weights-x", "chapter: [weights", "not YAML"),
-    ("weights-x", "- weights", "expected the keys"),
+    ("weights-x", "- weights", "'list' object is not a mapping"),
     ("weights-x", "chapter: weights\nsays: a", "parameters: .*required"),
-    ("paper", {}, "named CHAPTER-"),
 ])
 def test_an_invalid_profile_is_refused(weights: Book, name, change, says):
     write(weights, name, change if isinstance(change, str) else {**PROFILE, **change})
     with pytest.raises(InputError, match=rf"^profiles/{name}\.yaml: .*{says}"):
-        parameters.profiles()
+        every_profile()
 
 
 def test_the_books_own_chapters_and_profiles_are_valid():
-    assert {profile.chapter for profile in parameters.profiles().values()} <= set(CHAPTERS)
+    assert {profile.chapter for profile in every_profile().values()} <= set(CHAPTERS)
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -265,8 +236,10 @@ def test_each_command_sets_its_parameter_to_the_default_that_is_shown(name):
 
 
 def test_profiles_show_the_cost_in_their_records():
-    rows = {row[0]: row for name in CHAPTERS for row in parameters.profile_table(name).rows}
-    assert set(rows) == set(parameters.profiles())
+    rows = {row[0]: row for name in ("weights", "deepcluster")
+            for row in parameters.profile_table(name).rows}
+    assert set(rows) == {name for name, profile in every_profile().items()
+                         if profile.chapter in ("weights", "deepcluster")}
     assert "MiB" in rows["weights-mnist"][2]
     assert rows["deepcluster-imagenet"][2] == "not recorded"
 

@@ -18,7 +18,6 @@ import shlex
 import tokenize
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +25,7 @@ import nbformat
 import yaml
 from jinja2 import Environment
 from markupsafe import Markup, escape
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from .. import paths
@@ -34,12 +33,10 @@ from ..errors import InputError, unknown
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
+_LONGEST = 2_000        # characters of a typed Python literal; a longer text is just a text
 _SCALARS = {
     "int": Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)],
-    # YAML 1.1 reads 1e-3 as a text.
-    "float": Annotated[float, Field(allow_inf_nan=False),
-                       BeforeValidator(lambda x: float(x) if isinstance(x, str | int) and
-                                       not isinstance(x, bool) else x)],
+    "float": Annotated[float, Field(allow_inf_nan=False)],
     "str": str,
     "bool": bool,
 }
@@ -66,9 +63,9 @@ class Profile:
 
     name: str
     chapter: str
-    says: Annotated[str, Field(min_length=1)]                           # one sentence
+    says: Annotated[str, Field(min_length=1)]                       # one sentence
     parameters: dict[str, Any]
-    assumed: dict[str, Any] = field(default_factory=dict)               # published by no source
+    assumed: dict[str, Any] = field(default_factory=dict)           # published by no source
 
     @property
     def values(self) -> dict[str, Any]:
@@ -96,6 +93,12 @@ class Chapter:
         """The ids of the cells, which a copy of the notebook keeps."""
         return {cell["id"] for cell in self.notebook.cells if "id" in cell}
 
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of that name; InputError if the chapter has none."""
+        if name not in self.parameters:
+            raise unknown(f"parameter of {self.name}", name, self.parameters)
+        return self.parameters[name]
+
     def profile(self, name: str | None) -> Profile | None:
         """The profile of that name; InputError if the chapter has none."""
         if name is None:
@@ -107,24 +110,45 @@ class Chapter:
 
     def profiles(self) -> dict[str, Profile]:
         """The chapter's profiles by name, in the types of its parameters."""
-        files = sorted(_profiles().glob(f"{self.name}-*.yaml"))
-        return {path.stem: _profile(path, self) for path in files}
+        folder = paths.root() / "notebooks" / "profiles"
+        return {path.stem: self._read_profile(path)
+                for path in sorted(folder.glob(f"{self.name}-*.yaml"))}
+
+    def _read_profile(self, path: Path) -> Profile:
+        content = read_yaml(path)
+        try:
+            profile = Profile(**{"name": path.stem, **content})
+            if profile.chapter != self.name:
+                raise InputError(f"its chapter is {profile.chapter!r}, but its name begins with "
+                                 f"{self.name}-")
+            if both := set(profile.parameters) & set(profile.assumed):
+                raise InputError(f"{sorted(both)[0]} stands under both parameters and assumed")
+            typed = {part: {name: self._typed(name, value)
+                            for name, value in getattr(profile, part).items()}
+                     for part in ("parameters", "assumed")}
+        except ValidationError as error:
+            mistake = error.errors()[0]
+            said = f"{mistake['loc'][0]}: {mistake['msg']}"
+            raise InputError(f"profiles/{path.name}: {said}") from None
+        except (InputError, TypeError) as error:
+            raise InputError(f"profiles/{path.name}: {error}") from None
+        return replace(profile, **typed)
+
+    def _typed(self, name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return _from_words(self.parameter(name), list(map(str, value)))
+        return from_text(self.parameter(name), str(value))
 
     def values(self, profile: Profile | None = None, typed: Mapping[str, str] | None = None
                ) -> dict[str, Any]:
         """All parameters of a run: the defaults, then the profile's, then the typed ones.
 
-        Raises
-        ------
-        InputError
-            For an unknown parameter or a value of the wrong type.
+        Raises InputError for an unknown parameter or a value of the wrong type.
         """
         values = {name: parameter.default for name, parameter in self.parameters.items()}
         values |= profile.values if profile else {}
         for name, text in (typed or {}).items():
-            if name not in self.parameters:
-                raise unknown(f"parameter of {self.name}", name, self.parameters)
-            values[name] = from_text(self.parameters[name], text)
+            values[name] = from_text(self.parameter(name), text)
         return values
 
     def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,12 +163,14 @@ class Chapter:
 def read(name: str) -> Chapter:
     """Read a chapter, or an executable page such as the scorecard, which has no parameters.
 
-    Raises
-    ------
-    InputError
-        For an unknown chapter, a damaged notebook, or a mistake in the parameters cell.
+    Raises InputError for an unknown chapter, a damaged notebook, or a mistake in the parameters
+    cell.
     """
-    path = notebook_path(name)
+    known = {path.stem: path for folder in ("notebooks", "book")
+             for path in (paths.root() / folder).glob("*.ipynb")}
+    if name not in known:
+        raise unknown("chapter", name, paths.chapters())
+    path = known[name]
     notebook = read_notebook(path)
     try:
         source = parameters_cell(notebook)
@@ -155,36 +181,20 @@ def read(name: str) -> Chapter:
         raise InputError(f"{path.name}, parameters cell: {error}") from None
 
 
-def notebook_path(name: str) -> Path:
-    """The notebook of a chapter or page; InputError with the nearest name if there is none."""
-    for folder in ("book", "notebooks"):
-        found = {path.stem: path for path in (paths.root() / folder).glob("*.ipynb")}
-        if name in found:
-            return found[name]
-    raise unknown("chapter", name, paths.chapters())
-
-
 def read_notebook(path: Path) -> nbformat.NotebookNode:
     """Read a notebook that has cells; InputError if the file is anything else."""
     invalid: dict[str, Exception] = {}
+    notebook = None
     try:
         notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4,
                                   capture_validation_error=invalid)
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not a notebook: it is not UTF-8 text") from None
-    except (nbformat.reader.NotJSONError, RecursionError):
-        raise InputError(f"{path} is not a notebook: it is empty or not JSON") from None
-    except (AttributeError, KeyError, TypeError):
-        raise InputError(f"{path} is not a notebook: it is JSON of another form") from None
-    except (nbformat.ValidationError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError,
+            nbformat.ValidationError) as error:
         invalid["reading"] = error
-    if invalid:
-        reason = str(next(iter(invalid.values()))).partition("\n")[0]
-        raise InputError(f"{path} is not a notebook: {reason[:100]}")
-    if not notebook.cells:
-        raise InputError(f"{path} is not a notebook of the book: it has no cells")
+    if invalid or not notebook.cells:
+        raise InputError(f"{path} is not a notebook: it is empty, damaged, or of another format")
     return notebook
 
 
@@ -199,10 +209,7 @@ def parameters_cell(notebook: nbformat.NotebookNode) -> str | None:
 def parse(source: str) -> dict[str, Parameter]:
     """Parse a parameters cell without running it.
 
-    Raises
-    ------
-    InputError
-        For a line that is no such literal, with the line's number.
+    Raises InputError, with the line's number, for a line that is no such literal.
 
     Examples
     --------
@@ -210,74 +217,54 @@ def parse(source: str) -> dict[str, Parameter]:
     'passes over the data'
     """
     try:
-        statements = ast.parse(source).body
-    except SyntaxError as error:
-        raise InputError(f"line {error.lineno}: not Python ({error.msg})") from None
-    except (ValueError, RecursionError, MemoryError):
-        raise InputError("not Python that can be read: it is nested too deep or has a null "
-                         "byte") from None
+        statements = ast.parse(source, "the cell").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        where = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
+        raise InputError(f"{where}not Python: {error}") from None
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
     found: dict[str, Parameter] = {}
     for node in statements:
+        line = node.end_lineno
+        comment = comments.get(line, "")
+        while comments.get(line := line + 1, "").startswith("#  "):     # it goes on below
+            comment += " " + comments[line].lstrip("# ")
         try:
-            parameter = _parameter(node, _comment(comments, node.end_lineno))
-            if parameter.name in found:
-                raise InputError(f"{parameter.name} stands twice")
-        except InputError as error:
-            raise InputError(f"line {node.lineno}: {error}") from None
+            parameter = _parameter(node, comment.lstrip("# "))
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise InputError(f"line {node.lineno}: expected {_LINE}") from None
+        if parameter.name in found:
+            raise InputError(f"line {node.lineno}: {parameter.name} stands twice")
         found[parameter.name] = parameter
     return found
 
 
-def _comment(comments: Mapping[int, str], line: int) -> str:
-    """The comment of a line, with the lines below it that begin with # and spaces."""
-    parts = [comments.get(line, "")]
-    while comments.get(line := line + 1, "").startswith("#  "):
-        parts.append(comments[line])
-    return " ".join(part.lstrip("# ").strip() for part in parts)
+_LINE = ("'name: type = literal  # meaning | paper: value | effect when changed', with the type "
+         f"{', '.join(_SCALARS)} or a list of one of them, such as list[int], and a literal of it")
 
 
-def _parameter(node: ast.stmt, comment: str) -> Parameter:
-    if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value):
-        raise InputError("expected 'name: type = literal  # meaning | paper: value | effect'")
+def _parameter(node: ast.AnnAssign, comment: str) -> Parameter:
     name, kind = node.target.id, ast.unparse(node.annotation)
-    parts = [part.strip() for part in comment.split("|")]
-    if len(parts) != 3 or not all(parts) or not parts[1].startswith("paper:"):
-        raise InputError(f"{name} needs a comment '# meaning | paper: value | effect when changed'")
-    try:
-        default = ast.literal_eval(node.value)
-    except (ValueError, TypeError):
-        raise InputError(f"{name} must be a literal, not something derived") from None
-    if kind not in _TYPES:
-        raise InputError(f"the type {kind!r} is not one of {', '.join(_TYPES)}")
-    try:
-        converted = _TYPES[kind].validate_python(default)
-        if converted != default:        # a text such as "1e-3", which the notebook would run with
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise InputError(f"{name} is to be {kind}, but its default {_shown(default)} is "
-                         f"{_a(default)}") from None
-    return Parameter(name, kind, converted, parts[0], parts[1].removeprefix("paper:").strip(),
-                     parts[2])
+    meaning, paper, effect = [part.strip() for part in comment.split("|")]
+    default = _TYPES[kind].validate_python(ast.literal_eval(node.value))
+    if not (meaning and effect and paper.startswith("paper:")):
+        raise ValueError
+    return Parameter(name, kind, default, meaning, paper.removeprefix("paper:").strip(), effect)
 
 
 # --- values ------------------------------------------------------------------------------------
 
 
 def convert(parameter: Parameter, value: Any) -> Any:
-    """Convert a value to the parameter's type, strictly: only int to float and text to float.
+    """Convert a value to the parameter's type, strictly: only an int may stand for a float.
 
-    Raises
-    ------
-    InputError
-        If the value has another type.
+    Raises InputError if the value has another type.
     """
     try:
         return _TYPES[parameter.type].validate_python(value)
     except (ValidationError, OverflowError):
         raise InputError(f"{parameter.name} takes {parameter.type}, for example "
-                         f"{parameter.default!r}; {_shown(value)} is {_a(value)}") from None
+                         f"{parameter.default!r}, not {_short(value)}") from None
 
 
 def from_text(parameter: Parameter, text: str) -> Any:
@@ -293,15 +280,19 @@ def from_text(parameter: Parameter, text: str) -> Any:
     """
     value = _literal(text)
     if is_list(parameter) and not isinstance(value, list):
-        item = parameter.type[5:-1]
         words = text.strip().removeprefix("[").removesuffix("]").split(",")
-        words = [word.strip() for word in words if word.strip()]
-        if item == "int":
-            words = [one for word in words for one in number_range(word)]
-        value = [word if item == "str" else _literal(word) for word in words]
+        return _from_words(parameter, [word.strip() for word in words if word.strip()])
     if parameter.type == "str" and not isinstance(value, str):
         value = text
     return convert(parameter, value)
+
+
+def _from_words(parameter: Parameter, words: list[str]) -> Any:
+    if parameter.type == "list[int]":
+        words = [one for word in words for one in number_range(word)]
+    if parameter.type != "list[str]":
+        words = [_literal(word) for word in words]
+    return convert(parameter, words)
 
 
 def is_list(parameter: Parameter) -> bool:
@@ -311,9 +302,11 @@ def is_list(parameter: Parameter) -> bool:
 
 def _literal(text: str) -> Any:
     try:
-        return ast.literal_eval(text)
+        if len(text) <= _LONGEST:
+            return ast.literal_eval(text)
     except (TypeError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return {"true": True, "false": False}.get(text.lower(), text)
+        pass
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def number_range(text: str) -> list[str]:
@@ -335,8 +328,8 @@ def number_range(text: str) -> list[str]:
 
 def whole(digits: str) -> int:
     """The integer that decimal digits mean; InputError if it is too large."""
-    if len(digits) > len(str(_LARGEST)) or int(digits) > _LARGEST:
-        raise InputError(f"{_shown(digits)} is too large: whole numbers end at 2**63 - 1")
+    if len(digits) > 19 or int(digits) > _LARGEST:
+        raise InputError(f"{digits[:20]}… is too large: whole numbers end at 2**63 - 1")
     return int(digits)
 
 
@@ -351,130 +344,44 @@ def own_file(value: Any) -> Path | None:
         return None
 
 
-def _shown(value: Any) -> str:
-    """A value as an error quotes it, cut to a line."""
-    try:
-        text = repr(value)
-    except ValueError:                  # Python prints no integer of more than 4,300 digits
-        return "a number of thousands of digits"
+def _short(value: Any) -> str:
+    text = repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _a(value: Any) -> str:
-    if isinstance(value, int) and abs(value) > _LARGEST:
-        return "too large: whole numbers end at 2**63 - 1"
-    noun = type(value).__name__
-    return {"NoneType": "None", "str": "a text", "int": "a whole number", "float": "a number",
-            "bool": "a truth value", "list": "a list"}.get(noun, noun)
-
-
-# --- profiles ----------------------------------------------------------------------------------
-
-
-def profiles() -> dict[str, Profile]:
-    """Every profile by name, in the types of its chapter's parameters."""
-    chapter = cache(read)
-    found = {}
-    for path in sorted(_profiles().glob("*.yaml")):
-        named = [name for name in paths.chapters() if path.stem.startswith(f"{name}-")]
-        if not named:
-            raise InputError(f"profiles/{path.name}: a profile is named CHAPTER-….yaml")
-        found[path.stem] = _profile(path, chapter(named[0]))
-    return found
-
-
-def _profiles() -> Path:
-    return paths.root() / "notebooks" / "profiles"
-
-
-def _profile(path: Path, chapter: Chapter) -> Profile:
-    content = read_yaml(path)
-    try:
-        if not isinstance(content, dict):
-            raise InputError("expected the keys chapter, says, parameters and, if any, assumed")
-        keys = ("chapter", "says", "parameters", "assumed")
-        for key in content:
-            if key not in keys:
-                raise unknown("key", key, keys)
-        profile = Profile(name=path.stem, **content)
-        if profile.chapter != chapter.name:
-            raise InputError(f"its chapter is {profile.chapter!r}, but its name begins with "
-                             f"{chapter.name}-")
-        if both := set(profile.parameters) & set(profile.assumed):
-            raise InputError(f"{sorted(both)[0]} stands under both parameters and assumed")
-        return replace(profile, parameters=_typed(chapter, profile.parameters),
-                       assumed=_typed(chapter, profile.assumed))
-    except ValidationError as error:
-        mistake = error.errors()[0]
-        raise InputError(f"profiles/{path.name}: {mistake['loc'][0]}: {mistake['msg']}") from None
-    except InputError as error:
-        raise InputError(f"profiles/{path.name}: {error}") from None
-
-
-def _typed(chapter: Chapter, values: Mapping[str, Any]) -> dict[str, Any]:
-    for name in values:
-        if name not in chapter.parameters:
-            raise unknown("parameter", name, chapter.parameters)
-    return {name: convert(chapter.parameters[name], value) for name, value in values.items()}
 
 
 # --- YAML --------------------------------------------------------------------------------------
 
 
 def read_yaml(path: Path) -> Any:
-    """Read a YAML file, strictly.
+    """Read a YAML file: mappings and lists of texts, as they stand there.
 
-    Refused are duplicate keys, and the numbers ``010`` and ``1:30``, which YAML 1.1 reads as 8 and
-    90.
+    So 010 is not 8, nor 1:30 90, as in YAML 1.1; and no key may stand twice.
 
-    Raises
-    ------
-    InputError
-        If the file can't be read or is not such YAML.
+    Raises InputError if the file can't be read or is not such YAML.
     """
     file = "/".join(path.parts[-2:])
     try:
         return yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{file}: not YAML: it is not UTF-8 text") from None
-    except RecursionError:
-        raise InputError(f"{file}: not YAML: it is nested too deep") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
     except InputError as error:
         raise InputError(f"{file}, {error}") from None
+    except (UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML's safe loader that refuses what YAML 1.1 reads unlike a person."""
+class _Loader(yaml.BaseLoader):
+    """Reads every scalar as a text, and refuses duplicate keys."""
 
     def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
         """A mapping without duplicate keys."""
         seen = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if (key.tag, str(key.value)) in seen:
-                raise InputError(f"{_line(key)}: the key {key.value!r} stands twice; delete one")
+                raise InputError(f"line {key.start_mark.line + 1}: the key {key.value!r} stands "
+                                 "twice; delete one")
             seen.add((key.tag, str(key.value)))
         return super().construct_mapping(node, deep)
-
-    def construct_number(self, node: yaml.ScalarNode) -> int | float:
-        """An int or float that is written as a person reads it."""
-        read_as = {"int": self.construct_yaml_int, "float": self.construct_yaml_float}
-        number = read_as[node.tag.rpartition(":")[2]](node)
-        if re.match(r"[-+]?(0[0-9_]+$|.*:)", node.value):
-            raise InputError(f"{_line(node)}: YAML reads {node.value} as {number}; write the "
-                             "number in full, or in quotes if it is a text")
-        return number
-
-
-for _kind in ("int", "float"):
-    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _Loader.construct_number)
-
-
-def _line(node: yaml.Node) -> str:
-    return f"line {node.start_mark.line + 1}"
 
 
 # --- tables ------------------------------------------------------------------------------------
@@ -516,10 +423,13 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        from ..evidence.templates import MACROS  # heavy: evidence imports matplotlib
+
+        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
         rows = [[self._cell(*cell) for cell in zip(self.heads, row, strict=True)]
                 for row in self.rows]
-        return _template().render(caption=self.caption, heads=self.heads, also=" cb-options",
-                                  rows=rows).strip()
+        return environment.from_string(MACROS + _TABLE).render(
+            caption=self.caption, heads=self.heads, also=" cb-options", rows=rows).strip()
 
     def _cell(self, head: str, text: str) -> str:
         cell = escape(text)
@@ -532,28 +442,16 @@ class Table:
         return cell
 
 
-@cache
-def _template():
-    from ..evidence.templates import MACROS  # heavy: evidence imports matplotlib
-
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(MACROS + _TABLE)
-
-
 def parameter_table(name: str) -> Table:
     """Every parameter of a chapter: default, command, meaning, the paper's value, effect, type.
 
-    Raises
-    ------
-    InputError
-        If there is no such chapter.
+    Raises InputError if there is no such chapter.
     """
-    def typed(value: Any) -> str:
-        return shlex.quote(value if isinstance(value, str) else repr(value).replace(" ", ""))
-
-    rows = [(p.name, repr(p.default),
-             f"clusterbook run {name} -p {p.name} {typed(p.default)} --figures out",
-             p.meaning, p.paper, p.effect, p.type) for p in read(name).parameters.values()]
+    rows = []
+    for p in read(name).parameters.values():
+        typed = p.default if isinstance(p.default, str) else repr(p.default).replace(" ", "")
+        command = f"clusterbook run {name} -p {p.name} {shlex.quote(typed)} --figures out"
+        rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
     heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
     return Table(f"{name}: {len(rows)} parameters", heads, rows,
                  ("Parameter", "Default", "Type", "Command"))
@@ -562,13 +460,12 @@ def parameter_table(name: str) -> Table:
 def profile_table(name: str) -> Table:
     """The profiles of a chapter: what each reruns, the cost of a seed, its command.
 
-    Raises
-    ------
-    InputError
-        If there is no such chapter.
+    Raises InputError if there is no such chapter.
     """
     from .. import evidence
 
+    heads = ("Profile", "What it reruns", "Cost of a seed", "Settings that no source has",
+             "Command")
     costs = {profile.name: "; ".join(profile.cells[head] for head in
                                      ("Time, a seed", "Peak memory", "Machine"))
              for profile in evidence.status().rows}
@@ -576,6 +473,4 @@ def profile_table(name: str) -> Table:
              ", ".join(profile.assumed) or "none",
              f"clusterbook run {name} --profile {profile.name} --seeds 0-4 --record out")
             for profile in read(name).profiles().values()]
-    heads = ("Profile", "What it reruns", "Cost of a seed", "Settings that no source has",
-             "Command")
     return Table(f"{name}: {len(rows)} profiles", heads, rows, ("Profile", "Command"))
