@@ -47,17 +47,18 @@ def notebook(content: bytes) -> Callable[[Book], object]:
 
 
 # values
-case("text for a number", "run tiny -p n many", "n takes int, for example 1; 'many' is a text")
-case("400 digits", f"run tiny -p n {BIG}", "n takes int, for example 1; 99999")
-case("minus 400 digits", f"run tiny -p n -{BIG}", "too large: whole numbers end at 2**63 - 1")
-case("400 digits of a float", f"run tiny -p rate {BIG}", "is too large")
+case("text for a number", "run tiny -p n many", "n takes int, for example 1, not 'many'")
+case("400 digits", f"run tiny -p n {BIG}", "n takes int, for example 1, not 99999")
+case("minus 400 digits", f"run tiny -p n -{BIG}", "n takes int, for example 1, not -99999")
+case("400 digits of a float", f"run tiny -p rate {BIG}", "rate takes float")
 case("400 digits in a list", f"run tiny -p seeds [{BIG}]", "seeds takes list[int]")
 case("5000 digits", f"run tiny -p n {HUGE}", "n takes int")
-case("thousands of digits in hex", f"run tiny -p n 0x{'f' * 6000}", "a number of thousands of")
-case("400 digits in a sweep", f"sweep tiny -p n 1,{BIG}", "too large")
+case("thousands of digits in hex", f"run tiny -p n 0x{'f' * 6000}", "n takes int")
+case("400 digits in a sweep", f"sweep tiny -p n 1,{BIG}", "n takes int")
 case("no number", "run tiny -p rate nan", "rate takes float")
 for i, text in enumerate(DEEP):
-    case(f"deep expression {i}", ["run", "tiny", "-p", "n", text], "n takes int, for example 1; '")
+    case(f"deep expression {i}", ["run", "tiny", "-p", "n", text],
+         "n takes int, for example 1, not '")
     case(f"deep expression {i} in a sweep", ["sweep", "tiny", "-p", "rate", f"1,{text}"],
          "rate takes float")
 case("another type", "run tiny -p seed 1.5", "seed takes int, for example 0; 1.5 is a number")
@@ -100,7 +101,7 @@ case("many runs of a sweep", "sweep tiny -p n 1-5000 --seeds 0-4999", "has 25,00
 case("a range backwards", "run tiny --seeds 4-0", "runs backwards")
 # profiles
 case("unknown profile", "run tiny --profile tiny-y", "there is no profile of tiny 'tiny-y'")
-case("profile not UTF-8", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML: it is not",
+case("profile not UTF-8", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML: 'utf-8'",
      profile(PROFILE.format("name: \xe9").encode("latin-1")))
 case("profile binary", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML",
      profile(bytes(range(128))))
@@ -113,33 +114,32 @@ case("profile with a key twice", "run tiny --profile tiny-x",
      profile(PROFILE.format("n: 1\n  n: 2")))
 case("profile with a section twice", "parameters tiny",
      "line 5: the key 'parameters' stands twice", profile(PROFILE.format("n: 1\nparameters: {}")))
-case("profile with 1:30", "run tiny --profile tiny-x", "line 4: YAML reads 1:30 as 90; write",
+case("profile with 1:30", "run tiny --profile tiny-x", "n takes int, for example 1, not '1:30'",
      profile(PROFILE.format("n: 1:30")))
-case("profile with 1:30.5", "run tiny --profile tiny-x", "line 4: YAML reads 1:30.5 as 90.5",
+case("profile with 1:30.5", "run tiny --profile tiny-x", "for example 0.5, not '1:30.5'",
      profile(PROFILE.format("rate: 1:30.5")))
-case("profile with 010", "sweep tiny --profile tiny-x -p rate 1,2", "YAML reads 010 as 8",
+case("profile with 010", "sweep tiny --profile tiny-x -p rate 1,2", "example 1, not '010'",
      profile(PROFILE.format("n: 010")))
-case("profile with 400 digits", "run tiny --profile tiny-x", "too large",
+case("profile with 400 digits", "run tiny --profile tiny-x", "n takes int",
      profile(PROFILE.format(f"n: {BIG}")))
 case("profile nested deep", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML",
      profile(PROFILE.format("n: " + "[" * 20_000)))
 # notebooks
-for name, content, says in (
-        ("empty", b"", "it is empty or not JSON"), ("no JSON", b"# Title", "not JSON"),
-        ("truncated", b'{"cells": [{"cell_type":', "not JSON"),
-        ("nested deep", b"[" * 100_000, "not JSON"), ("a list", b"[1, 2]", "of another form"),
-        ("binary", bytes(range(256)), "not UTF-8 text"), ("a number", b"3", "of another form"),
-        ("without cells", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "key: cells"),
-        ("with no cell", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}',
-         "it has no cells"),
+for name, content in (
+        ("empty", b""), ("no JSON", b"# Title"), ("truncated", b'{"cells": [{"cell_type":'),
+        ("nested deep", b"[" * 100_000), ("a list", b"[1, 2]"), ("binary", bytes(range(256))),
+        ("a number", b"3"),
+        ("without cells", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}'),
+        ("with no cell", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'),
         ("with a number for a cell",
-         b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [3]}', "another form"),
+         b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [3]}'),
         ("with cells without a source", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, '
-         b'"cells": [{"cell_type": "code", "id": "a", "metadata": {}}]}', "is a required property"),
+         b'"cells": [{"cell_type": "code", "id": "a", "metadata": {}}]}'),
 ):
     for words in ("run tiny", "parameters tiny", "sweep tiny -p n 1,2"):
-        case(f"notebook {name}: {words}", words, "tiny.ipynb is not a notebook", notebook(content))
-    case(f"notebook {name} says why", "run tiny", says, notebook(content))
+        case(f"notebook {name}: {words}", words,
+             "tiny.ipynb is not a notebook: it is empty, damaged, or of another format",
+             notebook(content))
 case("notebook a folder", "run tiny", "tiny.ipynb can't be read: Is a directory",
      lambda book: ((book.root / "notebooks/tiny.ipynb").unlink(),
                    (book.root / "notebooks/tiny.ipynb").mkdir()))
@@ -147,7 +147,7 @@ case("notebook with two cells of parameters", "run tiny", "2 cells are tagged 'p
      lambda book: book.notebook("tiny", PARAMETERS, parameters=PARAMETERS, tagged=2))
 case("the same in parameters", "parameters tiny", "2 cells are tagged 'parameters'",
      lambda book: book.notebook("tiny", PARAMETERS, parameters=PARAMETERS, tagged=2))
-case("parameters nested deep", "parameters tiny", "tiny.ipynb, parameters cell: not Python that",
+case("parameters nested deep", "parameters tiny", "tiny.ipynb, parameters cell: not Python",
      lambda book: book.notebook("tiny", "1", parameters=f"n: int = {'-' * 5000}1  # a | b | c"))
 # settings of the book
 case("_config.yml damaged", "site", "_config.yml: not YAML: ",
