@@ -19,7 +19,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import as_completed
-from html import escape
+from html import unescape
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -70,9 +70,10 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
     InputError
         If the output folder can't be written, or a file of the book is damaged.
     """
-    source, output = paths.root(), output or default_output()
-    _recover(output)
-    site, key = output / "html", _site_key(source, run)
+    source, output = paths.root(), output or _default_output()
+    site, old, key = output / "html", output / "html.old", _site_key(source, run)
+    if old.is_dir() and not site.exists():      # a build was killed between the two renames
+        old.rename(site)
     if (site / ".key").is_file() and (site / ".key").read_text(encoding="utf-8") == key:
         say("nothing changed since the last build")
         return site / "index.html"
@@ -84,7 +85,6 @@ def build(*, run: bool = True, output: Path | None = None, progress: bool = Fals
     for source_map in (finished / "_static").rglob("*.map"):
         source_map.unlink()             # 3 MB for debugging the theme's scripts
     (finished / ".key").write_text(key, encoding="utf-8")
-    old = output / "html.old"
     shutil.rmtree(old, ignore_errors=True)
     if site.exists():
         site.rename(old)
@@ -106,7 +106,7 @@ def build_pdf(*, run: bool = True, output: Path | None = None, progress: bool = 
             f"the PDF is set by LaTeX, and {' and '.join(missing)} can't be found; install a LaTeX "
             "with XeLaTeX and latexmk, on Debian and Ubuntu: apt-get install latexmk texlive-xetex "
             "texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
-    source, output = paths.root(), output or default_output()
+    source, output = paths.root(), output or _default_output()
     executed = executed_pages(source, output, run=run, progress=progress, say=say)
     say("building the pages")
     staged, log = output / "stage-pdf", output / "latex.log"
@@ -116,15 +116,8 @@ def build_pdf(*, run: bool = True, output: Path | None = None, progress: bool = 
     return _latex(output / "latex" / "_build" / "latex", output / "pdf", log)
 
 
-def default_output() -> Path:
-    """The folder of a build by default: the checkout's ``_build``."""
+def _default_output() -> Path:
     return (paths.checkout() or Path.cwd()) / "_build"
-
-
-def _recover(output: Path) -> None:
-    """Put the earlier site back if a build was killed between the two renames."""
-    if (output / "html.old").is_dir() and not (output / "html").exists():
-        (output / "html.old").rename(output / "html")
 
 
 # --- keys --------------------------------------------------------------------------------------
@@ -133,13 +126,11 @@ def _recover(output: Path) -> None:
 def _site_key(source: Path, run: bool) -> str:
     """A hash of all files that the site is made of, and of the versions."""
     package = Path(paths.__file__).parent
-    files = [source / "_config.yml", *source.glob("data/*.yaml"),
-             *(path for folder in ("book", "notebooks", *_EVIDENCE)
-               for path in (source / folder).rglob("*")),
-             *package.rglob("*.py"), package / "datasets" / "catalog.yaml"]
-    hashes = [(str(path), _hash(path.read_bytes())) for path in sorted(set(files))
-              if path.is_file() and "__pycache__" not in path.parts]
-    return _hash(json.dumps([run, hashes, _versions()]).encode())
+    files = [source / "_config.yml", *source.glob("data/*.yaml"), *package.rglob("*.py"),
+             package / "datasets" / "catalog.yaml"]
+    for folder in ("book", "notebooks", *_EVIDENCE):
+        files += [path for path in (source / folder).rglob("*") if "__pycache__" not in path.parts]
+    return _hash(run, _contents(files), _versions())
 
 
 def notebook_key(path: Path) -> str:
@@ -150,7 +141,7 @@ def notebook_key(path: Path) -> str:
     chapters those of all, and their parameters and profiles; the versions of what it runs on.
     """
     from ..fingerprint import hash_modules, modules_of
-    from .parameters import notebook_path, parameters_cell, read_notebook
+    from .parameters import read, read_notebook
 
     notebook = read_notebook(path)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
@@ -161,15 +152,17 @@ def notebook_key(path: Path) -> str:
     shown = {}
     if not chapter:
         files += (root / "notebooks" / "profiles").glob("*.yaml")
-        shown = {name: parameters_cell(read_notebook(notebook_path(name)))
-                 for name in paths.chapters()}
-    hashes = [(file.name, _hash(file.read_bytes())) for file in sorted(files) if file.is_file()]
-    parts = [cells, hash_modules(modules_of(code)), hashes, shown, _versions()]
-    return _hash(json.dumps(parts, sort_keys=True).encode())
+        shown = {name: repr(read(name).parameters) for name in paths.chapters()}
+    return _hash(cells, hash_modules(modules_of(code)), _contents(files), shown, _versions())
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _contents(files: Iterable[Path]) -> list[tuple[str, str]]:
+    return [(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+            for path in sorted(set(files)) if path.is_file()]
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:
@@ -184,10 +177,8 @@ def executed_pages(source: Path, output: Path, *, run: bool, progress: bool,
                    say: Callable[[str], None]) -> dict[Path, Path]:
     """Each notebook of the contents → its executed copy; without *run*, the committed one.
 
-    Raises
-    ------
-    BuildError
-        If notebooks failed, after all others were executed and kept for the next build.
+    Raises BuildError if notebooks failed, after all others were executed and kept for the next
+    build.
     """
     from .parameters import read_yaml
     from .runs import writable
@@ -199,21 +190,19 @@ def executed_pages(source: Path, output: Path, *, run: bool, progress: bool,
         return found
     for path in found:
         if path.parts[:2] != _RUNS:
-            found[path] = output / "executed" / (
-                f"{path.stem}-{notebook_key(source / path)[:16]}.ipynb")
+            key = notebook_key(source / path)[:16]
+            found[path] = output / "executed" / f"{path.stem}-{key}.ipynb"
     missing = [path for path, cached in found.items() if not cached.is_file()]
     missing.sort(key=lambda path: _LONGEST.index(path.stem) if path.stem in _LONGEST else 99)
     errors = _execute_all({source / path: found[path] for path in missing}, progress, say)
     if errors:
-        raise BuildError("\n".join([
-            f"{len(errors)} of {len(missing)} notebooks failed; the earlier site stays, and the "
-            "next build executes only what failed", *(
-                f"  {path.relative_to(source).as_posix()}: {error}"
-                for path, error in errors.items())]))
-    for cached in found.values():
-        for old in (output / "executed").glob(f"{cached.stem[:-17]}-{'?' * 16}.ipynb"):
-            if cached.parent == old.parent and old != cached:
-                old.unlink()
+        lines = [f"  {path.relative_to(source).as_posix()}: {error}"
+                 for path, error in errors.items()]
+        said = (f"{len(errors)} of {len(missing)} notebooks failed; the earlier site stays, and "
+                "the next build executes only what failed")
+        raise BuildError("\n".join([said, *lines]))
+    for old in set((output / "executed").glob("*.ipynb")) - set(found.values()):
+        old.unlink()
     return found
 
 
@@ -296,71 +285,54 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path], printed: b
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source / "book", target / "book",
                     ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
-    style = target / "book" / "assets" / "clusterbook.css"
-    if style.is_file():                 # every page loads it; comments are for editors
-        style.write_text(re.sub(r"/\*.*?\*/\s*", "", style.read_text(encoding="utf-8"),
-                                flags=re.DOTALL), encoding="utf-8")
     shutil.copy2(source / "_config.yml", target)
     # The scorecard's rows link to the records.
     (target / "extra" / "records").mkdir(parents=True)
     for record in (source / "data" / "records").glob("*.json"):
         shutil.copy2(record, target / "extra" / "records")
     # A recorded run is downloaded from its own page.
-    pack({place: executed for place, executed in notebooks.items() if place.parts[:2] != _RUNS},
-         target / "extra" / "notebooks.zip")
+    with zipfile.ZipFile(target / "extra" / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for place, executed in sorted(notebooks.items()):
+            if place.parts[:2] != _RUNS:
+                archive.write(executed, place)
     for place, executed in notebooks.items():
         notebook = read_notebook(executed)
         for cell in notebook.cells:
             if "outputs" in cell:
-                _frame_tables(cell)
-                _describe_figures(cell, place.stem)
-            if printed:
-                _print_tables(cell)
+                _fit(cell, place.stem, printed)
         write_notebook(notebook, target / place)
 
 
-def pack(notebooks: Mapping[Path, Path], archive: Path) -> None:
-    """Zip notebooks under their own paths; equal notebooks give equal bytes."""
-    with zipfile.ZipFile(archive, "w") as file:
-        for place, executed in sorted(notebooks.items()):
-            entry = zipfile.ZipInfo(place.as_posix())   # without a time
-            entry.external_attr = 0o644 << 16           # readable when it is unpacked
-            file.writestr(entry, executed.read_bytes(), zipfile.ZIP_DEFLATED)
+def _fit(cell: Any, page: str, printed: bool) -> None:
+    """Fit a cell's outputs to its page.
 
-
-def _describe_figures(cell, page: str) -> None:
-    """Make a figure of `clusterbook.figures.show` the page's: its text, caption and anchor.
-
-    Anchors begin with the page's name, because they are unique in the whole book.
+    A figure of `clusterbook.figures.show` gets its text, its caption and an anchor, which begins
+    with the page's name because anchors are unique in the whole book. A data frame gets a region
+    that scrolls by keys, without empty heads in its corner. Print shows tables as plain text.
     """
     from markdown_it import MarkdownIt
 
     cell.outputs = [output for output in cell.outputs
                     if "caption_of" not in output.get("metadata", {}).get("clusterbook", {})]
     for output in cell.outputs:
-        about = output.get("metadata", {}).get("clusterbook", {})
-        if "alt" not in about:
-            continue
-        anchor = f"{page}-{about['name']}"
-        if "text/html" in output["data"]:               # a figure in steps
+        data, about = output.get("data", {}), output.get("metadata", {}).get("clusterbook", {})
+        html = data.get("text/html", "")
+        if "alt" in about and html:                     # a figure in steps
             caption = MarkdownIt().renderInline(about["caption"])
-            output["data"]["text/html"] = output["data"]["text/html"].replace(
-                "<figure ", f'<figure id="{anchor}" ', 1).replace(
+            data["text/html"] = html.replace(
+                "<figure ", f'<figure id="{page}-{about["name"]}" ', 1).replace(
                 "</figure>", '<figcaption><p><span class="caption-text">'
                 f"{caption}</span></p></figcaption></figure>", 1)
-        else:
-            cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
-                                       "figure": {"name": anchor, "caption": about["caption"]}}
-
-
-def _frame_tables(cell) -> None:
-    """Put data frames into a region that scrolls by keys, without empty heads in their corner."""
-    for output in cell.outputs:
-        text = output.get("data", {}).get("text/html", "")
-        if 'class="dataframe"' in text:
-            text = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", text)
-            output["data"]["text/html"] = ('<div class="cb-scorecard-scroll" role="region" '
-                                           f'tabindex="0" aria-label="Table">{text}</div>')
+        elif "alt" in about:
+            figure = {"name": f"{page}-{about['name']}", "caption": about["caption"]}
+            cell.metadata["mystnb"] = {"image": {"alt": about["alt"]}, "figure": figure}
+        elif 'class="dataframe"' in html:
+            html = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)
+            data["text/html"] = ('<div class="cb-scorecard-scroll" role="region" tabindex="0" '
+                                 f'aria-label="Table">{html}</div>')
+        elif printed and data.get("text/plain", "").startswith("<IPython."):    # HTML alone
+            text = re.sub(r"<[^>]*>", " ", html.replace("</tr>", "\n"))
+            data["text/plain"] = unescape(text).strip()
 
 
 def jupyter_book(source: Path, target: Path, log: Path, builder: str = "html") -> None:
@@ -385,80 +357,6 @@ def jupyter_book(source: Path, target: Path, log: Path, builder: str = "html") -
 
 
 # --- the PDF -----------------------------------------------------------------------------------
-
-
-def _print_tables(cell) -> None:
-    """Give every output that is HTML and no picture a form for print."""
-    for output in cell.get("outputs", []):
-        data = output.get("data", {})
-        if "text/html" in data and "image/png" not in data:
-            data["text/markdown"] = as_markdown(data["text/html"])
-
-
-def as_markdown(html: str) -> str:
-    """Convert an HTML output to Markdown: a table to a list of its rows, with the columns' names.
-
-    Examples
-    --------
-    >>> print(as_markdown("<table><caption>Scores</caption><tr><th>method</th><th>ACC</th></tr>"
-    ...                   "<tr><th>k_means</th><td>0.79<div>3 seeds</div></td></tr></table>"))
-    **Scores**
-    <BLANKLINE>
-    - k\\_means. *ACC*: 0.79. 3 seeds
-    """
-    from bs4 import BeautifulSoup
-
-    page = BeautifulSoup(html, "html.parser")
-    for unseen in page.select("[hidden], style, script, th details"):
-        unseen.decompose()
-    for folded in page.find_all("details"):
-        shown = folded.find("summary").get_text(" ", strip=True).removesuffix(" Show them.")
-        folded.replace_with(BeautifulSoup(f"<p>{escape(shown)}</p>", "html.parser"))
-    blocks = []
-    for part in page.find_all(["p", "table", "dl"]):
-        if part.name == "p":
-            blocks.append(_words(part))
-        elif part.name == "dl":
-            terms = zip(part.find_all("dt"), part.find_all("dd"), strict=True)
-            blocks.append("\n".join(f"- *{_words(name)}*: {_words(what)}" for name, what in terms))
-        else:
-            blocks += _rows(part)
-    return "\n\n".join(filter(None, blocks))
-
-
-def _rows(table) -> Iterable[str]:
-    caption = table.find("caption")
-    if caption:
-        yield f"**{_words(caption)}**"
-    heads: list[str] = []
-    for row in table.find_all("tr"):
-        name, *values = [_words(cell) for cell in row.find_all(["th", "td"])]
-        if not heads:
-            heads = values
-        elif not values:
-            yield f"**{name}**"
-        else:
-            told = [f"*{head}*: {value}" for head, value in zip(heads, values, strict=True)
-                    if value not in ("", "–")]
-            yield "- " + ". ".join(part.removesuffix(".") for part in [name, *told])
-
-
-def _words(element) -> str:
-    """An element's text with its emphasis, on one line."""
-    said: list[str] = []
-    for child in element.children:
-        if child.name is None:
-            text = re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(child.split()))
-        elif child.name == "code":
-            text = f"`{child.get_text()}`"
-        elif child.name == "strong" or "cb-verdict" in child.get("class", ()):
-            text = f"**{_words(child)}**"
-        else:
-            text = _words(child)
-        if text and said and child.name == "div" and not said[-1].endswith((".", ":")):
-            said[-1] += "."
-        said += [text] if text else []
-    return re.sub(r" ([,.;:)])", r"\1", " ".join(said)).replace("( ", "(")
 
 
 def _latex(pages: Path, target: Path, log: Path) -> Path:
