@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -31,12 +32,16 @@ sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}
 
 
 class Book:
-    """A checkout in a temporary folder: a copy of the package, with small pages around it."""
+    """A checkout in a temporary folder: links to the package, with small pages around them."""
 
     def __init__(self, root: Path):
         self.root = root
         self.package = root / "src" / "clusterbook"
-        shutil.copytree(PACKAGE, self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        # Links save copying and, for the compiled files, compiling. paths.py is a real copy,
+        # because the package finds its checkout by that file's place.
+        shutil.copytree(PACKAGE, self.package, copy_function=os.symlink)
+        (self.package / "paths.py").unlink()
+        shutil.copy2(PACKAGE / "paths.py", self.package)
         for folder in ("notebooks/profiles", "book", "data/claims", "data/expectations",
                        "data/records"):
             (root / folder).mkdir(parents=True)
@@ -97,11 +102,12 @@ class Book:
                               capture_output=True, text=True, timeout=timeout, check=False)
 
     def start(self, *arguments: object, **environment: object) -> subprocess.Popen:
-        """The same, left running; a group of its own, as a terminal gives it."""
+        """The same, left running; a group of its own that Ctrl-C reaches, as in a terminal."""
         return subprocess.Popen([sys.executable, "-m", "clusterbook.cli", *map(str, arguments)],
                                 cwd=self.root, env=self.environment(**environment),
                                 start_new_session=True, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE)
+                                stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(
+                                    signal.SIGINT, signal.SIG_DFL))
 
     def sources(self) -> dict[str, str]:
         """Every file of the checkout but ``_build``, with its hash."""
