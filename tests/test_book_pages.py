@@ -6,7 +6,6 @@ import importlib.util
 import json
 import re
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -46,16 +45,19 @@ def test_kaggle_opens_the_notebook_of_the_page():
 # --- the pages -----------------------------------------------------------------------------------
 
 
-def test_the_checkout_is_not_written(built):
-    assert built[1]
-
-
-def test_every_page_of_the_contents_is_there(site, parsed):
+def test_every_page_of_the_contents_is_there(built, site, parsed):
+    assert built[1], "the build wrote into the checkout"
     for page in TOC:
-        assert page in parsed
         assert parsed[page].find("h1").get_text(strip=True)
     assert set(CHAPTERS) <= set(TOC), "a chapter is not in the table of contents"
     assert 'url=book/intro.html' in (site / "index.html").read_text()
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 60e6
+
+
+def test_mathematics_is_there_to_be_rendered(parsed):
+    # A notebook for one's own table has no formulas.
+    with_formulas = [page for page in CHAPTERS if not page.endswith("_table.html")]
+    assert all(parsed[page].select(".math") for page in [*with_formulas, "book/notation.html"])
 
 
 def test_the_notebooks_of_the_pages_can_be_taken_along(site, parsed):
@@ -114,29 +116,22 @@ def test_a_link_that_leads_nowhere_would_be_seen(tmp_path):
                      "a page.html: gone.png: no such file"]
 
 
-def test_no_page_holds_a_traceback_or_an_empty_output(parsed):
+def test_outputs_are_shown_with_captions_and_without_tracebacks(parsed):
     for page, soup in parsed.items():
         assert not soup.select(".traceback"), f"{page} shows a traceback"
         if page in TOC and page != "book/api.html":  # the docstring of an error shows one
             assert "Traceback (most recent call last)" not in soup.get_text(), page
         for output in soup.select(".cell_output"):
-            assert output.get_text(strip=True) or output.find(["img", "svg"]), \
+            pictures = output.find_all("img")
+            assert output.get_text(strip=True) or pictures or output.find("svg"), \
                 f"{page}: a cell shows an empty output"
-
-
-def test_chapters_show_outputs(parsed):
+            for image in pictures:
+                figure = image.find_parent("figure")
+                assert figure and figure.find("figcaption").get_text(strip=True), \
+                    f"{page}: {image['alt']} has no caption"
     for page in CHAPTERS:
         assert len(parsed[page].select(".cell_output")) >= 3, page
         assert parsed[page].select("figure img"), f"{page} shows no figure"
-
-
-def images(page: str, soup: BeautifulSoup):
-    """Every image that shows something, with its alternative text."""
-    for image in soup.find_all("img"):
-        # The theme shows the book's title beside its logo, and Sphinx draws a minus sign: a word
-        # for either would be read aloud twice.
-        if not {"logo__image", "toggler"} & set(image.get("class", ())):
-            yield image, image.get("alt", "").strip()
 
 
 def poor(text: str, caption: str | None) -> str | None:
@@ -153,8 +148,12 @@ def poor(text: str, caption: str | None) -> str | None:
 def test_every_image_has_a_text_that_says_what_it_shows(parsed):
     found, count = [], 0
     for page, soup in parsed.items():
-        for image, text in images(page, soup):
-            figure = image.find_parent("figure")
+        for image in soup.find_all("img"):
+            # The theme shows the book's title beside its logo, and Sphinx draws a minus sign: a
+            # word for either would be read aloud twice.
+            if {"logo__image", "toggler"} & set(image.get("class", ())):
+                continue
+            figure, text = image.find_parent("figure"), image.get("alt", "").strip()
             caption = figure.find("figcaption") if figure else None
             wrong = poor(text, caption and caption.get_text(" ", strip=True))
             count += 1
@@ -172,14 +171,6 @@ def test_a_poor_text_of_an_image_would_be_seen():
         assert poor(text, caption), text
     good = "Two curves against the epoch fall and level off, the upper one of testing."
     assert poor(good, caption) is None
-
-
-def test_every_figure_has_a_caption(parsed):
-    for page in TOC:
-        for image in parsed[page].select(".cell_output img"):
-            figure = image.find_parent("figure")
-            assert figure and figure.find("figcaption").get_text(strip=True), \
-                f"{page}: {image['alt']} has no caption"
 
 
 def test_nothing_that_a_page_needs_comes_from_the_network(site, parsed):
@@ -218,19 +209,12 @@ def test_buttons_that_need_an_address_are_absent_without_one(parsed):
             assert bool(there) == bool(address), f"{page}: {host}"
 
 
-# --- how much there is to load ---------------------------------------------------------------
-
-
 def test_every_signature_could_be_read_by_sphinx(parsed):
     signatures = [" ".join(line.get_text().split()) for line in
                   parsed["book/api.html"].select("dl:is(.function, .method, .class) > dt.sig")]
     assert len(signatures) > 50
     quoted = re.compile(r"'[^']*'")     # a sign that is a value, such as '<'
     assert not [line for line in signatures if set("~<") & set(quoted.sub("", line))]
-
-
-def size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def test_an_equation_leads_to_its_function_in_a_table(parsed):
@@ -241,26 +225,8 @@ def test_an_equation_leads_to_its_function_in_a_table(parsed):
     assert ("15", "TELL._joint_step") in found and len(section.find_all("table")) == 3
 
 
-def test_the_book_is_small_enough_to_carry(site):
-    assert size(site) < 60e6
-
-
 def test_the_opening_page_loads_little_of_its_own(site, parsed):
-    """The page and all that it loads, but for what ships with the theme and with Sphinx."""
-    theirs = [Path(find_spec(name).origin).parent / folder for name, folder in (
-        ("sphinx_book_theme", "theme/sphinx_book_theme/static"),
-        ("pydata_sphinx_theme", "theme/pydata_sphinx_theme/static"),
-        ("sphinx", "themes/basic/static"))]
     page = site / "book" / "intro.html"
-    soup = parsed["book/intro.html"]
-    loaded = {page}
-    for tag, attribute in (("script", "src"), ("img", "src"), ("source", "src"), ("link", "href")):
-        for element in soup.find_all(tag, **{attribute: True}):
-            if tag == "link" and not {"stylesheet", "icon", "preload"} & set(element["rel"]):
-                continue
-            loaded.add((page.parent / urlsplit(element[attribute]).path).resolve())
-    static = site.resolve() / "_static"
-    own = {path for path in loaded if not (path.is_relative_to(static) and any(
-        (folder / path.relative_to(static)).exists() for folder in theirs))}
-    assert static / "clusterbook.css" in own and len(loaded) > len(own) > 3
-    assert sum(path.stat().st_size for path in own) <= 0.5e6, own
+    pictures = [page.parent / image["src"] for image in parsed["book/intro.html"].select("img")]
+    own = {page, site / "_static" / "clusterbook.css", *(path.resolve() for path in pictures)}
+    assert len(own) > 3 and sum(path.stat().st_size for path in own) <= 0.5e6, own
