@@ -217,8 +217,9 @@ def test_an_invalid_profile_is_refused(weights: Book, name, change, says):
         every_profile()
 
 
-def test_the_books_own_chapters_and_profiles_are_valid():
-    assert {profile.chapter for profile in every_profile().values()} <= set(CHAPTERS)
+def test_the_books_own_profiles_are_valid_and_each_belongs_to_a_chapter():
+    files = (paths.root() / "notebooks" / "profiles").glob("*.yaml")
+    assert set(every_profile()) == {path.stem for path in files}
 
 
 # --- tables --------------------------------------------------------------------------------------

@@ -29,13 +29,31 @@ def texts():
     return sorted(set(names))
 
 
-@pytest.fixture
-def copy(tmp_path, texts):
+def copied(folder, texts):
     """A copy of the checkout's text files."""
     for name in texts:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(CHECKOUT / name, tmp_path / name)
-    return tmp_path
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(CHECKOUT / name, folder / name)
+    return folder
+
+
+@pytest.fixture
+def few(texts):
+    """The names of the text files with one notebook, which is quicker to write."""
+    return [name for name in texts if not name.endswith(".ipynb") or name.endswith("/tell.ipynb")]
+
+
+@pytest.fixture
+def copy(tmp_path, few):
+    """A copy of these files, for a test to write to."""
+    return copied(tmp_path, few)
+
+
+@pytest.fixture(scope="module")
+def addressed(tmp_path_factory, texts):
+    """A copy with the first address, which tests only read, and what was written."""
+    copy = copied(tmp_path_factory.mktemp("addressed"), texts)
+    return copy, site.write(FIRST, copy)
 
 
 def content(folder, names):
@@ -47,36 +65,34 @@ def naming(folder, names, *words):
             if any(word.encode() in text for word in words)}
 
 
-def test_one_command_writes_every_place_and_no_other_place_names_the_address(copy, texts):
-    before = content(copy, texts)
-    places = set(site.places(copy))
-    assert set(site.write(FIRST, copy)) == places
-    assert naming(copy, texts, FIRST.repository) == places
+def test_one_command_writes_every_place_and_no_other_place_names_the_address(addressed, texts):
+    copy, written = addressed
+    assert set(written) == set(site.places(copy)) == naming(copy, texts, FIRST.repository)
+    notebooks = {name for name in written if name.endswith(".ipynb")}
+    assert {f"notebooks/{chapter}.ipynb" for chapter in paths.chapters()} <= notebooks
+    assert naming(copy, notebooks, f'REPOSITORY, REF = \\"{FIRST.repository}\\"') == notebooks
     assert site.current(copy) == FIRST
-    assert set(site.write(SECOND, copy)) == places
-    assert naming(copy, texts, SECOND.repository) == places
-    assert not naming(copy, texts, "first-owner", FIRST.pages, "v0.9\"")
-    assert site.write(SECOND, copy) == []
-    site.write(site.current(CHECKOUT), copy)
-    assert content(copy, texts) == before
 
 
-def test_nothing_names_the_address_that_is_set_but_its_places(texts):
-    now = site.current(CHECKOUT)
-    if now.repository:
-        assert naming(CHECKOUT, texts, now.repository) <= set(site.places(CHECKOUT))
-    notebooks = [name for name in site.places(CHECKOUT) if name.endswith(".ipynb")]
-    assert {f"notebooks/{chapter}.ipynb" for chapter in paths.chapters()} <= set(notebooks)
-    assert naming(CHECKOUT, notebooks, f'REPOSITORY, REF = \\"{now.repository}\\"') == {*notebooks}
-
-
-def test_without_an_address_there_are_no_links(copy, texts):
+def test_an_address_replaces_another_and_can_be_taken_out(copy, few):
+    before = content(copy, few)
     site.write(FIRST, copy)
+    assert naming(copy, few, SECOND.repository) == set()
+    assert set(site.write(SECOND, copy)) == naming(copy, few, SECOND.repository)
+    assert not naming(copy, few, "first-owner", FIRST.pages, "v0.9\"")
+    assert site.write(SECOND, copy) == []
     site.write(Address(""), copy)
     for service in ("colab.research.google.com/github", "kernels/welcome?src=https://github",
                     "mybinder.org/v2"):
-        found = naming(copy, texts, service)
+        found = naming(copy, few, service)
         assert not {name for name in found if not name.startswith(("src", "tests", "book/_ext"))}
+    site.write(site.current(CHECKOUT), copy)
+    assert content(copy, few) == before
+
+
+def test_nothing_names_the_address_that_is_set_but_its_places(texts):
+    if now := site.current(CHECKOUT).repository:
+        assert naming(CHECKOUT, texts, now) <= set(site.places(CHECKOUT))
 
 
 def test_the_links_open_the_notebook_at_the_tag():
@@ -109,20 +125,14 @@ def test_a_ref_that_git_would_refuse_is_refused(ref):
 @pytest.mark.parametrize(("name", "lost"), [
     ("_config.yml", "repository:"), ("README.md", "<!-- address -->"),
     ("notebooks/tell.ipynb", "REPOSITORY, REF ="), ("pyproject.toml", "[project.optional")])
-def test_a_place_that_lost_its_line_stops_all(copy, texts, name, lost):
+def test_a_place_that_lost_its_line_stops_all(copy, few, name, lost):
     text = (copy / name).read_text(encoding="utf-8")
     assert lost in text
     (copy / name).write_text(text.replace(lost, "gone", 1), encoding="utf-8")
-    before = content(copy, texts)
+    before = content(copy, few)
     with pytest.raises(InputError, match=f"{name}: .*restore it with git"):
         site.write(FIRST, copy)
-    assert content(copy, texts) == before
-
-
-def test_an_installed_package_has_no_places(monkeypatch):
-    monkeypatch.setattr(paths, "checkout", lambda: None)
-    with pytest.raises(InputError, match="written into a checkout"):
-        site.write(FIRST)
+    assert content(copy, few) == before
 
 
 def test_the_command_says_and_writes(copy, monkeypatch, capsys):
@@ -139,6 +149,9 @@ def test_the_command_says_and_writes(copy, monkeypatch, capsys):
     capsys.readouterr()
     assert cli.main(["site", "--repository", "somewhere"]) == 2
     assert "not 'somewhere'" in capsys.readouterr().err
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    with pytest.raises(InputError, match="written into a checkout"):
+        site.write(FIRST)
 
 
 # --- the cell that installs the library ------------------------------------------------------
@@ -160,33 +173,28 @@ def hosted(monkeypatch):
     return called
 
 
-@pytest.mark.parametrize("chapter", paths.chapters())
 def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_numpy(
-        copy, hosted, chapter):
-    site.write(FIRST, copy)
-    exec(bootstrap(copy, chapter), {})
-    (command,) = hosted
-    assert command[1:4] == ["-m", "pip", "install"] and "--no-deps" in command
-    wanted = [word for word in command[4:] if not word.startswith("--")]
-    assert wanted[0] == f"clusterbook @ git+{FIRST.repository}@v0.9"
-    assert [word.split(">")[0] for word in wanted[1:]] == ["munkres", "pooch"]
+        addressed, hosted):
+    for chapter in paths.chapters():
+        exec(bootstrap(addressed[0], chapter), {})
+        command = hosted.pop()
+        assert command[1:4] == ["-m", "pip", "install"] and "--no-deps" in command
+        wanted = [word for word in command[4:] if not word.startswith("--")]
+        assert wanted[0] == f"clusterbook @ git+{FIRST.repository}@v0.9"
+        assert [word.split(">")[0] for word in wanted[1:]] == ["munkres", "pooch"]
 
 
-def test_without_an_address_the_bootstrap_refuses_in_a_sentence(copy, hosted):
-    site.write(Address(""), copy)
+def test_a_bootstrap_that_cannot_install_says_what_to_do(addressed, hosted, monkeypatch):
+    cell = bootstrap(addressed[0], "tell")
     with pytest.raises(RuntimeError, match="no repository address yet"):
-        exec(bootstrap(copy, "tell"), {})
+        exec(cell.replace(FIRST.repository, ""), {})
     assert not hosted
-
-
-def test_a_failed_installation_says_what_to_do_on_kaggle(copy, hosted, monkeypatch):
-    site.write(FIRST, copy)
     monkeypatch.setattr(subprocess, "call", lambda command: 1)
     with pytest.raises(RuntimeError, match="Settings → Internet → On"):
-        exec(bootstrap(copy, "tell"), {})
+        exec(cell, {})
 
 
-def test_on_any_other_machine_the_bootstrap_does_nothing(copy, hosted, monkeypatch):
+def test_on_any_other_machine_the_bootstrap_does_nothing(addressed, hosted, monkeypatch):
     monkeypatch.delenv("COLAB_RELEASE_TAG")
-    exec(bootstrap(copy, "tell"), {})
+    exec(bootstrap(addressed[0], "tell"), {})
     assert not hosted
