@@ -226,7 +226,7 @@ def test_a_page_renders_and_everybody_can_read_it(site, chromium, name):
         for width in (320, PHONE):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate(TOO_WIDE) <= 0, f"scrolls sideways in {width} pixels"
-        page.wait_for_function(REACHABLE, timeout=5000)     # keys scroll what is wide
+        page.wait_for_function(REACHABLE)      # keys scroll what is wide
         if name in SIX:
             assert not violations(page), "on a phone"
 
