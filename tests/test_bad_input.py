@@ -61,8 +61,8 @@ for i, text in enumerate(DEEP):
          "n takes int, for example 1, not '")
     case(f"deep expression {i} in a sweep", ["sweep", "tiny", "-p", "rate", f"1,{text}"],
          "rate takes float")
-case("another type", "run tiny -p seed 1.5", "seed takes int, for example 0; 1.5 is a number")
-case("-p for a value", "run tiny --parameter n -p", "n takes int, for example 1; '-p' is a text")
+case("another type", "run tiny -p seed 1.5", "seed takes int, for example 0, not 1.5")
+case("-p for a value", "run tiny --parameter n -p", "n takes int, for example 1, not '-p'")
 case("unknown parameter", "run tiny -p sed 1", "parameter of tiny 'sed'; did you mean 'seed'")
 case("a parameter twice", "run tiny -p n 1 -p n 2", "-p n is given twice")
 case("a parameter of a sweep twice", "sweep tiny -p n 1 -p n 2", "-p n is given twice")
@@ -73,8 +73,8 @@ case("unknown chapter", "run tyni", "there is no chapter 'tyni'; did you mean 't
 case("unknown data set", "data digits mnits", "data set 'mnits'; did you mean 'mnist'")
 # sweeps
 case("unknown parameter of a sweep", "sweep tiny -p nn 1,2", "no parameter of tiny 'nn'")
-case("text in a sweep", "sweep tiny -p rate -1,fast", "rate takes float, for example 0.5; 'fast'")
-case("an empty value", "sweep tiny -p n 1,,2", "n takes int, for example 1; '' is a text")
+case("text in a sweep", "sweep tiny -p rate -1,fast", "rate takes float, for example 0.5, not 'fast'")
+case("an empty value", "sweep tiny -p n 1,,2", "n takes int, for example 1, not ''")
 case("one value twice", "sweep tiny -p rate 0.1,1e-1", "needs one or two parameters with several")
 case("three parameters", "sweep tiny -p rate 1,2 -p n 1,2 -p name a,b", "one or two parameters")
 case("nine lines", "sweep tiny -p rate 1,2 -p n 1-9", "8 at most, and n has 9 values")

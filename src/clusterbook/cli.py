@@ -125,6 +125,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--record", dest="records", type=Path, metavar="DIR", nargs="?",
                      const=(paths.checkout() or Path()) / "data" / "records",
                      help="write the run's record (default DIR: the checkout's data/records)")
+    run.add_argument("--for", dest="budget", metavar="2h", help="with --record: stop at the end of "
+                     "an epoch after this time; the same command goes on")
     sweep.formatter_class = argparse.RawDescriptionHelpFormatter
     sweep.epilog = f"{_SWEEP}\n\n{_EXIT}"
     sweep.add_argument("--metric", dest="metrics", nargs="+", action="extend", default=[],
@@ -136,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_argument("--output", type=Path, metavar="DIR",
                        help="write records, table and figures here (default: sweep-CHAPTER-NAME)")
 
+    command("status", _status, "recorded runs that are unfinished, and how each goes on")
     command("parameters", _parameters, "a chapter's parameters and profiles", chapter=True)
     data = command("data", _data, "data sets: what is known, what is here; fetches what is named")
     data.add_argument("names", metavar="NAME", nargs="*")
@@ -193,6 +196,12 @@ def _asked(options) -> dict[str, Any]:
     return asked
 
 
+def _status(options) -> None:
+    from .book import runs, underway
+
+    print("\n\n".join(underway.unfinished(runs.checkpoints())) or "no run is unfinished")
+
+
 def _parameters(options) -> None:
     from .book.parameters import parameter_table, profile_table
 
@@ -204,6 +213,8 @@ def _data(options) -> None:
     from . import datasets
 
     known = {source.name: source for source in datasets.catalog()}
+    for name in options.names:
+        datasets.status(name)           # refuses unknown names before anything is downloaded
     for name in options.names:
         datasets.fetch(name)
     print(f"data files: {paths.data_home()}\n")

@@ -9,6 +9,7 @@ notebook learns from the environment where to leave figures, records and checkpo
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -27,10 +29,10 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from .. import paths
-from ..errors import InputError
+from ..errors import InputError, OutOfTime
 from ..paths import write_atomically
 from ..progress import bar
-from . import parameters
+from . import parameters, underway
 from .parameters import Chapter, Profile, own_file, read_notebook
 
 FAILED_CHECK = "✗ "
@@ -64,6 +66,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     ------
     InputError
         If a cell raised one (the same sentence), or a file can't be written.
+    OutOfTime
+        If a training reached the deadline in ``CLUSTERBOOK_UNTIL``.
     ChapterError
         If a cell failed otherwise, or the kernel died.
     """
@@ -98,6 +102,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             message = plain(error.evalue)
             if error.ename == InputError.__name__:
                 raise InputError(message) from None
+            if error.ename == OutOfTime.__name__:
+                raise OutOfTime(message) from None
             raise ChapterError(
                 f"{source.stem}, cell {cell.execution_count} failed: {error.ename}: {message}\n"
                 + textwrap.indent(cell.source.strip(), "    ")) from None
@@ -169,7 +175,8 @@ class Run:
 
 def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
         seeds: Sequence[int] | None = None, output: Path | None = None,
-        figures: Path | None = None, records: Path | None = None, command: str = "") -> list[str]:
+        figures: Path | None = None, records: Path | None = None, budget: str | None = None,
+        command: str = "") -> list[str]:
     """Run a chapter once, or once per seed; see ``clusterbook run --help``.
 
     Parameters
@@ -186,6 +193,9 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
         The executed notebook; of several seeds ``-seed0`` … is added to its name.
     figures, records : Path, optional
         Folders for figures, with a contact sheet, and for records.
+    budget : str, optional
+        A duration such as ``2h``, after which trainings stop at the end of their epoch. The same
+        call goes on from there.
     command : str
         What was typed, for the contact sheet.
 
@@ -207,6 +217,9 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     if records is not None and (chosen is None or overrides):
         raise InputError("a record belongs to a profile as it stands: give --profile and no -p "
                          "with --record, or write a profile of your own in notebooks/profiles")
+    if budget is not None and records is None:
+        raise InputError("--for needs --record: only recorded runs keep a checkpoint to go on from")
+    until = time.time() + underway.seconds(budget) if budget else math.inf
     if seeds and "seed" not in values:
         raise InputError(f"{name} has no parameter 'seed'; --seeds can't repeat it")
     planned = [Run(chapter, chosen, values, output, figures, records)]
@@ -232,7 +245,14 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             said.append(f"{one.name}: recorded already, skipped")
             failed[one.part] = [FAILED_CHECK + id for id, held in record.checks.items() if not held]
             continue
-        failed[one.part] = make(one, one.name)
+        try:
+            if time.time() >= until:
+                raise OutOfTime("not begun, because the time given is over")
+            failed[one.part] = make(one, one.name, until)
+        except OutOfTime as error:
+            said.append(f"{one.name}: {error}; the same command goes on")
+            said += [f"    {line}" for line in underway.lines(checkpoints() / one.name)]
+            continue
         if figures:
             (figures / sheet.PAGE).unlink(missing_ok=True)      # of an earlier run
         kept = {"notebook": one.output, "figures": one.figures, "record": records}
@@ -249,10 +269,11 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     return [*said, counted] if lines else said
 
 
-def make(run: Run, progress: str | None = None) -> list[str]:
+def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
     """Execute a run's notebook; the lines of its checks that failed or were not made.
 
-    Figures of an earlier run are replaced at the end, if this one succeeds.
+    Figures of an earlier run are replaced at the end, if this one succeeds. A run that is stopped,
+    by Ctrl-C or at the time *until*, leaves its progress file with its records.
 
     Raises
     ------
@@ -284,8 +305,15 @@ def make(run: Run, progress: str | None = None) -> list[str]:
         environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                        for kind, place in places.items() if place is not None}
         environment["CLUSTERBOOK_RUN"] = json.dumps(context)
-        executed = execute(source, run.output or Path(folder, "executed.ipynb"), values=changed,
-                           environment=environment, progress=progress)
+        environment["CLUSTERBOOK_UNTIL"] = str(until)
+        try:
+            with underway.reported(resumed):
+                executed = execute(source, run.output or Path(folder, "executed.ipynb"),
+                                   values=changed, environment=environment, progress=progress)
+        except (KeyboardInterrupt, OutOfTime):
+            if resumed and underway.reports(resumed):
+                underway.write(run.records, run.name, resumed, context)
+            raise
         if run.figures:
             (run.figures / LIST).unlink(missing_ok=True)
             shutil.copytree(drawn, run.figures, dirs_exist_ok=True)
@@ -294,6 +322,7 @@ def make(run: Run, progress: str | None = None) -> list[str]:
         write_notebook(executed, run.output)
     if resumed:
         shutil.rmtree(resumed, ignore_errors=True)
+        (run.records / underway.FOLDER / f"{run.name}.json").unlink(missing_ok=True)
     return failed_checks(executed, UNMADE)
 
 

@@ -1,0 +1,108 @@
+"""Runs that take days: a time budget, a line a minute, and what is left of each.
+
+A training that keeps a checkpoint writes beside it how far it is (`clusterbook.training`). This
+reads it: for the log, for ``clusterbook status``, and for the progress file that a stopped run with
+``--record`` leaves in the folder ``under-way`` of its records. Verdicts ignore progress files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..paths import write_atomically
+
+FOLDER = "under-way"
+MOST_ROWS = 300         # of a training's history in a progress file
+_UNITS = {"h": 3600, "m": 60, "s": 1}
+
+
+def seconds(text: str) -> float:
+    """The seconds in a duration such as ``2h``, ``90m`` or ``1h30m``.
+
+    Examples
+    --------
+    >>> seconds("1h30m")
+    5400.0
+    """
+    if not re.fullmatch(r"(?=.)(\d{1,4}h)?(\d{1,5}m)?(\d{1,6}s)?", text):
+        raise InputError(f"--for takes a duration such as 2h, 90m or 1h30m, not {text[:60]!r}")
+    return float(sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(.)", text)))
+
+
+def reports(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the trainings of a run reported last, by the names of their checkpoints."""
+    found = {path.stem: json.loads(path.read_text(encoding="utf-8"))
+             for path in sorted(folder.glob("*.json")) if path.with_suffix(".pt").exists()}
+    return dict(sorted(found.items(), key=lambda report: report[1]["epoch"] == report[1]["epochs"]))
+
+
+def lines(folder: Path) -> list[str]:
+    """A line for each training of a run: its epoch, loss, speed, and the time that is left."""
+    from ..evidence.views import duration  # heavy: matplotlib
+
+    said = []
+    for name, report in reports(folder).items():
+        left = (report["epochs"] - report["epoch"]) * report["seconds_an_epoch"]
+        losses = [f"{key} {value:.4g}" for key, value in report["rows"][-1].items()
+                  if isinstance(value, float)]
+        stage = f", {report['stage']}" if report["stage"] else ""
+        said.append(f"{name}{stage}: epoch {report['epoch']:,} of {report['epochs']:,}, "
+                    f"{report['seconds_an_epoch']:.3g} s an epoch, "
+                    + (f"{duration(left)} left" if left else "finished")
+                    + "".join(f", {loss}" for loss in losses[:4]))
+    return said
+
+
+@contextmanager
+def reported(folder: Path | None, every: float = 60.0) -> Iterator[None]:
+    """Print the lines of a run to stderr every minute; for logs, where no bar is shown."""
+    over = threading.Event()
+
+    def report() -> None:
+        while not over.wait(every):
+            for line in lines(folder):
+                sys.stderr.write(f"{line}\n")
+
+    thread = threading.Thread(target=report, daemon=True)
+    if folder is not None and not sys.stderr.isatty():
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def write(records: Path, name: str, folder: Path, context: Mapping[str, Any]) -> Path:
+    """Write a stopped run's progress file, ``under-way/NAME.json``; its path.
+
+    It holds what a record would (chapter, profile, seed, parameters, commit, code), and for each
+    training its epochs, pace and curves, thinned to `MOST_ROWS` rows.
+    """
+    trainings = reports(folder)
+    for report in trainings.values():
+        thin = -(-len(report["rows"]) // MOST_ROWS)
+        report["rows"] = [*report["rows"][:-1:thin], report["rows"][-1]]
+    kept = ("chapter", "profile", "seed", "parameters", "assumed", "started", "git", "code")
+    content = {key: context[key] for key in kept if key in context} | {"trainings": trainings}
+    path = records / FOLDER / f"{name}.json"
+    write_atomically(path, json.dumps(content, indent=1).encode())
+    return path
+
+
+def unfinished(checkpoints: Path) -> list[str]:
+    """A paragraph for each unfinished run: its trainings, and the command that goes on."""
+    said = []
+    for folder in sorted(path for path in checkpoints.glob("*") if any(path.glob("*.pt"))):
+        profile, _, seed = folder.name.rpartition("-seed")
+        goes_on = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
+                   "--record" if profile else "the same sweep again")
+        said.append("\n    ".join([folder.name, *lines(folder), f"go on: {goes_on}"]))
+    return said

@@ -1,0 +1,105 @@
+"""Runs that take days: stopped when their time is over, reported while they run, resumed."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import time
+
+import pytest
+from _support import Book
+
+from clusterbook import cli
+from clusterbook.book import underway
+from clusterbook.evidence import load_records
+
+TRAINS = """\
+import torch
+from clusterbook import evidence, paths, training
+from clusterbook.checkpoints import Checkpoint
+model = torch.nn.Linear(1, 1, bias=False)
+torch.nn.init.ones_(model.weight)
+def step(epoch, x):
+    with torch.no_grad():
+        model.weight += 1
+    return {"loss": model.weight.sum()}
+history = training.train(
+    step, (torch.ones(4, 1),), epochs=2, batch_size=4, generator=torch.Generator(),
+    state={"model": model}, checkpoint=Checkpoint(
+        paths.checkpoint("main"), parameters={}, data="d", code="c", every_seconds=1000))
+evidence.record({"weight": model.weight.item()})"""
+
+
+def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
+        book: Book, tmp_path, capsys):
+    book.notebook("tiny", TRAINS)
+    book.profile("tiny-long", seed=3)
+    records = tmp_path / "records"
+    command = ["run", "tiny", "--profile", "tiny-long", "--record", str(records), "--for"]
+    assert cli.main([*command, "0s"]) == 0
+    assert "tiny-long-seed3: not begun, because the time given is over" in capsys.readouterr().out
+    assert cli.main([*command, "1s"]) == 0              # a kernel needs longer than that to start
+    out = capsys.readouterr().out
+    assert "tiny-long-seed3: stopped after epoch 1 of 2" in out and "same command goes on" in out
+    assert cli.main(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "main: epoch 1 of 2" in out and "loss 2" in out
+    assert "clusterbook run tiny --profile tiny-long --seeds 3 --record" in out
+    path = records / "under-way" / "tiny-long-seed3.json"
+    left = json.loads(path.read_text())
+    assert (left["profile"], left["seed"], left["parameters"]) == ("tiny-long", 3, {"seed": 3})
+    assert {"git", "code", "started"} <= left.keys()
+    assert left["trainings"]["main"]["rows"] == [{"epoch": 1, "loss": 2.0}]
+    assert load_records(records) == [], "a progress file is no record"
+
+    assert cli.main([*command, "1h"]) == 0
+    (record,) = load_records(records)
+    assert record.metrics == {"weight": 3.0} and not path.exists()
+    assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["--record {} --for 2", "--record {} --for h", "--for 2h"])
+def test_a_budget_is_a_duration_of_a_recorded_run(book: Book, tmp_path, capsys, words):
+    book.notebook("tiny", "1 + 1")
+    book.profile("tiny-long", seed=3)
+    asked = words.format(tmp_path / "records").split()
+    assert cli.main(["run", "tiny", "--profile", "tiny-long", *asked]) == 2
+    assert "--for" in capsys.readouterr().err
+
+
+def report(folder, name, epoch, *, rows=1, stage=None):
+    (folder / f"{name}.pt").touch()
+    (folder / f"{name}.json").write_text(json.dumps({
+        "stage": stage, "epoch": epoch, "epochs": 1000, "seconds_an_epoch": 36.0,
+        "rows": [{"epoch": i + 1, "loss": 0.5} for i in range(rows)]}))
+
+
+def test_the_log_has_a_line_for_each_training_of_the_run(tmp_path, monkeypatch):
+    (tmp_path / "clock.json").write_text("{}")
+    report(tmp_path, "a-finished", 1000)
+    report(tmp_path, "main-3", 500, stage="gated")
+    lines = ["main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h left, loss 0.5",
+             "a-finished: epoch 1,000 of 1,000, 36 s an epoch, finished, loss 0.5"]
+    assert underway.lines(tmp_path) == lines
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with underway.reported(tmp_path, every=0.01):
+        while not log.getvalue().count("\n"):
+            time.sleep(0.01)
+    assert log.getvalue().splitlines()[0] == lines[0]
+
+
+def test_a_progress_file_holds_thinned_curves(tmp_path):
+    report(tmp_path, "main-3", 1000, rows=1000)
+    path = underway.write(tmp_path / "records", "tiny-long-seed3", tmp_path, {"seed": 3})
+    rows = json.loads(path.read_text())["trainings"]["main-3"]["rows"]
+    assert len(rows) <= underway.MOST_ROWS + 1
+    assert (rows[0]["epoch"], rows[-1]["epoch"]) == (1, 1000)
+
+
+def test_the_checkpoints_of_a_sweep_go_on_with_it(tmp_path):
+    (tmp_path / "sweep-tell-0123").mkdir()
+    report(tmp_path / "sweep-tell-0123", "main-0", 3)
+    (said,) = underway.unfinished(tmp_path)
+    assert said.startswith("sweep-tell-0123\n") and said.endswith("go on: the same sweep again")
