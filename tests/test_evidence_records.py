@@ -6,8 +6,6 @@ import getpass
 import json
 import os
 import socket
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -15,23 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-from clusterbook import TELL, datasets, paths, training
+from clusterbook import datasets, paths, training
 from clusterbook.errors import InputError
 from clusterbook.evidence import arrays, check, checks, load_records, model_file, record, recorded
 from clusterbook.evidence import records as records_module
 from clusterbook.evidence.records import MODEL_LIMIT, as_record, code_in_use
 
 CONTEXT = {
-    "chapter": "weights",
-    "profile": "weights-demo",
+    "chapter": "weights", "profile": "weights-demo", "seed": 4, "assumed": ["rate"],
     "parameters": {"epochs": 3, "seeds": [0], "image": "/home/somebody/cat.png", "rate": 0.001},
-    "assumed": ["rate"],
-    "seed": 4,
-    "started": "2025-01-02T03:04:05+00:00",
-    "piece": "2025-01-02T05:00:00.000+00:00",
-    "earlier": 12.5,
-    "code": "the code at the start",
-    "git": {"commit": "abc", "clean": True},
+    "started": "2025-01-02T03:04:05+00:00", "piece": "2025-01-02T05:00:00.000+00:00",
+    "earlier": 12.5, "code": "the code at the start", "git": {"commit": "abc", "clean": True},
 }
 RECORD = "weights-demo-seed4.json"
 CLAIMS = """\
@@ -135,15 +127,6 @@ def test_without_the_code_at_the_start_a_record_holds_the_present_code(asked, mo
     assert {"code": found.code, "git": found.git} == code_in_use("weights")
 
 
-def test_neither_git_nor_hashing_runs_at_import():
-    code = ("import subprocess, sys\nfrom clusterbook import fingerprint\n"
-            "subprocess.run = fingerprint.fingerprint = lambda *_, **__: sys.exit('too early')\n"
-            "import clusterbook.evidence")
-    context = {**os.environ, "CLUSTERBOOK_RUN": json.dumps(CONTEXT)}
-    done = subprocess.run([sys.executable, "-c", code], env=context, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_record_says_nothing_of_who_ran_it_or_where(asked):
     record({"a": 1.0})
     text = (asked / RECORD).read_text()
@@ -171,8 +154,7 @@ def test_another_seed_is_another_file_and_the_same_seed_replaces(asked, monkeypa
 
 
 @pytest.mark.parametrize(("metrics", "more", "words"), [
-    ({"nmi": 1.0, "acc": float("nan")}, {}, r"must be finite, but {'acc': nan} of weights"),
-    ({"acc": float("inf")}, {}, "must be finite, but {'acc': inf}"),
+    ({"nmi": 1.0, "acc": float("nan")}, {}, r"record of weights-demo: metrics\.acc.*finite number"),
     ({"acc": "0.9"}, {}, r"metrics\.acc"),
     ({"acc": np.ones(3)}, {}, "can't hold ndarray"),
     ({"acc": 1.0}, {"history": [{"loss": float("nan")}]}, "history"),
@@ -198,28 +180,21 @@ def test_an_interrupted_write_leaves_the_old_record_and_nothing_else(asked, monk
     assert {path.name: path.read_bytes() for path in asked.iterdir()} == before
 
 
-def test_a_mistake_in_the_claims_does_not_lose_the_run(asked, book):
-    (book / "data" / "claims" / "weights.yaml").write_text("- {id: weights-a, kind: wrong}\n")
-    with pytest.warns(UserWarning, match="holds no tolerances: data/claims/weights.yaml:1"):
-        record({"a": 1.0})
-    assert load_records(asked)[0].tolerances == {}
-
-
 @pytest.mark.parametrize(("old", "new", "words"), [
     ('"metrics"', '"metric"', "metric"),
     (' "seed": 4,\n', "", "seed: Field required"),
     ('"a": 1.0', '"a": "1.0"', "metrics.a"),
     ('"a": 1.0', '"a": NaN', "metrics.a.float: Input should be a finite number"),
-    ('"a": 1.0', '"a": 1e999', "metrics.a"),
     ('"a": 1.0', '"a": 1.0.0', "not a record: .* line"),
-    ('"seed": 4', '"seed": true', "seed: Input should be a valid integer"),
-    ('"seed": 4', '"seed": -4', "seed: Input should be greater"),
+    ('"seed": 4', '"seed": true', "seed.*valid integer"),
     ('"seed": 4', '"seed": 5', "must be called weights-demo-seed5.json"),
-    ('"seed": 4', '"path": "elsewhere", "seed": 4', "not a record: .*'path'"),
-    ('"commit"', '"comit"', "git.comit"),
-    ('"started": "2025-01-02T03:04:05+00:00"', '"started": "yesterday"', "started"),
-    ("+00:00", "+02:00", "UTC time"),
+    ('"seed": 4', '"path": "elsewhere", "seed": 4', "'path'"),
+    ('"cores": ', '"cores": -', "machine.cores"),
+    ('{"loss": 1.0}', '{"loss": null}', "history.0.loss"),
+    ('"epochs": 3', '"epochs": 1e999', "parameters.epochs"),
+    ("+00:00", "+02:00", "started: String should match"),
     ('"profile": "weights', '"profile": "tell', "begin with 'weights-'"),
+    ('"profile": "weights-demo"', '"profile": "weights-../b"', "profile: String should match"),
     ("}\n", "", "not a record"),
     ("", "[1] ", "not a record"),
 ])
@@ -233,28 +208,12 @@ def test_a_damaged_record_is_named(asked, old, new, words):
     assert str(caught.value).startswith(f"data/records/{RECORD}: ")
 
 
-@pytest.mark.parametrize(("field", "good", "bad"), [
-    ("history", [{"epoch": 1, "stage": "pruning", "loss": 0.5}], [{"epoch": 1, "stage": 2}]),
-    ("history", [], [{"epoch": 1, "loss": "small"}]),
-    ("history", [{"loss": 1, "better": True}], [{"loss": None}]),
-    ("parameters", {"rate": 0.1, "sizes": [1, [2, None]], "of": {"x": True}}, {"rate": 1e999}),
-    ("machine", {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, {"cpu": "c", "gpu": None}),
-    ("machine", {"cpu": "c", "gpu": "g", "cores": 1, "threads": 0},
-     {"cpu": "c", "gpu": "g", "cores": 1, "threads": -1}),
-    ("git", {"commit": None, "clean": None}, {"commit": 1, "clean": None}),
-    ("data", None, {"name": "n", "sha256": "s", "more": "m"}),
-    ("data", {"name": "n", "sha256": "s"}, {"name": "n"}),
-    ("tolerances", {"a": "mean of a, ± 0.5", "b": 0.5}, {"a": -0.5}),
-    ("assumed", ["rate"], "rate"),
-    ("seconds", 0, -1.0),
-    ("profile", "weights-two_b", "weights-../b"),
-])
-def test_each_field_takes_its_type_and_nothing_else(asked, field, good, bad):
+def test_a_record_may_hold_stages_and_miss_data_and_commit(asked):
     record({"a": 1.0})
     values = json.loads((asked / RECORD).read_text())
-    as_record({**values, field: good}, "a file")
-    with pytest.raises(InputError, match=f"a file: {field}"):
-        as_record({**values, field: bad}, "a file")
+    as_record({**values, "history": [{"epoch": 1, "stage": "pruning", "loss": 0.5}], "data": None,
+               "git": {"commit": None, "clean": None}, "seconds": 0,
+               "tolerances": {"a": "mean of a, ± 0.5", "b": 0.5}}, "a file")
 
 
 def test_arrays_that_are_missing_or_not_the_runs_own_are_refused(asked):
@@ -262,11 +221,18 @@ def test_arrays_that_are_missing_or_not_the_runs_own_are_refused(asked):
     (found,) = load_records(asked)
     file = asked / "weights-demo-seed4.npz"
     file.write_bytes(file.read_bytes() + b" ")
-    with pytest.raises(InputError, match="is not the file that"):
+    with pytest.raises(InputError, match="is missing, or not the file that"):
         arrays(found)
     file.unlink()
-    with pytest.raises(InputError, match="is missing beside"):
+    with pytest.raises(InputError, match="is missing, or not the file that"):
         arrays(found)
+
+
+class Estimator:
+    """Saves itself, as the book's estimators do."""
+
+    def save(self, path):
+        path.write_bytes(b"itself")
 
 
 def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
@@ -274,18 +240,13 @@ def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
     assert repr(record({"a": 1.0}, model=model)) == f"recorded: {RECORD}"
     stored = torch.load(model_file("weights-demo-seed4"), weights_only=True)
     assert all(torch.equal(stored[name], value) for name, value in model.state_dict().items())
-
-    rows = np.random.default_rng(0).random((8, 4))
-    estimator = TELL(2, epochs=1, batch_size=8, network="none", random_state=0).fit(rows)
-    record({"a": 1.0}, model=estimator)
-    again = TELL.load(model_file("weights-demo-seed4"))
-    np.testing.assert_array_equal(again.cluster_centers_, estimator.cluster_centers_)
-
+    record({"a": 1.0}, model=Estimator())
+    assert model_file("weights-demo-seed4").read_bytes() == b"itself"
     record({"a": 1.0})
     with pytest.raises(InputError, match="no kept model 'weights-demo-seed4'.*Known: none"):
         model_file("weights-demo-seed4")
     monkeypatch.setattr(records_module, "MODEL_LIMIT", 1000)
-    assert "without the trained model: it takes 0.0" in repr(record({"a": 1.0}, model=model))
+    assert "without the trained model, which has more than" in repr(record({"a": 1}, model=model))
     assert not list(asked.glob("*.pt"))
 
 
@@ -311,102 +272,75 @@ def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
             recorded("tell", profile, **parameters)
 
 
-@pytest.mark.parametrize(("used", "said"), [(0, ""), (1, ""), (4, " (trained with 4 threads)")])
-def test_more_than_one_thread_is_said_in_the_notebook(monkeypatch, used, said):
-    monkeypatch.setattr(training, "threads_used", used)
-    assert repr(record({"acc": 1})) == (
-        f"not recorded: nothing asked for a record of this run{said}")
+def test_more_than_one_thread_is_said_in_the_notebook(monkeypatch):
+    silent = "not recorded: nothing asked for a record of this run"
+    for used, said in ((0, ""), (1, ""), (4, " (trained with 4 threads)")):
+        monkeypatch.setattr(training, "threads_used", used)
+        assert repr(record({"acc": 1})) == f"{silent}{said}"
 
 
 # --- checks
 
 
-HOLD = [
-    ("weights-acc-high", (0.9,)),
-    ("weights-acc-high", (0.91, 0.95, 1)),
-    ("weights-acc-high", (np.array([0.9, 0.99]),)),
-    ("weights-share", (0.0, 1.0)),
-    ("weights-same", (np.arange(3), [0, 1, 2])),
-    ("weights-same", ("abc", "abc")),
-    ("weights-close", (1.0, 1.0009)),
-    ("weights-three", (3,)),
-    ("weights-below", (0.1, 0.2)),
-    ("weights-paired", (True, np.array([True, True]))),
+OF_DEFAULTS = "expected of the default parameters:"
+# An expectation, the values, whether it holds (None: nothing to compare), and words that are shown.
+CHECKS = [
+    ("acc-high", (0.9,), True, "✓ the accuracy is high"),
+    ("acc-high", (0.91, 0.95, 1), True, "✓ the accuracy is high"),
+    ("acc-high", (np.array([0.9, 0.99]),), True, "✓ the accuracy is high"),
+    ("acc-high", (torch.tensor([0.95, 0.99], requires_grad=True),), True, "✓"),
+    ("acc-high", (0.8999999,), False, f"(measured 0.9; {OF_DEFAULTS} >= 0.9)"),
+    ("acc-high", (0.95, 0.1), False, "measured 0.95 and 0.1;"),
+    ("acc-high", (np.array([0.95, 0.1]),), False, "measured [0.95, 0.1];"),
+    ("acc-high", (float("nan"),), False, "measured nan;"),
+    ("acc-high", (None,), None, "not checked: the accuracy is high (this run measured nothing to"),
+    ("acc-high", ([0.95, None],), None, "not checked"),
+    ("acc-high", (0.95, []), None, "not checked"),
+    ("low", (0.5,), False, f"{OF_DEFAULTS} < 0.5)"),
+    ("share", (0.0, 1.0), True, "✓"),
+    ("share", (1.01,), False, "between (0.0, 1.0))"),
+    ("same", (np.arange(3), [0, 1, 2]), True, "✓"),
+    ("same", ("abc", "abc"), True, "✓"),
+    ("same", (np.ones(3), np.ones((3, 3))), False, "measured [1, 1, 1] and [[1, 1, 1]"),
+    ("same", (1.0, 1.0 + 1e-9), False, "measured 1 and 1;"),
+    ("close", (1.0, 1.0009), True, "✓"),
+    ("close", (1.0, 1.0011), False, f"measured 1 and 1.001; {OF_DEFAULTS} equals within 0.001)"),
+    ("close", (1000.0, 1000.005), False, "measured 1000 and 1000;"),    # nothing relative
+    ("three", (3,), True, "✓"),
+    ("three", (4,), False, "equals 3.0)"),
+    ("below", (0.1, 0.2), True, "✓"),
+    ("below", (0.2, 0.2), False, f"{OF_DEFAULTS} <)"),
+    ("below", (0.1, None), None, "not checked"),
+    ("paired", (True, np.array([True, True])), True, "✓"),
+    ("paired", (False,), False, f"measured False; {OF_DEFAULTS} holds)"),
+    ("paired", ([],), None, "not checked"),
 ]
-FAIL = [
-    ("weights-acc-high", (0.8999999,), "measured 0.9; expected of the default parameters: >= 0.9"),
-    ("weights-acc-high", (0.95, 0.1), "measured 0.95 and 0.1;"),
-    ("weights-acc-high", (np.array([0.95, 0.1]),), "measured [0.95, 0.1 ];"),
-    ("weights-acc-high", (float("nan"),), "measured nan;"),
-    ("weights-low", (0.5,), "default parameters: < 0.5)"),
-    ("weights-share", (1.01,), "between 0 and 1)"),
-    ("weights-same", (1.0, 1.0009), "measured 1 and 1.001;"),
-    ("weights-same", (np.ones(3), np.ones((3, 3))), "and an array of shape (3, 3);"),
-    ("weights-close", (1.0, 1.0011), "measured 1 and 1.001;"),
-    ("weights-close", (1000.0, 1000.005), "measured 1000 and 1000;"),  # nothing relative
-    ("weights-same", (1.0, 1.0 + 1e-9), "measured 1 and 1;"),
-    ("weights-three", (4,), "equals 3)"),
-    ("weights-below", (0.2, 0.2), "expected of the default parameters)"),
-    ("weights-paired", (False,), "measured False; expected of the default parameters: true)"),
-]
 
 
-NOTHING = [
-    ("weights-acc-high", (None,)), ("weights-acc-high", ([],)),
-    ("weights-acc-high", (np.array([]),)), ("weights-acc-high", ([0.95, None],)),
-    ("weights-acc-high", (0.95, [])),
-    ("weights-below", (0.1, None)), ("weights-below", ([], [])), ("weights-paired", ([],)),
-    ("weights-same", ([], [])),
-]
-SAYS = {"weights-acc-high": "the accuracy is high", "weights-share": "a share",
-        "weights-same": "both agree", "weights-close": "both are close",
-        "weights-three": "there are three", "weights-below": "it lies below its null",
-        "weights-paired": "labels are paired"}
+@pytest.mark.parametrize(("name", "values", "holds", "words"), CHECKS)
+def test_a_check_holds_fails_or_was_not_made(name, values, holds, words):
+    """A line that holds is constant; one that fails shows what was measured, and does not stop."""
+    outcome = check(f"weights-{name}", *values)
+    assert (outcome.holds, bool(outcome)) == (holds, holds is True)
+    assert words in repr(outcome) and repr(outcome)[0] in "✓✗n"
+    assert checks.checked() == ({} if holds is None else {f"weights-{name}": holds})
 
 
-@pytest.mark.parametrize(("name", "values"), HOLD)
-def test_a_check_that_holds_displays_the_same_text_whatever_was_measured(name, values):
-    outcome = check(name, *values)
-    assert outcome and repr(outcome) == f"✓ {SAYS[name]}"
-    assert checks.checked() == {name: True}
-
-
-@pytest.mark.parametrize(("name", "values", "words"), FAIL)
-def test_a_check_that_fails_shows_the_measured_values_and_does_not_stop(name, values, words):
-    outcome = check(name, *values)
-    assert not outcome and repr(outcome).startswith("✗ ") and words in repr(outcome)
-    assert checks.checked() == {name: False}
-
-
-@pytest.mark.parametrize(("name", "values"), NOTHING)
-def test_a_check_of_nothing_is_not_made(name, values):
-    outcome = check(name, *values)
-    assert not outcome and outcome.holds is None
-    assert repr(outcome) == f"not checked: {SAYS[name]} (this run measured nothing to compare)"
-    assert checks.checked() == {}
-
-
-@pytest.mark.parametrize("value", [1.0, float("nan"), "yes", [True, 0.5]])
-def test_what_should_hold_is_true_or_false(value):
-    with pytest.raises(InputError, match="'weights-paired' takes True or False"):
-        check("weights-paired", value)
+@pytest.mark.parametrize(("name", "value", "words"), [
+    ("weights-paired", 1.0, "'weights-paired' takes True or False"),
+    ("weights-paired", [True, 0.5], "'weights-paired' takes True or False"),
+    ("weights-acc-hihg", 1, "did you mean 'weights-acc-high'"),
+    ("weights-below", 1, "needs two values to compare, not 1"),
+])
+def test_what_can_not_be_checked_is_an_error(name, value, words):
+    with pytest.raises(InputError, match=words):
+        check(name, value)
 
 
 def test_a_check_that_failed_once_stays_failed_in_the_record():
     check("weights-acc-high", 0.1)
     assert check("weights-acc-high", 0.99)
     assert checks.checked() == {"weights-acc-high": False}
-
-
-def test_a_check_reads_torch_tensors():
-    assert check("weights-acc-high", torch.tensor([0.95, 0.99], requires_grad=True))
-
-
-def test_an_unknown_expectation_or_a_missing_second_value_is_an_error():
-    with pytest.raises(InputError, match="did you mean 'weights-acc-high'"):
-        check("weights-acc-hihg", 1)
-    with pytest.raises(InputError, match="needs two values to compare, not 1"):
-        check("weights-below", 1)
 
 
 def test_an_edited_expectation_is_read_again(book):

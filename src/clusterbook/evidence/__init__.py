@@ -10,21 +10,10 @@ from __future__ import annotations
 
 from ..fingerprint import fingerprint
 from .checks import Expectation, check, load_expectations
-from .claims import Claim, load_claims
+from .claims import Claim, Erratum, load_claims, load_errata
 from .records import Record, Runs, arrays, load_records, model_file, record, recorded
 from .verdicts import WORDS, Verdict, judge
-from .views import (
-    Erratum,
-    Scorecard,
-    View,
-    at_last_tag,
-    errata,
-    erratum,
-    load_errata,
-    say,
-    scorecard,
-    status,
-)
+from .views import Scorecard, View, at_last_tag, errata, erratum, say, scorecard, status
 
 __all__ = [
     "WORDS", "Claim", "Erratum", "Expectation", "Record", "Runs", "Scorecard", "Verdict", "View",

@@ -27,7 +27,7 @@ from pydantic.dataclasses import dataclass as model
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
-from .claims import STRICT, read_folder
+from .claims import STRICT, Id, read_folder
 
 COMPARE: dict[str, Callable] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -42,7 +42,7 @@ _outcomes: dict[str, bool] = {}     # of every check of this process: in a kerne
 class Expectation:
     """A statement that a default run must satisfy; the fields are the keys of the YAML file."""
 
-    id: str
+    id: Id
     chapter: str
     says: str
     relation: Literal[">=", "<=", ">", "<", "equals", "between", "holds"]
@@ -56,13 +56,12 @@ class Expectation:
             raise ValueError("the key 'why' is missing; a bound or a tolerance needs its reason")
         if self.tolerance and self.relation != "equals":
             raise ValueError("a tolerance belongs to the relation 'equals' only", "tolerance")
-        if self.relation == "holds" and self.bound is not None:
-            raise ValueError("the relation 'holds' has no bound", "bound")
-        if isinstance(self.bound, tuple) != (self.relation == "between"):
-            raise ValueError(f"{self.relation} can't have the bound {self.bound!r}; between needs "
-                             "[low, high], any other relation one number", "bound")
-        if self.relation == "between" and self.bound[0] > self.bound[1]:
-            raise ValueError(f"the bound must be [low, high], not {self.bound!r}", "bound")
+        between = isinstance(self.bound, tuple) and self.bound[0] <= self.bound[1]
+        number = isinstance(self.bound, float) or (self.bound is None and self.relation != "holds")
+        fits = {"between": between, "holds": self.bound is None}.get(self.relation, number)
+        if not fits:
+            raise ValueError("between needs the bound [low, high], holds has none, any other "
+                             "relation takes one number", "bound")
         return self
 
 
@@ -112,34 +111,31 @@ def check(id: str, value: Any, *more: Any) -> Checked:
     expected = known[id]
     values = [np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
               for item in (value, *more)]
-    if any(map(_is_missing, values)):
+    if any(item.size == 0 or (item.dtype == object and None in item.flat) for item in values):
         return Checked(None, f"{UNMADE}{expected.says} (this run measured nothing to compare)")
     if expected.relation == "holds" and any(item.dtype != bool for item in values):
         raise InputError(f"the expectation {id!r} takes True or False, not {value!r}")
-    pairwise = expected.bound is None and expected.relation != "holds"
-    if pairwise and len(values) != 2:
+    if expected.bound is not None or expected.relation == "holds":
+        holds = all(_satisfies(expected, item, expected.bound) for item in values)
+    elif len(values) == 2:
+        holds = _satisfies(expected, *values)
+    else:
         raise InputError(f"the expectation {id!r} has no bound, so check needs two values to "
                          f"compare, not {len(values)}")
-    if pairwise:
-        holds = _satisfies(expected, values[0], values[1])
-    else:
-        holds = all(_satisfies(expected, item, expected.bound) for item in values)
     _outcomes[id] = _outcomes.get(id, True) and holds
     if holds:
         return Checked(True, f"✓ {expected.says}")
     measured = " and ".join(map(_shown, values))
-    wanted = "" if pairwise else f": {_wanted(expected)}"
+    wanted = expected.relation if expected.bound is None else (
+        f"{expected.relation} {expected.bound}")
+    about = f" within {expected.tolerance:g}" if expected.tolerance else ""
     return Checked(False, f"✗ {expected.says} (measured {measured}; expected of the default "
-                          f"parameters{wanted})")
+                          f"parameters: {wanted}{about})")
 
 
 def checked() -> dict[str, bool]:
     """The checks made in this process, by name; one that failed once stays failed."""
     return dict(sorted(_outcomes.items()))
-
-
-def _is_missing(value: np.ndarray) -> bool:
-    return value.size == 0 or (value.dtype == object and any(item is None for item in value.flat))
 
 
 def _satisfies(expected: Expectation, value: np.ndarray, other: Any) -> bool:
@@ -151,24 +147,12 @@ def _satisfies(expected: Expectation, value: np.ndarray, other: Any) -> bool:
     if other.ndim and other.shape != value.shape:
         return False
     if expected.relation != "equals":
-        return bool(np.all(COMPARE[expected.relation](value, other)))
-    if value.dtype.kind in "fciub" and other.dtype.kind in "fciub":
-        return bool(np.allclose(value, other, rtol=0, atol=expected.tolerance))
-    return bool(np.all(value == other))
-
-
-def _wanted(expected: Expectation) -> str:
-    if expected.relation == "holds":
-        return "true"
-    if expected.relation == "between":
-        return "between {:g} and {:g}".format(*expected.bound)
-    about = f" within {expected.tolerance:g}" if expected.tolerance else ""
-    return f"{expected.relation} {expected.bound:g}{about}"
+        return bool(COMPARE[expected.relation](value, other).all())
+    if value.dtype.kind in "fciub":
+        return np.allclose(value, other, rtol=0, atol=expected.tolerance)
+    return bool((value == other).all())
 
 
 def _shown(value: np.ndarray) -> str:
-    if value.ndim == 0:
-        return f"{value.item():.4g}" if value.dtype.kind == "f" else str(value.item())
-    if value.size <= 8:
-        return np.array2string(value, precision=4, separator=", ").replace("\n", "")
-    return f"an array of shape {value.shape}"
+    return np.array2string(value, threshold=8, separator=", ",
+                           formatter={"float_kind": "{:.4g}".format}).replace("\n", "")

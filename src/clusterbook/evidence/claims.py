@@ -1,30 +1,101 @@
-"""Claims: statements of the sources, one YAML file a chapter, validated when it is loaded.
+"""Claims and errata: YAML files about the sources, validated when they are loaded.
 
-``data/claims/README.md`` describes the keys of each kind of claim. Verdicts are never written in
-these files: they follow from the records. The reader of YAML files below, which names the line of
-each mistake, also serves expectations, errata and the lineage of the code.
+``data/claims/README.md`` and ``data/errata/README.md`` describe the keys. Verdicts are never
+written in these files: they follow from the records. `read_file`, which names the line of each
+mistake, also reads expectations and the lineage of the code.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import nan
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from .. import paths
-from ..errors import InputError, unknown
+from ..errors import InputError
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
                     str_strip_whitespace=True, str_min_length=1)
+METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
+           "weights": "weight co-clustering", "comparison": "all methods"}
+"""Chapter → the name of its method, in the order of the book."""
 Seen = Literal["paper", "repository", "second-hand"]
+Id = Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)+$")]
+
+# --- statistics: how a source turns several runs into one number
+
+SELECTORS: dict[str, tuple[str, Callable]] = {
+    "loss": ("loss", min),
+    "silhouette": ("silhouette", max),
+    "labels": ("acc", max),     # selection on ground truth: only where the source did
+}
+"""Selector → the metric (or history column) that it reads, and which end of it is better."""
+OVER_SEEDS: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": fmean, "single": fmean, "median": median, "minimum": min, "maximum": max,
+    "standard deviation": lambda numbers: stdev(numbers) if len(numbers) > 1 else nan,
+}
+STATISTIC = (rf"^(?:{'|'.join(OVER_SEEDS)}|"
+             rf"best (?:of ([2-9]|[1-9]\d+)|epoch) by ({'|'.join(SELECTORS)}))$")
+
+
+class Statistic:
+    """A way to turn runs into the number that a source reports.
+
+    =========================  ================================================================
+    name                       what is computed from our runs (one per seed)
+    =========================  ================================================================
+    mean                       the mean over seeds
+    single                     the source made one run; the mean over ours stands for it
+    median, minimum, maximum   over seeds
+    standard deviation         over seeds, with n - 1
+    best of N by SELECTOR      of the N lowest seeds, the run that the selector prefers
+    best epoch by SELECTOR     the mean over seeds of each run's epoch that the selector prefers
+    =========================  ================================================================
+
+    ``seeds`` is the number of seeds that it takes; ``is_mean`` says whether it is a mean over
+    seeds, to which the t-interval applies.
+
+    Examples
+    --------
+    >>> best = Statistic("best of 2 by loss")
+    >>> best.of([({"loss": 0.3}, 0.81), ({"loss": 0.1}, 0.95), ({"loss": 0.0}, 0.99)])
+    0.95
+    """
+
+    def __init__(self, name: str) -> None:
+        seeds, self.selector = re.fullmatch(STATISTIC, name).groups()
+        self.name = name
+        self.best_epoch = name.startswith("best epoch")
+        self.is_mean = name in ("mean", "single") or self.best_epoch
+        self.seeds = 2 if name == "standard deviation" else int(seeds or 1)
+
+    def row(self, metrics: Mapping[str, float], history: Sequence[Mapping]) -> Mapping:
+        """The numbers of a run to read: its metrics, or its best epoch; empty if it has none."""
+        if self.selector is None:
+            return metrics
+        column, better = SELECTORS[self.selector]
+        if not self.best_epoch:
+            return metrics if column in metrics else {}
+        epochs = [epoch for epoch in history if column in epoch]
+        return better(epochs, key=lambda epoch: epoch[column], default={})
+
+    def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float:
+        """The statistic of runs, each its `row` and its number, ordered by seed."""
+        if self.selector is None or self.best_epoch:
+            return OVER_SEEDS.get(self.name, fmean)([number for _, number in runs])
+        column, better = SELECTORS[self.selector]
+        return better(runs[:self.seeds], key=lambda run: run[0][column])[1]
+
+
+# --- claims and errata
 
 _OF_VALUE = ("profile", "metric", "statistic", "value", "tolerance", "why")
 KINDS = {
@@ -44,7 +115,7 @@ class Claim:
     ``holds_in`` is the key ``in``; ``chapter`` is the file's name. A key that is absent is None.
     """
 
-    id: str
+    id: Id
     chapter: str
     says: str
     source: str
@@ -53,7 +124,7 @@ class Claim:
     where: str | None = None
     section: str | None = None
     profile: str | None = None
-    statistic: str | None = None
+    statistic: Annotated[str, Field(pattern=STATISTIC)] | None = None
     metric: str | None = None
     minus: str | None = None
     value: int | float | None = None
@@ -67,25 +138,19 @@ class Claim:
     cannot_compare: str | None = None
     not_attempted: str | None = None
 
-    @field_validator("statistic")
-    @classmethod
-    def _is_known(cls, name: str | None) -> str | None:
-        return name and statistic(name).name
-
     @model_validator(mode="after")
     def _has_the_keys_of_its_kind(self) -> Claim:
         needed, optional = KINDS[self.kind]
-        fields = {field for of_kind in KINDS.values() for keys in of_kind for field in keys}
-        given = {field for field in fields if getattr(self, field) is not None}
-        for field in sorted(given - {*needed, *optional}):
-            raise ValueError(f"a claim of kind {self.kind!r} has no key {field!r}", field)
+        known = {key for of_kind in KINDS.values() for keys in of_kind for key in keys}
+        given = {key for key in known if getattr(self, key) is not None}
+        if extra := sorted(given - {*needed, *optional}):
+            raise ValueError(f"a claim of kind {self.kind!r} has no key {extra[0]!r}", extra[0])
         if self.cannot_compare is not None and self.not_attempted is not None:
             raise ValueError("either cannot_compare or not_attempted, not both", "not_attempted")
-        unfinished = self.not_attempted is None or given - {"profile", "differs"}
-        for field in needed:
-            if field not in given and self.cannot_compare is None and unfinished:
-                key = "in" if field == "holds_in" else field
-                raise ValueError(f"the key {key!r} is missing from a claim of kind {self.kind!r}")
+        planned = self.not_attempted is not None and given <= {"profile", "differs"}
+        missing = sorted({*needed} - given)
+        if missing and not planned and self.cannot_compare is None:
+            raise ValueError(f"a claim of kind {self.kind!r} needs the keys {', '.join(missing)}")
         if self.seen == "second-hand" and self.where is None:
             raise ValueError("second-hand needs the key 'where', the document that quotes it")
         if self.profile is not None and not self.profile.startswith(f"{self.chapter}-"):
@@ -118,199 +183,118 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
     return read_folder(folder or paths.root() / "data" / "claims", Claim, "claim")
 
 
-# --- statistics: how a source turns several runs into one number
+@model(frozen=True, config=STRICT)
+class Erratum:
+    """One defect, an entry of ``data/errata/<work>.yaml``; the fields are the keys of the file.
 
-SELECTORS: dict[str, tuple[str, Callable]] = {
-    "loss": ("loss", min),
-    "silhouette": ("silhouette", max),
-    "labels": ("acc", max),     # selection on ground truth: only where the source did
-}
-"""Selector → the metric (or history column) that it reads, and which end of it is the better."""
-
-_OVER_SEEDS: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": fmean, "single": fmean, "median": median, "minimum": min, "maximum": max,
-    "standard deviation": stdev,
-}
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """A way to turn runs into the number that a source reports.
-
-    =========================  ================================================================
-    name                       what is computed of our runs (one per seed)
-    =========================  ================================================================
-    mean                       the mean over seeds
-    single                     the source made one run; the mean over ours stands for it
-    median, minimum, maximum   over seeds
-    standard deviation         over seeds, with n - 1
-    best of N by SELECTOR      of the N lowest seeds, the run that the selector prefers
-    best epoch by SELECTOR     the mean over seeds of each run's epoch that the selector prefers
-    =========================  ================================================================
-
-    ``seeds`` is the number of seeds that it takes; ``selector`` is a key of `SELECTORS`.
+    ``kind`` is ``paper``; ``code``, released by the authors; ``document``, by others; or
+    ``library``, an implementation that others install. ``stands`` and ``right`` are the wrong and
+    the right statement, ``changes`` says which published numbers change, ``reported`` where it was
+    reported (or ``no``). An expectation of the page `errata` demonstrates it (``check``), or
+    ``not_demonstrated`` says why no code can.
     """
 
-    name: str
-    seeds: int
-    selector: str | None = None
+    id: Id
+    work: str
+    title: str
+    kind: Literal["paper", "code", "document", "library"]
+    where: str
+    seen: Seen
+    stands: str
+    right: str
+    changes: str
+    reported: str | Literal[False]      # YAML reads a bare `no` as false
+    claims: Annotated[tuple[str, ...], Strict(False)] = ()
+    check: str | None = None
+    not_demonstrated: str | None = None
 
-    @property
-    def is_mean(self) -> bool:
-        """Whether it is a mean over seeds, so that the t-interval of the mean applies."""
-        return self.name in ("mean", "single") or self.name.startswith("best epoch")
-
-    def row(self, metrics: Mapping[str, float], history: Sequence[Mapping]) -> Mapping | None:
-        """The numbers of a run to read: its metrics, or its best epoch; None when it has none."""
-        if self.selector is None:
-            return metrics
-        column, better = SELECTORS[self.selector]
-        if self.name.startswith("best epoch"):
-            epochs = [epoch for epoch in history if column in epoch]
-            return better(epochs, key=lambda epoch: epoch[column], default=None)
-        return metrics if column in metrics else None
-
-    def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float:
-        """The statistic of runs, each its `row` and its number, ordered by seed."""
-        if self.selector is None or self.is_mean:
-            return _OVER_SEEDS.get(self.name, fmean)([number for _, number in runs])
-        column, better = SELECTORS[self.selector]
-        return better(runs[:self.seeds], key=lambda run: run[0][column])[1]
+    @model_validator(mode="after")
+    def _is_demonstrated_or_says_why_not(self) -> Erratum:
+        if (self.check is None) == (self.not_demonstrated is None):
+            raise ValueError("either check or not_demonstrated", "not_demonstrated")
+        return self
 
 
-def statistic(name: str) -> Statistic:
-    """The statistic of that name.
-
-    Raises
-    ------
-    InputError
-        When there is none; the nearest is named.
-
-    Examples
-    --------
-    >>> best = statistic("best of 2 by loss")
-    >>> best.of([({"loss": 0.3}, 0.81), ({"loss": 0.1}, 0.95), ({"loss": 0.0}, 0.99)])
-    0.95
-    """
-    if name in _OVER_SEEDS:
-        return Statistic(name, 2 if name == "standard deviation" else 1)
-    best = re.fullmatch(r"best (?:of ([2-9]|[1-9]\d+)|epoch) by (\w+)", name)
-    if best and best[2] in SELECTORS:
-        return Statistic(name, int(best[1] or 1), best[2])
-    raise unknown("statistic", name, [
-        *_OVER_SEEDS, *(f"best {of} by {by}" for of in ("of N", "epoch") for by in SELECTORS)])
+def load_errata(folder: Path | str | None = None) -> list[Erratum]:
+    """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
+    found = read_folder(folder or paths.root() / "data" / "errata", Erratum, "erratum", "work")
+    works = list(METHODS)
+    return sorted(found, key=lambda one: works.index(one.work) if one.work in works else len(works))
 
 
 # --- YAML files that are lists of entries
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One entry of a YAML file, with the line of each of its keys (of None: its first line)."""
-
-    noun: str
-    file: str
-    values: Mapping[str, Any]
-    lines: Mapping[str | None, int]
-    model: Any = None
-
-    def error(self, text: str, key: str | None = None) -> InputError:
-        """The error for this entry; it points at the key's line, else at the first."""
-        who = f"{self.noun} {self.values['id']!r}" if "id" in self.values else f"a {self.noun}"
-        return InputError(f"{self.file}:{self.lines.get(key, self.lines[None])}: {who}: {text}")
-
-
 def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter") -> list:
     """Every entry of the YAML files of a folder as a *kind*, by file and line; see `read_file`."""
-    return [entry.model for path in sorted(Path(folder).glob("*.yaml"))
+    return [entry for path in sorted(Path(folder).glob("*.yaml"))
             for entry in read_file(path, kind, noun, home)]
 
 
-def read_file(path: Path, kind: type, noun: str, home: str | None = None) -> tuple[Entry, ...]:
+def read_file(path: Path, kind: type, noun: str, home: str | None = None) -> tuple:
     """Every entry of a YAML file, validated; it is read again only when it has changed.
 
     *kind* is a pydantic dataclass and *noun* names it in errors. With *home*, that field takes the
-    file's name, and every entry needs an ``id`` that is its own and begins with that name.
+    file's name, and every entry needs a unique ``id`` that begins with that name.
 
     Raises InputError for the first mistake, beginning with the file and the line.
     """
-    written = path.stat()
-    return _read(path, kind, noun, home, written.st_mtime_ns, written.st_size)
+    return _read(path, kind, noun, home, path.stat().st_mtime_ns)
 
 
 @cache
-def _read(path: Path, kind: type, noun: str, home: str | None, *_: int) -> tuple[Entry, ...]:
-    fields = kind.__pydantic_fields__.items()
-    known = [field.alias or name for name, field in fields if name != home]
-    file, prefix = "/".join(path.parts[-3:]), path.stem.replace("_", "-") + "-"
-    found: list[Entry] = []
-    for values, lines in _mappings(path, file):
-        entry = Entry(noun, file, values, lines)
-        for key, value in values.items():
-            if key not in known:
-                raise entry.error(str(unknown("key", key, known)), key)
-            if value is None:
-                raise entry.error(f"{key} has no value", key)
-        more = {home: path.stem} if home else {}
-        try:
-            read = kind(**values, **more)
-        except ValidationError as error:
-            raise entry.error(*mistake(error)) from None
-        if home and not re.fullmatch(rf"{re.escape(prefix)}[a-z0-9]+(-[a-z0-9]+)*", read.id):
-            raise entry.error(f"an id begins with its chapter, {prefix!r}, and has only small "
-                              "letters, digits and single hyphens", "id")
-        first = next((other for other in found if home and other.model.id == read.id), None)
-        if first:
-            raise entry.error(f"duplicate id (first on line {first.lines['id']})", "id")
-        found.append(Entry(noun, file, values, lines, read))
-    return tuple(found)
-
-
-def _mappings(path: Path, file: str) -> Iterator[tuple[dict[str, Any], dict[str | None, int]]]:
-    """Each mapping of a YAML list, and the lines of its keys."""
-    line = 1
+def _read(path: Path, kind: type, noun: str, home: str | None, _written: int) -> tuple:
+    file, prefix, found = "/".join(path.parts[-3:]), path.stem.replace("_", "-"), {}
     try:
-        # Composing gives nodes, which know their lines; constructing a node gives its value.
-        loader = _Loader(path.read_text(encoding="utf-8"))
-        root = loader.get_single_node() or yaml.SequenceNode("", [])
-        if not isinstance(root, yaml.SequenceNode):
-            raise ValueError("the file must be a list")
-        for node in root.value:
-            line = node.start_mark.line + 1
-            if not isinstance(node, yaml.MappingNode):
-                raise ValueError("an entry must be a mapping of keys to values")
-            values, lines = {}, {None: line}
-            for key, value in node.value:
-                line = key.start_mark.line + 1
-                if key.value in values:
-                    raise ValueError(f"duplicate key {key.value!r}")
-                values[key.value] = loader.construct_object(value, deep=True)
-                lines[key.value] = line
-            yield values, lines
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        problem = getattr(error, "problem", None) or "a character is not allowed"
-        raise InputError(f"{file}:{mark.line + 1 if mark else line}: not valid YAML: {problem} (a "
-                         "text with ': ', '#', '<' or '>' in it needs quotes)") from error
-    except ValueError as error:
-        raise InputError(f"{file}:{line}: {error}") from error
+        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader) or []
+    except (ValueError, yaml.YAMLError) as error:
+        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) else 1
+        raise InputError(f"{file}:{line}: not valid YAML: {getattr(error, 'problem', error)} (a "
+                         "text with ': ', '#', '<' or '>' in it needs quotes)") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, _Mapping) for entry in entries):
+        raise InputError(f"{file}:1: the file must be a list of mappings")
+    for entry in entries:
+        try:
+            read = kind(**entry, **({home: path.stem} if home else {}))
+            if home and (read.id in found or not read.id.startswith(f"{prefix}-")):
+                raise ValueError(f"an id must begin with '{prefix}-' and be unique", "id")
+            found[read.id if home else len(found)] = read
+        except (TypeError, ValueError) as error:
+            text, key = mistake(error)
+            who = f"{noun} {entry['id']}" if "id" in entry else noun
+            raise InputError(f"{file}:{entry.lines.get(key, entry.line)}: {who}: {text}") from None
+    return tuple(found.values())
+
+
+def mistake(error: Exception) -> tuple[str, str | None]:
+    """A mistake in words, of several that pydantic found the last; and the key it is about."""
+    if isinstance(error, ValidationError):
+        last = error.errors()[-1]
+        if last["type"] != "value_error":       # else raised by a validator of ours: text, key
+            return f"{'.'.join(map(str, last['loc']))}: {last['msg']}", last["loc"][0]
+        error = last["ctx"]["error"]
+    return (*error.args, None)[:2]
+
+
+class _Mapping(dict):
+    """A YAML mapping that knows the line of each key, and of its own beginning."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1, in which 1e-3 is a number as in YAML 1.2."""
+    """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique and has a value."""
+
+    def mapping(self, node: yaml.MappingNode) -> _Mapping:
+        values = _Mapping(self.construct_mapping(node, deep=True))
+        values.line, values.lines = node.start_mark.line + 1, {}
+        for key, _ in node.value:
+            if key.value in values.lines or values[key.value] is None:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key.value!r} is a duplicate or has no value",
+                    problem_mark=key.start_mark)
+            values.lines[key.value] = key.start_mark.line + 1
+        return values
 
 
+_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.mapping)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float",
                               re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))
-
-
-def mistake(error: ValidationError) -> tuple[str, str | None]:
-    """The last mistake that pydantic found, in words, and the key that it is about."""
-    last = error.errors()[-1]
-    field, text = ".".join(map(str, last["loc"])), last["msg"]
-    key = last["loc"][0] if field else None
-    if last["type"] == "value_error":       # raised by a validator of ours: text, key
-        text, key = (*last["ctx"]["error"].args, key)[:2]
-    if last["input"] == "":
-        text += "; YAML reads a bare > as text: write it in quotes"
-    return f"{field}: {text}" if field else text, key

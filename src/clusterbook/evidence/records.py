@@ -17,65 +17,38 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
-import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from importlib.metadata import version
 from numbers import Number
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
 import numpy as np
-import pydantic
-from pydantic import Field, JsonValue, Strict, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
-from typing_extensions import TypedDict
 
 from .. import __version__, datasets, paths
-from ..errors import InputError, unknown
+from ..checks import one_of
+from ..errors import InputError
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from .checks import checked
-from .claims import load_claims, mistake
+from .claims import METHODS, load_claims, mistake
 
 MODEL_LIMIT = 10_000_000
 """Bytes; the weights of a larger model stay where they were trained."""
-METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
-           "weights": "weight co-clustering", "comparison": "all methods"}
 
 Name = Annotated[str, Field(pattern=r"^[\w-]+$")]
 Whole = Annotated[int, Field(ge=0)]
 Amount = Annotated[int | float, Field(ge=0)]
 
 
-class Git(TypedDict):
-    """The checkout's state; both None outside one."""
-
-    commit: str | None
-    clean: bool | None
-
-
-class Machine(TypedDict):
-    """Processor, GPU or None, cores, and the threads of the largest training."""
-
-    cpu: str
-    gpu: str | None
-    cores: Whole
-    threads: Whole
-
-
-class Data(TypedDict):
-    """The data's name, and the SHA-256 of their content (`clusterbook.datasets.content`)."""
-
-    name: str
-    sha256: str
-
-
-@model(frozen=True, config=pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
+@model(frozen=True, config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
 class Record:
     """The outcome of one run; see `load_records`.
 
@@ -87,10 +60,16 @@ class Record:
         The final measurements, and whether each expectation held.
     history
         One row an epoch, to float32's seven digits.
+    git
+        ``commit`` and ``clean``, the checkout's state; both None outside one.
     code
         The fingerprint of the code that can change the numbers, other than through the data.
     tolerances
         `Claim.allowed` of the profile's claims; early records have the tolerance alone.
+    machine
+        ``cpu``, ``gpu`` (or None), ``cores``, and the ``threads`` of the largest training.
+    data
+        ``name``, and ``sha256`` of the content (`clusterbook.datasets.content`).
     started, seconds, peak_memory_mb
         UTC in ISO 8601; wall time; mebibytes.
     arrays
@@ -107,34 +86,19 @@ class Record:
     metrics: dict[str, bool | int | float]
     checks: dict[str, bool]
     history: Annotated[tuple[dict[str, bool | int | float | str], ...], Strict(False)]
-    git: Git
+    git: dict[str, str | bool | None]
     code: str
     tolerances: dict[str, str | Amount]
     versions: dict[str, str]
-    machine: Machine
-    data: Data | None
-    started: str
+    machine: dict[str, str | Whole | None]
+    data: dict[str, str] | None
+    started: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\+00:00|Z)$")]
     seconds: Amount
     peak_memory_mb: Amount | None
     arrays: str | None
     path: Path | None = None
 
-    @pydantic.field_validator("history")
-    @classmethod
-    def _has_text_for_stages(cls, history: tuple[dict, ...]) -> tuple[dict, ...]:
-        if any(isinstance(value, str) != (name == "stage")
-               for row in history for name, value in row.items()):
-            raise ValueError("the stage must be text, and all else numbers")
-        return history
-
-    @pydantic.field_validator("started")
-    @classmethod
-    def _is_utc(cls, text: str) -> str:
-        if datetime.fromisoformat(text).utcoffset() != timedelta(0):
-            raise ValueError("not a UTC time")
-        return text
-
-    @pydantic.model_validator(mode="after")
+    @model_validator(mode="after")
     def _is_of_its_chapter(self) -> Record:
         if not self.profile.startswith(f"{self.chapter}-"):
             raise ValueError(f"the profile's name must begin with '{self.chapter}-'")
@@ -165,7 +129,7 @@ def read_record(path: Path) -> Record:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{file}: not a record: {error}") from error
+        raise InputError(f"{file}: not a record: {error}") from None
     record = as_record(values, file, path)
     if path.stem != record.name:
         raise InputError(f"{file}: the record of {record.name} must be called {record.name}.json")
@@ -176,9 +140,7 @@ def as_record(values: Any, file: str, path: Path | None = None) -> Record:
     """A record from its fields, each validated; *file* is its name in an error."""
     try:
         return Record(**values, path=path)
-    except TypeError as error:          # no mapping, or one with a path
-        raise InputError(f"{file}: not a record: {error}") from None
-    except ValidationError as error:
+    except (TypeError, ValidationError) as error:       # a TypeError for what is no mapping
         raise InputError(f"{file}: {mistake(error)[0]}") from None
 
 
@@ -198,26 +160,22 @@ class Runs(tuple[Record, ...]):
         """Data, epochs and seeds, for a row of a figure: ``MNIST, 30 epochs, 3 recorded seeds``."""
         if not self:
             return "no recorded run"
-        first = self[0]
-        data = first.data["name"] if first.data else first.profile
+        data = self[0].data["name"] if self[0].data else self[0].profile
         labels = {source.name: source.label for source in datasets.catalog()}
-        epochs = first.parameters.get("epochs")
-        return ", ".join([labels.get(data, data), *([f"{epochs} epochs"] if epochs else []),
-                          f"{len(self)} recorded seed{'s' if len(self) > 1 else ''}"])
+        epochs = self[0].parameters.get("epochs")
+        return (f"{labels.get(data, data)}{f', {epochs} epochs' if epochs else ''}, "
+                f"{len(self)} recorded seed{'s' if len(self) > 1 else ''}")
 
     @property
     def title(self) -> str:
         """The same with the method: ``TELL on MNIST, 30 epochs, 3 recorded seeds``."""
-        if not self:
-            return self.label
-        return f"{METHODS.get(self[0].chapter, self[0].chapter)} on {self.label}"
+        return f"{METHODS.get(self[0].chapter)} on {self.label}" if self else self.label
 
 
 def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> Runs:
     """The recorded runs of a profile, or those that were made with the given parameters.
 
-    The one way in which a notebook gets at records, so that a figure can always name the runs that
-    it shows, by their `Runs.label` or `Runs.title`.
+    A figure names the runs that it shows by their `Runs.label` or `Runs.title`.
 
     Give a *profile*, or instead every parameter that decides the numbers: a record counts only if
     it has each of them with the same value. Raises InputError for neither, or for both.
@@ -231,9 +189,9 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
     """
     if (profile is None) == (not parameters):
         raise InputError("recorded takes either a profile, or the parameters of a run")
-    found = [record for record in load_records() if record.chapter == chapter and (
-        record.profile == profile if profile
-        else parameters.items() <= record.parameters.items())]
+    found = [record for record in load_records() if record.chapter == chapter
+             and profile in (None, record.profile)
+             and parameters.items() <= record.parameters.items()]
     return Runs(record for record in found if record.profile == found[0].profile)
 
 
@@ -245,10 +203,9 @@ def arrays(record: Record) -> dict[str, np.ndarray]:
     if record.arrays is None:
         return {}
     file = record.path.with_suffix(".npz")
-    if not file.is_file():
-        raise InputError(f"{file.name} is missing beside {record.path.name}; run it again")
-    if sha256(file.read_bytes()) != record.arrays:
-        raise InputError(f"{file.name} is not the file that {record.path.name} was written with")
+    if not file.is_file() or sha256(file.read_bytes()) != record.arrays:
+        raise InputError(f"{file.name} is missing, or not the file that {record.path.name} was "
+                         "written with; run it again")
     with np.load(file, allow_pickle=False) as loaded:
         return dict(loaded)
 
@@ -259,26 +216,21 @@ def model_file(name: str) -> Path:
     Raises InputError when the book has no such file; the message lists those it has.
     """
     folder = paths.root() / "data" / "records"
-    kept = sorted(path.stem for path in folder.glob("*.pt"))
-    if name not in kept:
-        raise InputError(f"{unknown('kept model', name, kept)}; `clusterbook run` with --record "
-                         "trains it and keeps its file")
+    kept = [path.stem for path in folder.glob("*.pt")]
+    one_of("kept model", name, kept)
     return folder / f"{name}.pt"
 
 
 # --- writing
 
 
-@dataclass(frozen=True, repr=False)
-class Recorded:
-    """The result of `record`; displays whether the run was recorded, and in which file."""
-
-    text: str
+class Recorded(str):
+    """Whether the run was recorded, and in which file; displays without quotes."""
 
     def __repr__(self) -> str:
         """The line that a cell displays; it names no folder of this machine."""
         threads = _threads_used()       # another number may give other results
-        return self.text + (f" (trained with {threads} threads)" if threads > 1 else "")
+        return self + (f" (trained with {threads} threads)" if threads > 1 else "")
 
 
 def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float]] = (),
@@ -310,16 +262,11 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
         return Recorded("not recorded: nothing asked for a record of this run")
     chapter = run["chapter"]
     profile = run.get("profile") or f"{chapter}-default"
-    measured = plain(dict(metrics))
-    odd = {name: value for name, value in measured.items()
-           if isinstance(value, float) and not math.isfinite(value)}
-    if odd:
-        raise InputError(f"a record's metrics must be finite, but {odd} of {profile}; leave out "
-                         "what could not be measured (a trained run goes on from its checkpoint)")
     now = datetime.now(UTC)
     started = datetime.fromisoformat(run.get("started", now.isoformat())).astimezone(UTC)
     piece = datetime.fromisoformat(run.get("piece", started.isoformat()))
-    packed, trained = _packed(arrays), _trained(model)
+    packed = _packed(arrays) if arrays else None
+    trained = _trained(model) if model is not None else None
     code = run if "code" in run else code_in_use(chapter)
     values = {
         "chapter": chapter,
@@ -327,13 +274,14 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
         "parameters": plain(run.get("parameters") or {}),
         "assumed": sorted(run.get("assumed") or ()),
         "seed": run.get("seed"),
-        "metrics": measured,
+        "metrics": plain(dict(metrics)),
         "checks": checked(),
         "history": [{name: float(f"{value:.7g}") if isinstance(value, float) else value
                      for name, value in plain(dict(row)).items()} for row in history],
         "git": code["git"],
         "code": code["code"],
-        "tolerances": _tolerances(profile),
+        "tolerances": {claim.id: claim.allowed for claim in load_claims()
+                       if claim.profile == profile and claim.tolerance is not None},
         "versions": {"python": platform.python_version(), "clusterbook": __version__, **{
             name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}},
         "machine": machine(),
@@ -347,8 +295,7 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
     name = as_record(values, f"the record of {profile}").name
     text = f"recorded: {name}.json"
     if trained and len(trained) > MODEL_LIMIT:
-        text += (f", without the trained model: it takes {len(trained) / 1e6:.1f} MB, and shipped "
-                 f"models are under {MODEL_LIMIT / 1e6:.0f}")
+        text += f", without the trained model, which has more than {MODEL_LIMIT / 1e6:.0f} MB"
         trained = None
     beside = {".npz": packed, ".pt": trained}
     for ending, content in beside.items():
@@ -369,14 +316,12 @@ def dumps(values: Mapping[str, Any]) -> str:
     def dump(value: Any) -> str:
         return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=False)
 
-    lines = []
-    for key in sorted(values):
-        if key == "history" and values[key]:
-            rows = ",\n  ".join(map(dump, values[key]))
-            lines.append(f'"history": [\n  {rows}\n ]')
-        else:
-            lines.append(f"{dump(key)}: {dump(values[key])}")
-    return "{\n " + ",\n ".join(lines) + "\n}\n"
+    fields = {key: dump(value) for key, value in sorted(values.items())}
+    if values["history"]:
+        rows = ",\n  ".join(map(dump, values["history"]))
+        fields["history"] = f"[\n  {rows}\n ]"
+    lines = ",\n ".join(f'"{key}": {text}' for key, text in fields.items())
+    return f"{{\n {lines}\n}}\n"
 
 
 def sha256(content: bytes) -> str:
@@ -390,13 +335,9 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, os.PathLike):
-        value = os.fspath(value)
-    if isinstance(value, str):
-        for kind in (PurePosixPath, PureWindowsPath):
-            if kind(value).is_absolute() or value.startswith("~"):
-                return kind(value).name
-        return value
+    if isinstance(value, str | os.PathLike):
+        path = PureWindowsPath(value)   # knows both kinds of slashes
+        return path.name if path.root or str(value).startswith("~") else str(value)
     if hasattr(value, "item") and math.prod(value.shape) == 1:
         return value.item()             # of numpy or torch
     if value is None or isinstance(value, Number):
@@ -404,41 +345,25 @@ def plain(value: Any) -> Any:
     raise InputError(f"a record can't hold {type(value).__name__}: {str(value)[:80]!r}")
 
 
-def _packed(arrays: Mapping[str, np.ndarray] | None) -> bytes | None:
-    if not arrays:
-        return None
-    for name, array in arrays.items():
-        if np.asarray(array).dtype.hasobject:
-            raise InputError(f"the array {name!r} holds objects; a record keeps numbers and text")
+def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+    if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
+        raise InputError("an array holds objects; a record keeps numbers and text")
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **arrays)
     return buffer.getvalue()
 
 
-def _trained(model: Any) -> bytes | None:
-    """The file of a trained model."""
-    if model is None:
-        return None
-    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        path = Path(folder) / "model.pt"
-        if hasattr(model, "save"):
-            model.save(path)
-        else:
-            import torch  # heavy, and for a run that is recorded only
+def _trained(model: Any) -> bytes:
+    """The content of a trained model's file."""
+    if hasattr(model, "save"):
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(Path(folder) / "model.pt")
+            return (Path(folder) / "model.pt").read_bytes()
+    import torch  # heavy, and for a run that is recorded only
 
-            torch.save(model.state_dict(), path)
-        return path.read_bytes()
-
-
-def _tolerances(profile: str) -> dict[str, str]:
-    try:
-        claims = load_claims()
-    except InputError as error:
-        # A run of hours is worth more than its tolerances; without them nothing is "reproduced".
-        warnings.warn(f"the record holds no tolerances: {error}", stacklevel=3)
-        return {}
-    return {claim.id: claim.allowed for claim in claims
-            if claim.profile == profile and claim.tolerance is not None}
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    return buffer.getvalue()
 
 
 # --- provenance: code, versions, machine; never who ran it or in which folder
@@ -479,16 +404,19 @@ def git(root: Path, *arguments: str) -> str | None:
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
 
-def machine() -> Machine:
+def machine() -> dict[str, Any]:
     """The processor's model, the GPU that this process used (or None), cores, and threads.
 
     The threads are those of the largest training of this process; before any, torch's own number.
     """
     torch = sys.modules.get("torch")    # a run that used it has imported it
-    used_gpu = torch is not None and torch.cuda.is_available() and torch.cuda.is_initialized()
+    used_gpu = torch and torch.cuda.is_available() and torch.cuda.is_initialized()
     cores = os.cpu_count() or 1
-    return {"cpu": _processor(), "gpu": torch.cuda.get_device_name() if used_gpu else None,
-            "cores": cores,
+    described = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*: *(.+)$", described.read_text(), re.M) if (
+        described.is_file()) else None
+    return {"cpu": found[1] if found else platform.processor() or platform.machine(),
+            "gpu": torch.cuda.get_device_name() if used_gpu else None, "cores": cores,
             "threads": _threads_used() or (torch.get_num_threads() if torch else cores)}
 
 
@@ -505,10 +433,3 @@ def peak_memory_mb() -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
-
-
-def _processor() -> str:
-    described = Path("/proc/cpuinfo")
-    lines = described.read_text(encoding="utf-8").splitlines() if described.is_file() else []
-    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return models[0] if models else platform.processor() or platform.machine()

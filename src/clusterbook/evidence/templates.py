@@ -28,18 +28,14 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 <tr><th scope="rowgroup" colspan="{{ n }}">{{ chapter }}: {{ counts_line(group) }}</th></tr>
 {% endif %}
 {% for claim, verdict in group %}
-{% set name %}<code>{{ claim.id }}</code>{% endset %}
-<tr{#
-#}{% if whole %} id="{{ claim.id }}" data-work="{{ claim.chapter }}"{#
+<tr{% if whole %} id="{{ claim.id }}" data-work="{{ claim.chapter }}"{#
 #} data-verdict="{{ verdict.label }}"{% endif %}><th scope="row">{#
-#}{% if claim.section is none %}{{ name }}{% else %}{#
-#}<a href="{{ address.format(chapter=claim.chapter) }}#{{ claim.section }}">{{ name }}</a>{#
-#}{% endif %}<div class="cb-says">{{ claim.says }}</div>{#
-#}<div class="cb-source">{{ claim.source }} ({{ claim.seen }}{#
-#}{% if claim.where is not none %}: {{ claim.where }}{% endif %})</div></th>{#
-#}<td>{{ claim.stated }}{% if claim.why is not none %}{#
-#}<div class="cb-why">Tolerance: {{ claim.why }}</div>{% endif %}</td>{#
-#}<td>{{ measured(claim, verdict) }}</td>{#
+#}{% if claim.section %}<a href="{{ address.format(chapter=claim.chapter) }}#{{ claim.section }}">{#
+#}<code>{{ claim.id }}</code></a>{% else %}<code>{{ claim.id }}</code>{% endif %}{#
+#}<div class="cb-says">{{ claim.says }}</div><div class="cb-source">{{ claim.source }} ({#
+#}{{ claim.seen }}{% if claim.where %}: {{ claim.where }}{% endif %})</div></th>{#
+#}<td>{{ claim.stated }}{% if claim.why %}<div class="cb-why">Tolerance: {{ claim.why }}</div>{#
+#}{% endif %}</td><td>{{ measured(claim, verdict) }}</td>{#
 #}<td><span class="cb-verdict cb-verdict-{{ verdict.word|replace(" ", "-") }}{#
 #}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>{#
 #}<div class="cb-reason">{{ verdict.reason }}{#
@@ -96,8 +92,13 @@ for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])"))
 <p class="cb-say">{{ caption }}</p>
 {% else %}
 <div class="cb-say">
-{{ "<details>\n<summary>"|safe ~ caption ~ ". Show them.</summary>\n"|safe if folded else "" }}{#
-#}{{ verdicts(rows, caption, address=address) }}{{ "</details>\n"|safe if folded else "" }}</div>
+{% if folded %}
+<details>
+<summary>{{ caption }}. Show them.</summary>
+{{ verdicts(rows, caption, address=address) }}</details>
+{% else %}
+{{ verdicts(rows, caption, address=address) }}{% endif %}
+</div>
 {% endif %}
 {% endmacro %}
 

@@ -25,13 +25,13 @@ compute the same (`load_lineage`) counts as the present one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as model
@@ -40,7 +40,7 @@ from .. import datasets, paths
 from ..errors import InputError
 from ..fingerprint import fingerprint
 from .checks import COMPARE
-from .claims import STRICT, Claim, read_file, statistic
+from .claims import STRICT, Claim, Statistic, read_file
 from .records import Record
 
 Word = Literal["reproduced", "confirmed", "indicative", "inconclusive", "not reproduced",
@@ -78,153 +78,98 @@ class Verdict:
         return f"{self.word} (stale)" if self.stale else self.word
 
 
-@dataclass(frozen=True)
-class Finding:
-    """The outcome of comparing a claim with records, before it is put in a word."""
-
-    within: bool                        # within the tolerance; the relation or the check holds
-    text: str
-    used: Sequence[Record]
-    caveats: Sequence[str]              # each keeps it from being reproduced
-    n: int                              # seeds; runs of a check
-    needed: int = 1                     # of them
-    wide: bool = False                  # the interval of the mean is wider than the tolerance
-    lacking: int = 0                    # runs that did not measure it
-    ours: float | None = None
-    numbers: Sequence[float] = ()       # the compared quantity, by seed
-
-
-def judge(claim: Claim, records: Iterable[Record], *, lineage: Lineage | None = None,
-          fingerprints: Mapping[str, str] | None = None,
-          contents: Mapping[str, str] | None = None) -> Verdict:
+def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) -> Verdict:
     """The verdict on a claim, by those of the records that are of its chapter and profile.
 
-    A record is stale when its code is neither the chapter's in *fingerprints* nor leads to it by
-    *lineage*, or its data differ from those of that name in *contents* (data that are not named
-    there make nothing stale). By default all three are the book's present ones.
+    *stale* names the records that other code or data made than the present; see `stale_among`.
     """
     if claim.cannot_compare is not None:
         return Verdict("cannot compare", claim.cannot_compare)
-    ours = sorted((record for record in records if record.chapter == claim.chapter),
+    runs = sorted((record for record in records if record.chapter == claim.chapter
+                   and claim.profile in (None, record.profile)),
                   key=lambda record: (record.profile, record.seed))
-    if fingerprints is None:
-        fingerprints = present_code([claim.chapter]) if ours else {}
-    contents = present_data() if contents is None else contents
-    lineage = load_lineage() if lineage is None else lineage
-    stale = {record.name for record in ours if is_stale(record, fingerprints, contents, lineage)}
-    found = _compare_runs(claim, ours) if claim.check is None else _read_check(claim, ours, stale)
-    if found is None:
-        return Verdict("not attempted", claim.not_attempted or _missing(claim, ours))
-    return Verdict(
-        _word(claim.kind, found), _reason(found), ours=found.ours, n=found.n,
-        mean=fmean(found.numbers) if found.numbers else None,
-        sd=stdev(found.numbers) if len(found.numbers) > 1 else None,
-        interval=t_interval(found.numbers),
-        stale=any(record.name in stale for record in found.used),
-        records=tuple(record.name for record in found.used))
+    verdict = _by_check(claim, runs, stale) if claim.check else _by_numbers(claim, runs, stale)
+    return verdict or Verdict("not attempted", claim.not_attempted or (
+        f"No recorded run of {claim.profile or claim.chapter} has what the claim compares "
+        f"({claim.check or claim.metric})."))
 
 
-def _word(kind: str, found: Finding) -> Word:
-    """The first word of the vocabulary whose rule applies."""
-    by_check = kind in ("exact", "source-error")
-    if not by_check and found.within and found.n >= found.needed and not found.caveats:
-        return "reproduced"
-    if kind == "exact" and found.within:
-        return "confirmed"
-    if not by_check and found.within:
-        return "indicative"
-    if not found.within and (found.n < found.needed or found.wide):
-        return "inconclusive"
-    if not found.within:
-        return "not reproduced"
-    return "refuted"
-
-
-def _reason(found: Finding) -> str:
-    parts = [found.text]
-    if found.n < found.needed:
-        parts.append(f"{count(found.n, 'seed')} instead of at least {found.needed}")
-    elif found.wide and not found.within:
-        parts.append("half the 95 % interval is more than the tolerance")
-    parts += found.caveats
-    if found.lacking:
-        parts.append(f"{count(found.lacking, 'run')} of this profile did not measure it")
-    text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _compare_runs(claim: Claim, ours: Sequence[Record]) -> Finding | None:
-    """The runs of the claim's profile against its value, difference or trend."""
-    how = statistic(claim.statistic or "mean")
-    profile = [record for record in ours if record.profile == claim.profile]
-    second = claim.minus if claim.minus is not None else claim.than
+def _by_numbers(claim: Claim, runs: Sequence[Record], stale: Collection[str]) -> Verdict | None:
+    """The verdict on a value, a difference or a trend; None if no run measured it."""
+    how = Statistic(claim.statistic or "mean")
+    second = claim.than if claim.kind == "trend" else claim.minus
     used, rows, pairs = [], [], []
-    for record in profile:
-        row = how.row(record.metrics, record.history) or {}
+    for run in runs:
+        row = how.row(run.metrics, run.history)
         other = row.get(second) if isinstance(second, str) else second
-        if row.get(claim.metric) is None or (other is None and second is not None):
-            continue
-        used.append(record)
-        rows.append(row)
-        pairs.append((row[claim.metric], other))
+        if claim.metric in row and (other is not None or second is None):
+            used.append(run)
+            rows.append(row)
+            pairs.append((row[claim.metric], other or 0))
     if not used:
         return None
-    compared = {"used": used, "n": len(used), "lacking": len(profile) - len(used),
-                "caveats": _caveats(claim, profile, used)}
 
+    n, needed, wide = len(used), max(ENOUGH_SEEDS, how.seeds), False
     if claim.kind == "trend":
         # The two numbers are compared, not their difference with zero: a difference is rounded.
+        numbers = [number for number, _ in pairs]
         held = sum(COMPARE[claim.relation](*pair) for pair in pairs)
-        share = held / len(pairs)
-        return Finding(share == 1 if claim.holds_in == "all" else share > 0.5,
-                       f"it holds in {held} of {count(len(pairs), 'seed')}", ours=share,
-                       needed=ENOUGH_SEEDS, numbers=[number for number, _ in pairs], **compared)
+        ours = held / n
+        within = ours == 1 if claim.holds_in == "all" else ours > 0.5
+        reasons = [f"it holds in {held} of {count(n, 'seed')}"]
+    else:
+        numbers = [number - other for number, other in pairs]
+        ours = how.of(list(zip(rows, numbers, strict=True)))
+        # A number at the very edge is within, whatever binary fractions make of the decimals.
+        within = abs(ours - claim.value) <= claim.tolerance + 1e-12 * abs(claim.value)
+        reasons = [f"the {'mean' if how.name == 'single' else how.name} is {ours:.4g}, "
+                   f"{'within' if within else 'not within'} {claim.tolerance} of {claim.value}"]
+        if how.is_mean and n > 1:
+            low, high = t_interval(numbers)
+            wide = (high - low) / 2 > claim.tolerance
+            reasons[0] += f" (95 % interval {low:.4g} to {high:.4g})"
 
-    numbers = [number if other is None else number - other for number, other in pairs]
-    compared |= {"needed": max(ENOUGH_SEEDS, how.seeds), "numbers": numbers}
-    if how.name == "standard deviation" and len(numbers) < 2:
-        return Finding(False, "one seed has no standard deviation", **compared)
-    result = how.of(list(zip(rows, numbers, strict=True)))
-    distance = abs(result - claim.value)
-    # A number at the very edge is within, whatever binary fractions make of the decimals.
-    within = distance <= claim.tolerance or math.isclose(
-        distance, claim.tolerance, rel_tol=0, abs_tol=1e-12 * abs(claim.value))
-    text = (f"the {'mean' if how.name == 'single' else how.name} is {result:.4g}, "
-            f"{'within' if within else 'not within'} {claim.tolerance} of {claim.value}")
-    wide = False
-    if how.is_mean and (interval := t_interval(numbers)):
-        low, high = interval
-        wide = (high - low) / 2 > claim.tolerance
-        text = f"{text} (95 % interval {low:.4g} to {high:.4g})"
-    return Finding(within, text, ours=result, wide=wide, **compared)
+    caveats = _caveats(claim, runs, used)
+    if within:
+        word = "reproduced" if n >= needed and not caveats else "indicative"
+    else:
+        word = "not reproduced" if n >= needed and not wide else "inconclusive"
+    if n < needed:
+        reasons.append(f"{count(n, 'seed')} instead of at least {needed}")
+    elif wide and not within:
+        reasons.append("half the 95 % interval is more than the tolerance")
+    reasons += caveats
+    if n < len(runs):
+        reasons.append(f"{count(len(runs) - n, 'run')} of this profile did not measure it")
+    return _verdict(word, reasons, used, stale, ours=ours, mean=fmean(numbers),
+                    sd=stdev(numbers) if n > 1 else None, interval=t_interval(numbers))
 
 
-def _read_check(claim: Claim, ours: Sequence[Record], stale: set[str]) -> Finding | None:
-    """The outcomes of the claim's check in the runs; stale ones only where no fresh one is."""
-    checked = [record for record in ours
-               if claim.check in record.checks and claim.profile in (None, record.profile)]
-    if not checked:
+def _by_check(claim: Claim, runs: Sequence[Record], stale: Collection[str]) -> Verdict | None:
+    """The verdict by the claim's check, from stale runs only where no fresh one made it."""
+    made = [run for run in runs if claim.check in run.checks]
+    if not made:
         return None
-    used = [record for record in checked if record.name not in stale] or checked
-    failed = [record.name for record in used if not record.checks[claim.check]]
-    outcome = f"holds in {count(len(used), 'run')}"
+    used = [run for run in made if run.name not in stale] or made
+    failed = [run.name for run in used if not run.checks[claim.check]]
     if failed:
+        word = "not reproduced"
         outcome = f"fails in {len(failed)} of {count(len(used), 'run')}, such as {failed[0]}"
-    return Finding(not failed, f"the check {claim.check} {outcome}", used, _uncommitted(used),
-                   len(used))
+    else:
+        word = "confirmed" if claim.kind == "exact" else "refuted"
+        outcome = f"holds in {count(len(used), 'run')}"
+    return _verdict(word, [f"the check {claim.check} {outcome}", *_uncommitted(used)], used, stale)
 
 
-def _missing(claim: Claim, ours: Sequence[Record]) -> str:
-    """Why nothing was compared."""
-    if claim.profile is None and not ours:
-        return f"No run of the chapter {claim.chapter} is recorded."
-    if claim.profile is not None and all(record.profile != claim.profile for record in ours):
-        return f"No run is recorded at the profile {claim.profile}."
-    at = f"of the profile {claim.profile}" if claim.profile else f"of {claim.chapter}"
-    return f"No recorded run {at} has what the claim compares ({claim.check or claim.metric})."
+def _verdict(word: Word, reasons: Sequence[str], used: Sequence[Record], stale: Collection[str],
+             **numbers: Any) -> Verdict:
+    text = "; ".join(reasons)
+    names = tuple(record.name for record in used)
+    return Verdict(word, f"{text[0].upper()}{text[1:]}.", n=len(used), records=names,
+                   stale=not set(stale).isdisjoint(names), **numbers)
 
 
-def _caveats(claim: Claim, profile: Sequence[Record], used: Sequence[Record]) -> list[str]:
+def _caveats(claim: Claim, runs: Sequence[Record], used: Sequence[Record]) -> list[str]:
     """Reasons why a result within tolerance is not reproduced."""
     found = []
     if assumed := sorted({name for record in used for name in record.assumed}):
@@ -233,20 +178,16 @@ def _caveats(claim: Claim, profile: Sequence[Record], used: Sequence[Record]) ->
         found.append(f"other than in the source: {claim.differs}")
     found += _uncommitted(used)
     if claim.tolerance is not None:
-        first = min(profile, key=lambda record: datetime.fromisoformat(record.started))
-        held = first.tolerances.get(claim.id)
-        if held != (claim.allowed if isinstance(held, str) else claim.tolerance):
-            was = "none" if held is None else str(held)
-            found.append(f"the tolerance is younger than the first record, which holds {was}")
+        first = min(runs, key=lambda record: datetime.fromisoformat(record.started))
+        held = first.tolerances.get(claim.id, "none")
+        if held not in (claim.allowed, claim.tolerance):
+            found.append(f"the tolerance is younger than the first record, which holds {held}")
     return found
 
 
 def _uncommitted(records: Sequence[Record]) -> list[str]:
-    if any(record.git["commit"] is None for record in records):
-        return ["the code of a run is in no commit"]
-    if not all(record.git["clean"] for record in records):
-        return ["the code of a run differs from its commit"]
-    return []
+    clean = all(record.git["clean"] for record in records)
+    return [] if clean else ["the code of a run is in no commit, or differs from its commit"]
 
 
 def t_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
@@ -275,14 +216,25 @@ def count(n: int, noun: str) -> str:
 # --- stale records
 
 
-def is_stale(record: Record, fingerprints: Mapping[str, str],
-             contents: Mapping[str, str] | None = None, lineage: Lineage | None = None) -> bool:
-    """Whether a record's code or data are no longer the present ones; see `judge`."""
-    contents = present_data() if contents is None else contents
-    lineage = load_lineage() if lineage is None else lineage
-    if not leads(lineage, record.chapter, record.code, fingerprints.get(record.chapter)):
+def stale_among(records: Iterable[Record], package: Path | None = None) -> set[str]:
+    """The names of the records that are stale now, or by the code in the folder *package*."""
+    records = list(records)
+    code = present_code((record.chapter for record in records), package)
+    return {record.name for record in records if is_stale(record, code)}
+
+
+def is_stale(record: Record, code: Mapping[str, str],
+             data: Mapping[str, str] | None = None) -> bool:
+    """Whether a record's code or data are no longer the present ones.
+
+    Its code is the present one if it is that of its chapter in *code*, or leads to it by the
+    book's lineage; its data, if they are those of their name in *data* (default: the book's), or
+    if that name is not there.
+    """
+    if not leads(load_lineage(), record.chapter, record.code, code.get(record.chapter)):
         return True
-    known = contents.get(record.data["name"]) if record.data else None
+    data = present_data() if data is None else data
+    known = data.get(record.data["name"]) if record.data else None
     return known is not None and known != record.data["sha256"]
 
 
@@ -306,10 +258,6 @@ def present_data() -> dict[str, str]:
     return {source.name: source.content for source in datasets.catalog() if source.content}
 
 
-Lineage = Mapping[tuple[str, str], str]
-"""(chapter, hash) to the hash of the code that replaced it."""
-
-
 @model(frozen=True, config=STRICT)
 class Replacement:
     """Code that was changed without changing what it computes: an entry of ``data/lineage.yaml``.
@@ -325,25 +273,23 @@ class Replacement:
     says: str
 
 
-def load_lineage(path: Path | None = None) -> Lineage:
-    """Every replacement in a file, by default the book's; none where there is no such file.
+def load_lineage() -> dict[tuple[str, str], str]:
+    """The replacements: (chapter, old hash) to the new one; none where there is no such file.
 
-    Raises InputError, beginning with the file and the line, for an entry that is not valid,
-    duplicate, or leading back to where it begins.
+    Raises InputError for an entry that is not valid, duplicate, or leading back to its beginning.
     """
-    path = paths.root() / "data" / "lineage.yaml" if path is None else path
+    path = paths.root() / "data" / "lineage.yaml"
     found: dict[tuple[str, str], str] = {}
     for entry in read_file(path, Replacement, "replacement") if path.is_file() else ():
-        read = entry.model
-        if (read.chapter, read.old) in found:
-            raise entry.error("this code was replaced already by an entry above", "old")
-        if leads(found, read.chapter, read.new, read.old):
-            raise entry.error("this leads back to the code that it replaces", "new")
-        found[read.chapter, read.old] = read.new
+        start = entry.chapter, entry.old
+        if start in found or leads(found, entry.chapter, entry.new, entry.old):
+            raise InputError(f"data/lineage.yaml: the code {entry.old} of {entry.chapter} is "
+                             "replaced twice, or by itself")
+        found[start] = entry.new
     return found
 
 
-def leads(lineage: Lineage, chapter: str, old: str, new: str | None) -> bool:
+def leads(lineage: Mapping[tuple[str, str], str], chapter: str, old: str, new: str | None) -> bool:
     """Whether *old* is *new*, or was replaced by it, directly or through others."""
     code: str | None = old
     while code is not None and code != new:

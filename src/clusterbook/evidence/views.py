@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import math
+import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from html import escape
-from itertools import groupby
+from itertools import groupby, zip_longest
 from operator import ge
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any, Literal, NamedTuple
-from zipfile import ZipFile
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
-from pydantic import Strict, model_validator
-from pydantic.dataclasses import dataclass as model
 
 from .. import figures, paths
 from ..checks import one_of
 from ..errors import InputError
-from .claims import STRICT, Claim, Seen, load_claims, read_folder
-from .records import METHODS, Record, git, load_records
+from .claims import Claim, Erratum, load_claims, load_errata
+from .records import Record, git, load_records
 from .templates import MACROS
-from .verdicts import WORDS, Lineage, Verdict, count, is_stale, judge, load_lineage, present_code
+from .verdicts import WORDS, Verdict, count, judge, present_code, stale_among
 
 Row = tuple[Claim, Verdict]
 
@@ -63,23 +60,8 @@ class View:
         return self.html
 
 
-@dataclass(frozen=True)
-class Scorecard:
-    """Claims and their verdicts; prints as text, displays as a table."""
-
-    rows: tuple[Row, ...]
-
-    def __str__(self) -> str:
-        """Plain text of at most 100 columns, by chapter, with the counts at the end."""
-        parts = [f"{chapter}: {counts_line(rows)}\n\n{text_table(rows)}"
-                 for chapter, rows in by_chapter(self.rows).items()]
-        return "\n\n".join([*parts, counts_line(self.rows)])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        caption = f"What holds: {counts_line(self.rows)}"
-        return html("scorecard", rows=self.rows, caption=caption, address=_CHAPTER_PAGE)
+class Scorecard(View):
+    """Claims and their verdicts; ``rows`` are pairs of both."""
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Chapter → verdict → number of claims; stale ones apart, as ``reproduced (stale)``."""
@@ -101,36 +83,27 @@ class Scorecard:
         return {claim.id: verdict.word for claim, verdict in self.rows}
 
     def regressions(self, previous: Mapping[str, str]) -> list[str]:
-        """A line for each claim whose verdict fell since *previous*, or that is gone.
+        """A line for each claim whose verdict fell since *previous* (`at_last_tag`), or is gone.
 
-        *previous* is from `at_last_tag`. Down is from reproduced, confirmed or refuted to
-        indicative, from there to inconclusive, not reproduced or cannot compare, and from anything
-        to not attempted.
+        Down is from reproduced, confirmed or refuted to indicative, from there to inconclusive,
+        not reproduced or cannot compare, and from anything to not attempted.
         """
-        now, found = self.words(), []
-        for name, before in previous.items():
-            if name not in now:
-                found.append(f"{name}: {before} → no longer a claim")
-            elif _STANDING[now[name]] < _STANDING[before]:
-                found.append(f"{name}: {before} → {now[name]}")
-        return found
+        now = self.words()
+        return [f"{name}: {before} → {now.get(name, 'no longer a claim')}"
+                for name, before in previous.items()
+                if _STANDING.get(now.get(name), -1) < _STANDING[before]]
 
 
-def scorecard(claims: Iterable[Claim] | None = None, records: Iterable[Record] | None = None, *,
-              fingerprints: Mapping[str, str] | None = None,
-              contents: Mapping[str, str] | None = None,
-              lineage: Lineage | None = None) -> Scorecard:
-    """Every claim with its verdict, ordered by chapter as the claims' files are.
-
-    All arguments default to the book's own; for the last three see `judge`.
-    """
-    claims = load_claims() if claims is None else claims
-    records = load_records() if records is None else list(records)
-    if fingerprints is None:
-        fingerprints = present_code(record.chapter for record in records)
-    present = {"fingerprints": fingerprints, "contents": contents, "lineage": lineage}
-    return Scorecard(tuple((claim, judge(claim, records, **present))
-                           for claim in sorted(claims, key=lambda claim: claim.chapter)))
+def scorecard() -> Scorecard:
+    """Every claim of the book with its verdict, ordered by chapter as the claims' files are."""
+    records = load_records()
+    stale = stale_among(records)
+    claims = sorted(load_claims(), key=lambda claim: claim.chapter)
+    rows = tuple((claim, judge(claim, records, stale)) for claim in claims)
+    parts = [f"{chapter}: {counts_line(group)}\n\n{text_table(group)}"
+             for chapter, group in by_chapter(rows).items()]
+    return Scorecard(rows, "\n\n".join([*parts, counts_line(rows)]), html(
+        "scorecard", rows=rows, caption=f"What holds: {counts_line(rows)}", address=_CHAPTER_PAGE))
 
 
 def say(what: str | Iterable[str], *, here: bool = True) -> View:
@@ -141,21 +114,17 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
     neither a chapter nor a claim.
     """
     claims = {claim.id: claim for claim in load_claims()}
-    chapters = {claim.chapter for claim in claims.values()} | set(paths.chapters())
-    if isinstance(what, str) and what in chapters:
-        chosen = [claim for claim in claims.values() if claim.chapter == what]
-    elif isinstance(what, str):
-        one_of("chapter or claim", what, [*chapters, *claims])
-        chosen = [claims[what]]
-    else:
-        names = list(what)
-        for name in names:
-            one_of("claim", name, claims)
-        chosen = [claims[name] for name in names]
+    chapters = {*paths.chapters(), *(claim.chapter for claim in claims.values())}
+    names = [what] if isinstance(what, str) else list(what)
+    chosen = []
+    for name in names:
+        one_of("chapter or claim", name, chapters | claims.keys())
+        chosen += [claims[name]] if name in claims else [
+            claim for claim in claims.values() if claim.chapter == name]
     wanted = {claim.chapter for claim in chosen}
     records = [record for record in load_records() if record.chapter in wanted]
-    fingerprints = present_code(record.chapter for record in records)
-    rows = tuple((claim, judge(claim, records, fingerprints=fingerprints)) for claim in chosen)
+    stale = stale_among(records)
+    rows = tuple((claim, judge(claim, records, stale)) for claim in chosen)
     counts = counts_line(rows)
     return View(rows, f"{counts}\n\n{text_table(rows)}" if rows else counts,
                 html("said", rows=rows, caption=counts, folded=len(rows) > _FOLDED,
@@ -166,29 +135,25 @@ def at_last_tag() -> dict[str, str] | None:
     """Claim → verdict word at the checkout's last git tag; None where there is no tag.
 
     Claims, records and code are read from git and judged as they stood then. Raises InputError when
-    today's rules do not allow the tag's claims or records.
+    the tag has none, or when today's rules do not allow them.
     """
     root = paths.checkout()
     tag = git(root, "describe", "--tags", "--abbrev=0") if root else None
     if not tag:
         return None
-    wanted = ("data/claims", "data/records", "data/lineage.yaml", "src/clusterbook")
-    there = [name for name in wanted if git(root, "ls-tree", "--name-only", tag, name)]
     with TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        if there:
-            git(root, "archive", f"--output={folder / 'tag.zip'}", tag, *there)
-            ZipFile(folder / "tag.zip").extractall(folder)
+        folder, archive = Path(temporary), Path(temporary) / "tag.zip"
         try:
+            if git(root, "archive", f"--output={archive}", tag, "data/claims", "data/records",
+                   "src/clusterbook") is None:
+                raise InputError("it lacks claims, records or code")
+            shutil.unpack_archive(archive, folder)
             claims = load_claims(folder / "data" / "claims")
             records = load_records(folder / "data" / "records")
-            lineage = load_lineage(folder / "data" / "lineage.yaml")
         except InputError as error:
             raise InputError(f"the tag {tag} can't be compared with: {error}") from error
-        code = present_code((record.chapter for record in records),
-                            folder / "src" / "clusterbook")
-        # The content of the tag's data sets can't be known without running its code.
-        return scorecard(claims, records, fingerprints=code, contents={}, lineage=lineage).words()
+        stale = stale_among(records, folder / "src" / "clusterbook")
+        return {claim.id: judge(claim, records, stale).word for claim in claims}
 
 
 # --- verdicts as text
@@ -256,17 +221,15 @@ def text_table(rows: Sequence[Row]) -> str:
     for claim, verdict in rows:
         lines += _aligned(claim.id, claim.stated, measured(claim, verdict), verdict.label)
         if verdict.label not in ("reproduced", "confirmed"):
-            lines += textwrap.wrap(verdict.reason, WIDTH - 4, initial_indent="    ",
-                                   subsequent_indent="    ")
+            lines.append(textwrap.indent(textwrap.fill(verdict.reason, WIDTH - 8), "    "))
     return "\n".join(lines)
 
 
 def _aligned(*cells: str) -> list[str]:
     """One row of text, each cell wrapped within its column."""
-    wrapped = [textwrap.wrap(cell, width) for cell, width in zip(cells, _COLUMNS, strict=True)]
-    return ["  ".join((lines[i] if i < len(lines) else "").ljust(width)
-                      for lines, width in zip(wrapped, _COLUMNS, strict=True)).rstrip()
-            for i in range(max(map(len, wrapped)))]
+    wrapped = map(textwrap.wrap, cells, _COLUMNS)
+    return ["  ".join(map(str.ljust, parts, _COLUMNS)).rstrip()
+            for parts in zip_longest(*wrapped, fillvalue="")]
 
 
 def runs(names: Iterable[str]) -> str:
@@ -277,8 +240,14 @@ def runs(names: Iterable[str]) -> str:
     >>> runs(["tell-digits-seed0", "tell-digits-seed1", "tell-digits-seed5"])
     'tell-digits, seeds 0–1, 5'
     """
-    return "; ".join(f"{profile}, seed{'s' if len(seeds) > 1 else ''} {_ranges(seeds)}"
-                     for profile, seeds in seeds_of(names).items())
+    shown = []
+    for profile, seeds in seeds_of(names).items():
+        ranges = []
+        for _, group in groupby(enumerate(seeds), key=lambda pair: pair[1] - pair[0]):
+            found = [str(seed) for _, seed in group]    # neighbors
+            ranges.append("–".join(found[:1] + found[1:][-1:]))
+        shown.append(f"{profile}, seed{'s' if len(seeds) > 1 else ''} {', '.join(ranges)}")
+    return "; ".join(shown)
 
 
 def seeds_of(names: Iterable[str]) -> dict[str, list[int]]:
@@ -288,15 +257,6 @@ def seeds_of(names: Iterable[str]) -> dict[str, list[int]]:
         profile, _, seed = name.rpartition("-seed")
         seeds.setdefault(profile, []).append(int(seed))
     return {profile: sorted(found) for profile, found in seeds.items()}
-
-
-def _ranges(seeds: Sequence[int]) -> str:
-    """Whole numbers in order, neighbors drawn together."""
-    parts = []
-    for _, group in groupby(enumerate(seeds), key=lambda pair: pair[1] - pair[0]):
-        found = [seed for _, seed in group]
-        parts.append(str(found[0]) if len(found) == 1 else f"{found[0]}–{found[-1]}")
-    return ", ".join(parts)
 
 
 # --- recorded profiles: cost, machine, code
@@ -312,15 +272,15 @@ class Profile(NamedTuple):
     cells: dict[str, str]
 
 
-def status(records: Iterable[Record] | None = None) -> View:
-    """Every profile of some records (default: the book's): its settings, cost, machine and code."""
-    records = load_records() if records is None else list(records)
-    code = present_code(record.chapter for record in records)
+def status() -> View:
+    """Every recorded profile: its settings, cost, machine and code."""
+    records = load_records()
+    code, stale = present_code(record.chapter for record in records), stale_among(records)
     profiles = []
     for (chapter, name), group in groupby(records, key=lambda r: (r.chapter, r.profile)):
         found = list(group)
         since = ""
-        if any(is_stale(record, code) for record in found):
+        if any(record.name in stale for record in found):
             since = ", stale"
         elif any(record.code != code.get(chapter) for record in found):
             since = f", {REPLACED}"
@@ -330,14 +290,12 @@ def status(records: Iterable[Record] | None = None) -> View:
             for key, value in found[0].parameters.items() if key != "seed"}
         profiles.append(Profile(name, chapter, [record.seed for record in found], parameters,
                                 described(found, since)))
-    return View(
-        tuple(profiles),
-        "\n\n".join("\n".join([profile.name, *(f"    {head}: {cell}"
-                                               for head, cell in profile.cells.items())])
-                    for profile in profiles),
-        html("status", caption=f"{len(profiles)} recorded profiles",
-             heads=["Profile", *(profiles[0].cells if profiles else ())],
-             groups=groupby(profiles, key=lambda profile: profile.chapter)))
+    text = "\n\n".join("\n    ".join([profile.name, *map(": ".join, profile.cells.items())])
+                       for profile in profiles)
+    return View(tuple(profiles), text, html(
+        "status", caption=f"{len(profiles)} recorded profiles",
+        heads=["Profile", *(profiles[0].cells if profiles else ())],
+        groups=groupby(profiles, key=lambda profile: profile.chapter)))
 
 
 def described(records: Sequence[Record], since: str = "") -> dict[str, str]:
@@ -345,20 +303,28 @@ def described(records: Sequence[Record], since: str = "") -> dict[str, str]:
     memory = [r.peak_memory_mb for r in records if r.peak_memory_mb is not None]
     kept = [f"seed {record.seed}, {file.stat().st_size / 1e6:.1f} MB" for record in records
             if record.path and (file := record.path.with_suffix(".pt")).is_file()]
-
-    def each(of: Callable[[Record], str]) -> str:
-        return "; ".join(dict.fromkeys(map(of, records)))
-
+    machines = [f"{m['gpu'] or m['cpu']}, threads: {m['threads']}, cores: {m['cores']}"
+                for m in (record.machine for record in records)]
+    versions = [", ".join(f"{name} {record.versions.get(name)}"
+                          for name in ("python", "torch", "numpy", "scikit-learn"))
+                for record in records]
+    commits = ["no commit" if record.git["commit"] is None else
+               record.git["commit"][:8] + ("" if record.git["clean"] else ", changed")
+               for record in records]
     return {
         "Seeds": " ".join(str(record.seed) for record in records),
         "Time, a seed": took(records),
         "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
-        "Machine": each(_machine),
-        "Versions": each(_versions),
-        "Date": each(lambda record: record.started[:10]),
-        "Code": each(_commit) + since,
+        "Machine": _distinct(machines),
+        "Versions": _distinct(versions),
+        "Date": _distinct(record.started[:10] for record in records),
+        "Code": _distinct(commits) + since,
         "Trained model": "; ".join(kept) or "not kept",
     }
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(texts))
 
 
 def took(records: Sequence[Record]) -> str:
@@ -387,91 +353,28 @@ def duration(seconds: float) -> str:
     return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
 
 
-def _machine(record: Record) -> str:
-    machine = record.machine
-    return (f"{machine['gpu'] or machine['cpu']}, threads: {machine['threads']}, "
-            f"cores: {machine['cores']}")
+# --- errata
 
 
-def _versions(record: Record) -> str:
-    shown = ("python", "torch", "numpy", "scikit-learn")
-    return ", ".join(f"{name} {record.versions[name]}" for name in shown if name in record.versions)
-
-
-def _commit(record: Record) -> str:
-    if record.git["commit"] is None:
-        return "no commit"
-    return record.git["commit"][:8] + ("" if record.git["clean"] else ", changed")
-
-
-# --- errata: defects of papers, released code and documents
-
-
-@model(frozen=True, config=STRICT)
-class Erratum:
-    """One defect, an entry of ``data/errata/<work>.yaml``; the fields are the keys of the file.
-
-    ``kind`` is ``paper``; ``code``, released by the authors; ``document``, by others; or
-    ``library``, an implementation that others install. ``stands`` and ``right`` are the wrong and
-    the right statement, ``changes`` says which published numbers change, ``reported`` where it was
-    reported (or ``no``). An expectation of the page `errata` demonstrates it (``check``), or
-    ``not_demonstrated`` says why no code can.
-    """
-
-    id: str
-    work: str
-    title: str
-    kind: Literal["paper", "code", "document", "library"]
-    where: str
-    seen: Seen
-    stands: str
-    right: str
-    changes: str
-    reported: str | Literal[False]      # YAML reads a bare `no` as false
-    claims: Annotated[tuple[str, ...], Strict(False)] = ()
-    check: str | None = None
-    not_demonstrated: str | None = None
-
-    @model_validator(mode="after")
-    def _is_demonstrated_or_says_why_not(self) -> Erratum:
-        if (self.check is None) == (self.not_demonstrated is None):
-            raise ValueError("either check, which demonstrates it, or not_demonstrated, which says "
-                             "why none does", "not_demonstrated")
-        return self
-
-
-def load_errata(folder: Path | str | None = None) -> list[Erratum]:
-    """Every erratum of a folder (default: the book's), by work and line.
-
-    Raises InputError, beginning with the file and the line, for an entry that is not valid.
-    """
-    found = read_folder(folder or paths.root() / "data" / "errata", Erratum, "erratum", "work")
-    return sorted(found, key=lambda erratum: list(METHODS).index(erratum.work)
-                  if erratum.work in METHODS else len(METHODS))
-
-
-def errata(work: str | None = None, *, demonstrated: bool | None = None) -> View:
+def errata(work: str | None = None, *, demonstrated: bool = True) -> View:
     """The table of all errata, or of one work's: tell, idc, deepcluster or weights.
 
-    With *demonstrated*, only those that a check demonstrates; with False only the others, in full,
-    because nothing else on the page tells of them. Raises InputError for an unknown work.
+    Without *demonstrated*, those that no check demonstrates, in full, because nothing else on the
+    page tells of them. Raises InputError for an unknown work.
     """
     rows = load_errata()
-    works = {erratum.work for erratum in rows}
     if work is not None:
-        one_of("work with errata", work, works)
-    rows = [row for row in rows if work in (None, row.work)
-            and demonstrated in (None, row.check is not None)]
-    if demonstrated is False:
-        return _in_full(rows)
-    lines = (f"{row.id} ({row.kind}{', by a cell' if row.check else ''}): {row.title}"
-             for row in rows)
-    groups = {work: list(group) for work, group in groupby(rows, key=lambda row: row.work)}
-    return View(
-        tuple(rows),
-        "\n".join([textwrap.fill(f"{_kinds(rows)}.", WIDTH), "", *(
-            textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)]),
-        html("errata", groups=groups, caption=_kinds(rows), counts=_kinds))
+        one_of("work with errata", work, {row.work for row in rows})
+        rows = [row for row in rows if row.work == work]
+    if not demonstrated:
+        return _in_full([row for row in rows if row.check is None])
+    counts = _kinds(rows)
+    lines = [f"{row.id} ({row.kind}{', by a cell' if row.check else ''}): {row.title}"
+             for row in rows]
+    groups = {name: list(group) for name, group in groupby(rows, key=lambda row: row.work)}
+    return View(tuple(rows),
+                "\n".join([textwrap.fill(f"{counts}.", WIDTH), "", *map(_wrapped, lines)]),
+                html("errata", groups=groups, caption=counts, counts=_kinds))
 
 
 def erratum(id: str) -> View:
@@ -483,59 +386,53 @@ def erratum(id: str) -> View:
 
 def _in_full(rows: Sequence[Erratum]) -> View:
     claims = {claim.id: claim for claim in load_claims()}
-    shown = [html("erratum", row=row, parts=_parts(row), claims=[claims[id] for id in row.claims])
-             for row in rows]
-    return View(tuple(rows), "\n\n".join(map(_text, rows)), "\n".join(shown))
+    seen = {"paper": "read in the paper", "repository": "read in the repository",
+            "second-hand": "read second-hand"}
+    texts, shown = [], []
+    for row in rows:
+        parts = {"Where": f"{row.where} ({seen[row.seen]})", "Stands there": row.stands,
+                 "Right": row.right, "Changes": row.changes,
+                 "No demonstration": row.not_demonstrated, "Reported": row.reported or "no"}
+        parts = {name: text for name, text in parts.items() if text is not None}
+        shown.append(html("erratum", row=row, parts=parts, claims=[claims[i] for i in row.claims]))
+        if row.claims:
+            parts["Claims"] = ", ".join(row.claims)
+        texts.append("\n".join([f"{row.id} ({row.kind}): {row.title}", *(
+            _wrapped(f"  {name}: {text}") for name, text in parts.items())]))
+    return View(tuple(rows), "\n\n".join(texts), "\n".join(shown))
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="    ")
 
 
 def _kinds(rows: Sequence[Erratum]) -> str:
     """``70 errata: 30 in papers, …; 50 demonstrated by a cell, 9 reported``."""
     of = Counter(erratum.kind for erratum in rows)
-    words = {"paper": "in papers", "code": "in released code", "document": "in documents",
-             "library": "in libraries"}
-    kinds = ", ".join(f"{of[kind]} {where}" for kind, where in words.items() if of[kind])
+    words = {"paper": "papers", "code": "released code", "document": "documents",
+             "library": "libraries"}
+    kinds = ", ".join(f"{of[kind]} in {where}" for kind, where in words.items() if of[kind])
     shown = sum(erratum.check is not None for erratum in rows)
     reported = sum(bool(erratum.reported) for erratum in rows)
-    total = f"{len(rows)} errat" + ("um" if len(rows) == 1 else "a")
-    return f"{total}: {kinds}; {shown} demonstrated by a cell, {reported} reported"
-
-
-def _parts(erratum: Erratum) -> dict[str, str]:
-    """The paragraphs about an erratum, by the names that a reader sees."""
-    seen = {"paper": "read in the paper", "repository": "read in the repository",
-            "second-hand": "read second-hand"}[erratum.seen]
-    parts = {"Where": f"{erratum.where} ({seen})", "Stands there": erratum.stands,
-             "Right": erratum.right, "Changes": erratum.changes}
-    if erratum.not_demonstrated is not None:
-        parts["No demonstration"] = erratum.not_demonstrated
-    return parts | {"Reported": erratum.reported or "no"}
-
-
-def _text(erratum: Erratum) -> str:
-    parts = _parts(erratum)
-    if erratum.claims:
-        parts["Claims"] = ", ".join(erratum.claims)
-    return "\n".join([f"{erratum.id} ({erratum.kind}): {erratum.title}", *(
-        textwrap.fill(f"{name}: {text}", WIDTH, initial_indent="  ", subsequent_indent="    ")
-        for name, text in parts.items())])
+    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {kinds}; "
+            f"{shown} demonstrated by a cell, {reported} reported")
 
 
 # --- HTML
 
 
+def _escaped(value: object) -> object:
+    # Markup's own entities for quotes are others than the standard library's.
+    return value if hasattr(value, "__html__") else Markup(escape(str(value)))
+
+
+_ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, finalize=_escaped,
+                           trim_blocks=True, lstrip_blocks=True)
+_ENVIRONMENT.globals |= {"by_chapter": by_chapter, "counted": counted, "runs": runs,
+                         "counts_line": counts_line, "measured": measured, "seeds_of": seeds_of}
+_MACROS = _ENVIRONMENT.from_string(MACROS).module
+
+
 def html(view: str, **values: object) -> str:
     """A macro of `templates` as HTML that is well-formed XML too, with all text escaped."""
-    return getattr(_templates(), view)(**values).rstrip("\n")
-
-
-@cache
-def _templates() -> Any:
-    def escaped(value: object) -> object:
-        # Markup's own entities for quotes are others than the standard library's.
-        return value if hasattr(value, "__html__") else Markup(escape(str(value)))
-
-    environment = Environment(undefined=StrictUndefined, autoescape=True, finalize=escaped,
-                              trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"by_chapter": by_chapter, "counted": counted, "runs": runs,
-                            "counts_line": counts_line, "measured": measured, "seeds_of": seeds_of}
-    return environment.from_string(MACROS).module
+    return getattr(_MACROS, view)(**values).rstrip("\n")
