@@ -73,7 +73,7 @@ case("unknown chapter", "run tyni", "there is no chapter 'tyni'; did you mean 't
 case("unknown data set", "data digits mnits", "data set 'mnits'; did you mean 'mnist'")
 # sweeps
 case("unknown parameter of a sweep", "sweep tiny -p nn 1,2", "no parameter of tiny 'nn'")
-case("text in a sweep", "sweep tiny -p rate -1,fast", "rate takes float, for example 0.5, not 'fast'")
+case("text in a sweep", "sweep tiny -p rate -1,fast", "takes float, for example 0.5, not 'fast'")
 case("an empty value", "sweep tiny -p n 1,,2", "n takes int, for example 1, not ''")
 case("one value twice", "sweep tiny -p rate 0.1,1e-1", "needs one or two parameters with several")
 case("three parameters", "sweep tiny -p rate 1,2 -p n 1,2 -p name a,b", "one or two parameters")
