@@ -3,6 +3,7 @@
 #   make book        execute every chapter and build the book: _build/html/index.html
 #   make test        ruff, unit tests, the notebooks' outputs, the built book
 #   make faults      break the code on purpose; a check of a notebook or a unit test must notice
+#   make seeds       the chapters' checks at ten other seeds, and with 2 and 4 threads
 #   make benchmark   speed, printed as ratios measured in one run; the memory of every notebook
 #   make test-environments
 #                    every chapter on machines like Colab's, oldest and newest versions (gigabytes)
@@ -22,7 +23,7 @@ INSTALLED := .venv/installed
 WORKERS ?= 2
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: book test faults benchmark test-environments clean
+.PHONY: book test faults seeds benchmark test-environments clean
 .DELETE_ON_ERROR:
 
 book: $(INSTALLED)
@@ -33,6 +34,9 @@ test: $(INSTALLED)
 
 faults: $(INSTALLED)
 	@$(TEST) -n 0 -p no:nbval -o addopts="--import-mode=importlib" -v tests/faults
+
+seeds: $(INSTALLED)
+	@$(TEST) -n $(WORKERS) -p no:nbval -o addopts="--import-mode=importlib" tests/seeds
 
 benchmark: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks

@@ -1,7 +1,7 @@
-"""A chapter's checks hold at other seeds too: what they expect is a property, not one run's luck.
+"""A chapter's checks hold at other seeds and threads too: they expect properties, not luck.
 
-One run a chapter: its main seed and its list of further seeds are both replaced. A page of the book
-has no parameters; where it names a seed, that is replaced.
+One run per chapter replaces its main seed and its list of further seeds. A page of the book has no
+parameters; where it names a seed, that is replaced. `make seeds` runs this, not `make test`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from clusterbook.book import parameters, runs
 
-NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
 SEED = re.compile(r"^seed = 0\b", re.MULTILINE)
 PAGES = [path for path in sorted(NOTEBOOKS[0].parents[1].glob("book/*.ipynb"))
          if any(SEED.search(cell.source) for cell in nbformat.read(path, as_version=4).cells)]
@@ -39,6 +39,15 @@ def test_checks_hold_at_ten_other_seeds(path, tmp_path):
     assert check_lines(executed) == check_lines(notebook)
 
 
+@pytest.mark.parametrize("threads", [2, 4])         # every other test runs with one
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_checks_hold_with_other_numbers_of_threads(path, threads, tmp_path):
+    executed = runs.execute(path, tmp_path / path.name,
+                            environment={"OMP_NUM_THREADS": str(threads)})
+    assert runs.failed_checks(executed) == []
+    assert check_lines(executed) == check_lines(nbformat.read(path, as_version=4))
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_pages_checks_hold_at_another_seed(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
@@ -52,20 +61,3 @@ def test_a_pages_checks_hold_at_another_seed(path, tmp_path):
     executed = nbformat.read(tmp_path / "executed.ipynb", as_version=4)
     assert runs.failed_checks(executed) == []
     assert check_lines(executed) == check_lines(notebook)
-
-
-def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
-    """Once it showed those of the default parameters as its own, and passed their checks."""
-    path = NOTEBOOKS[0].with_name("weights.ipynb")
-    runs.execute(path, tmp_path / path.name, environment={"CLUSTERBOOK_FIGURES": str(tmp_path)},
-                 values={"epochs": 3, "n_shuffles": 4, "seeds": []})
-
-    def words(figure):      # matplotlib leaves each text as a comment beside its outlines
-        found = re.findall(r"<!-- (.*?) -->", (tmp_path / f"{figure}.svg").read_text())
-        return " ".join(found)
-
-    assert "this run: digits, 3 epochs, 1 seed" in words("effects")
-    for figure in ("accuracy-against-clusterability", "ways-network"):
-        assert "on scikit-learn's digits, 40 epochs, 3 recorded seeds" in words(figure)
-    lines = "\n".join(runs.outputs(nbformat.read(tmp_path / path.name, as_version=4)))
-    assert "not checked: another seed gives another network" in lines
