@@ -85,17 +85,6 @@ def test_the_distance_is_the_squared_distance_to_the_nearest_center(alpha):
     torch.testing.assert_close(found[0][1] + along, found[1][1], rtol=0, atol=1e-12)
 
 
-def test_the_losses_have_their_stated_bounds_and_relation():
-    z = unit_vectors(30, 5, 0)
-    at_best = 2e-3 * z @ z.T
-    assert squared_distance(at_best, 1e-3).item() == pytest.approx(0, abs=1e-12)
-    assert clustering_loss(at_best, 1e-3).item() == pytest.approx(2 - 2 / 30, abs=1e-12)
-    assert squared_distance(2e-3 * z[:1] @ -z[:1].T, 1e-3).item() == pytest.approx(4)
-    logits = 2e-3 * z @ unit_vectors(4, 5, 1).T
-    distance = squared_distance(logits, 1e-3).item()
-    assert clustering_loss(logits, 1e-3).item() == pytest.approx(2 - (2 - distance) / 4, abs=1e-12)
-
-
 # --- the layer --------------------------------------------------------------------------------
 
 
@@ -110,22 +99,9 @@ def test_weights_are_two_alpha_times_unit_centers(alpha):
         layer.normalize_centers()
 
 
-def test_first_centers_are_kaiming_uniform_directions_as_of_a_linear_layer():
-    with training.seeded(3):
-        layer = ClusterLayer(6, 4)
-    with training.seeded(3):
-        linear = nn.Linear(4, 6, bias=False)
-    torch.testing.assert_close(layer.centers(), functional.normalize(linear.weight.detach(), dim=1))
-    layer.reset_centers(np.eye(6, 4) + 1)
-    torch.testing.assert_close(layer.centers()[4], torch.full((4,), 0.5))
-    layer.reset_centers()
-    assert not torch.allclose(layer.centers()[4], torch.full((4,), 0.5))
-
-
 @EVERY_ALPHA
 def test_a_normalized_step_is_a_tenth_of_the_length(alpha):
     layer = layer_with(unit_vectors(4, 6, 0), alpha)
-    layer.normalize_gradient()                      # without a gradient there is nothing to do
     before = layer.weight.detach().clone()
     # The first center has many samples, the second one, the others none.
     samples = torch.cat([before[:1] + 0.2 * alpha * unit_vectors(50, 6, 1), before[1:2]])
@@ -164,20 +140,9 @@ def test_the_soft_assignment_is_a_softmax_of_distances(alpha, temperature):
     assert layer.cluster(z).dtype == torch.int64 and not found.requires_grad
 
 
-def test_centers_are_saved_and_moved_with_the_layer():
-    layer, other, z = ClusterLayer(3, 4, 0.5), ClusterLayer(3, 4, 0.5), torch.randn(9, 4)
-    assert list(layer.state_dict()) == ["weight"]
-    assert not torch.equal(other.centers(), layer.centers())
-    other.load_state_dict(layer.state_dict())
-    assert torch.equal(other.cluster(z), layer.cluster(z))
-    assert other.to(torch.float64)(z.double()).item() == pytest.approx(layer(z).item(), abs=1e-6)
-
-
 @pytest.mark.parametrize(("centers", "says"), [
-    (torch.ones(3, 2), r"shape \(3, 2\), but the layer has 2 of 2 features"),
-    (torch.ones(2), r"shape \(2,\)"),
+    (torch.ones(3, 2), r"centers must have shape \(2, 2\), not \(3, 2\)"),
     (torch.tensor([[1.0, float("nan")], [0.0, 1.0]]), "finite"),
-    (torch.tensor([[1.0, float("inf")], [0.0, 1.0]]), "finite"),
     (torch.tensor([[1.0, 0.0], [0.0, 0.0]]), "not all of them 0"),
 ])
 def test_impossible_centers_are_refused_and_change_nothing(centers, says):
@@ -189,83 +154,21 @@ def test_impossible_centers_are_refused_and_change_nothing(centers, says):
 
 
 @pytest.mark.parametrize("call", [
-    lambda: ClusterLayer(2, 2, alpha=0), lambda: ClusterLayer(2, 2, alpha="0.1"),
-    lambda: ClusterLayer(0, 2), lambda: ClusterLayer(2, 2.0),
+    lambda: ClusterLayer(2, 2, alpha=0), lambda: ClusterLayer(0, 2), lambda: ClusterLayer(2, 2.0),
     lambda: ClusterLayer(2, 2).cluster(torch.ones(1, 2), soft=True, temperature=0),
-    lambda: DenseAutoencoder(4, hidden=(5, 0)), lambda: DenseAutoencoder(4, hidden=8),
-    lambda: DenseAutoencoder(4, dropout=1.0), lambda: DenseAutoencoder(4, dropout=float("nan")),
-    lambda: ConvAutoencoder((28, 28)),
 ])
 def test_arguments_out_of_range_are_refused(call):
-    with pytest.raises(InputError, match="must be|each of hidden"):
+    with pytest.raises(InputError, match="must be"):
         call()
 
 
 # --- the networks -----------------------------------------------------------------------------
 
 
-def layers(part):
-    """The layers with their sizes; those that only reshape are left out."""
-    found = []
-    for layer in part:
-        if isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)):
-            assert layer.kernel_size == (3, 3) and layer.padding == (1, 1)
-            found.append((type(layer).__name__, layer.in_channels, layer.out_channels,
-                          layer.stride[0]))
-        elif isinstance(layer, nn.Linear):
-            found.append(("Linear", layer.in_features, layer.out_features))
-        elif isinstance(layer, nn.BatchNorm2d):
-            found.append(("BatchNorm2d", layer.num_features))
-        elif isinstance(layer, nn.Dropout):
-            found.append(("Dropout", layer.p))
-        elif isinstance(layer, (nn.ReLU, nn.Sigmoid)):
-            found.append(type(layer).__name__)
-    return found
-
-
-def n_parameters(network):
-    return sum(parameter.numel() for parameter in network.parameters())
-
-
-@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (1, 12, 20)])
-def test_the_convolutional_network_takes_any_size_divisible_by_4(shape):
-    network = ConvAutoencoder(shape, embedding_size=6)
-    X = torch.rand(5, int(np.prod(shape)))
-    for mode in (True, False):
-        network.train(mode)
-        z = network.encode(X)
-        assert z.shape == (5, 6) and z.norm(dim=1).tolist() == pytest.approx([1] * 5, abs=1e-6)
-        assert network.decode(z).shape == X.shape
-    torch.testing.assert_close(network(X), network.decode(network.encode(X)))
-    wild = network.decode(100 * torch.randn(5, 6))
-    assert wild.min() >= 0 and wild.max() <= 1
-
-
-@pytest.mark.parametrize("shape", [(1, 30, 28), (1, 28, 30), (3, 2, 4)])
-def test_an_image_that_cannot_be_halved_twice_is_refused(shape):
-    with pytest.raises(InputError, match=f"divisible by 4, but are {shape[1]} and {shape[2]}; "
-                                         "pad or crop the images, or take network='fcn'"):
-        ConvAutoencoder(shape)
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_the_convolutional_network_is_the_papers(channels):
-    network = ConvAutoencoder((channels, 28, 28))
-    assert layers(network.encoder) == [
-        ("Conv2d", channels, 16, 1), ("BatchNorm2d", 16), "ReLU",
-        ("Conv2d", 16, 32, 2), ("BatchNorm2d", 32), "ReLU",
-        ("Conv2d", 32, 32, 1), ("BatchNorm2d", 32), "ReLU",
-        ("Conv2d", 32, 16, 2), ("BatchNorm2d", 16), "ReLU",
-        ("Linear", 784, 256), "ReLU", ("Linear", 256, 10),
-    ]
-    assert layers(network.decoder) == [
-        ("Linear", 10, 256), "ReLU", ("Linear", 256, 784),
-        ("ConvTranspose2d", 16, 32, 2), ("BatchNorm2d", 32), "ReLU",
-        ("ConvTranspose2d", 32, 32, 1), ("BatchNorm2d", 32), "ReLU",
-        ("ConvTranspose2d", 32, 16, 2), ("BatchNorm2d", 16), "ReLU",
-        ("ConvTranspose2d", 16, channels, 1), "Sigmoid",
-    ]
-    assert n_parameters(network) == {1: 445_515, 3: 446_093}[channels]
+def test_the_networks_have_the_papers_sizes():
+    sizes = [sum(parameter.numel() for parameter in network.parameters()) for network in (
+        ConvAutoencoder((1, 28, 28)), ConvAutoencoder((3, 28, 28)), DenseAutoencoder(784))]
+    assert sizes == [445_515, 446_093, 3_330_794]
 
 
 def test_pixels_keep_their_places():
@@ -282,31 +185,9 @@ def test_pixels_keep_their_places():
     torch.testing.assert_close(decoded.reshape(1, 3, 8, 12), torch.sigmoid(seen[1]))
 
 
-def test_the_dense_network_is_the_papers():
-    network = DenseAutoencoder(784)
-    assert layers(network.encoder) == [
-        ("Dropout", 0.2), ("Linear", 784, 500), "ReLU",
-        ("Dropout", 0.2), ("Linear", 500, 500), "ReLU",
-        ("Dropout", 0.2), ("Linear", 500, 2000), "ReLU",
-        ("Dropout", 0.2), ("Linear", 2000, 10),
-    ]
-    assert layers(network.decoder) == [
-        ("Linear", 10, 2000), "ReLU", ("Linear", 2000, 500), "ReLU", ("Linear", 500, 500), "ReLU",
-        ("Linear", 500, 784), "Sigmoid",
-    ]
-    assert n_parameters(network) == 3_330_794
-    assert layers(DenseAutoencoder(4, (), 3, dropout=0.0).decoder) == [("Linear", 3, 4), "Sigmoid"]
-
-
 def test_a_table_is_not_squeezed_into_pixels():
     table, z = DenseAutoencoder(4, (5,), 3, sigmoid=False), 100 * torch.randn(50, 3)
     assert table.decode(z).abs().max() > 1
-
-
-def test_fixed_features_are_only_brought_to_length_1():
-    network, X = FixedFeatures(3), torch.tensor([[3.0, 0.0, 4.0], [0.0, -2.0, 0.0]])
-    torch.testing.assert_close(network.encode(X), torch.tensor([[0.6, 0, 0.8], [0, -1.0, 0]]))
-    assert network.embedding_size == 3 and n_parameters(network) == 0
 
 
 # --- the settings -----------------------------------------------------------------------------
@@ -317,12 +198,6 @@ SMALL = {"n_clusters": 2, "network": "fcn", "hidden": (8,), "embedding_size": 2,
 IMAGE = {"image_shape": (1, 8, 8)}
 
 
-@pytest.fixture
-def no_training(monkeypatch):
-    """Fail where an epoch would begin."""
-    monkeypatch.setattr(training, "train", lambda *_, **__: pytest.fail("training began"))
-
-
 def changed(value):
     X = IMAGES.copy()
     X[3, 4] = value
@@ -330,57 +205,42 @@ def changed(value):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in cast")
-@pytest.mark.parametrize(("X", "options", "says"), [
-    (IMAGES[:, :60], {"network": "auto", "image_shape": (1, 6, 10)},
+@pytest.mark.parametrize(("X", "y", "options", "says"), [
+    (IMAGES[:, :60], None, {"network": "auto", "image_shape": (1, 6, 10)},
      "divisible by 4, but are 6 and 10"),
-    (IMAGES, {"network": "cnn"}, "image_shape must be three positive whole numbers"),
-    (IMAGES, {"image_shape": (8, 8)}, "image_shape must be three positive whole numbers"),
-    (IMAGES, {"image_shape": (1, 28, 28)}, r"\(1, 28, 28\) has 784 values, but X has 64 features"),
-    (255 * IMAGES, IMAGE, r"pixels must lie in \[0, 1\].*divide bytes by 255"),
-    (changed(-0.01), IMAGE, "X runs from -0.01 to"),
-    (changed(np.nan), {}, "NaN"),
-    (1e39 * IMAGES.astype(np.float64), {}, "infinity"),                          # beyond float32
-    (IMAGES[:1], {"n_clusters": 1}, "1 sample"),
-    (IMAGES, {"alpha": 0}, "alpha must be a number above 0, not 0"),
-    (IMAGES, {"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
-    (IMAGES, {"n_clusters": 25}, "n_clusters=25 exceeds n_samples=24"),
-    (IMAGES, {"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
-    (IMAGES, {"embedding_size": 0}, "embedding_size must be"),
-    (IMAGES, {"epochs": -1}, "epochs must be a whole number of at least 0"),
-    (IMAGES, {"batch_size": 0}, "batch_size must be"),
-    (IMAGES, {"evaluate_every": 0}, "evaluate_every must be"),
-    (IMAGES, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
-    (IMAGES, {"snapshot_epochs": (0,)}, "snapshot_epochs must be"),
-    (IMAGES, {"snapshot_epochs": 1}, "snapshot_epochs must be"),
-    (IMAGES, {"snapshot_epochs": (1.5,)}, "snapshot_epochs must be"),
-    (IMAGES, {"hidden": (8, 0)}, "each of hidden must be a whole number of at least 1"),
-    (IMAGES, {"dropout": 1}, "dropout must be a number from 0 to below 1, not 1"),
-    (IMAGES, {"device": "gpu"}, "can't use the device 'gpu'"),
-    (IMAGES, {"random_state": -1}, "random_state must be"),
-    *((IMAGES, {name: wrong}, f"no {name} '{wrong}'; did you mean '{meant}'")
-      for name, wrong, meant in (("network", "auot", "auto"), ("optimizer", "Adam", "adam"),
-                                 ("training", "two stage", "two-stage"),
-                                 ("init", "sample", "samples"),
-                                 ("precision", "float", "float32"))),
+    (IMAGES, None, {"network": "cnn"}, "image_shape must be three positive whole numbers"),
+    (IMAGES, None, {"image_shape": (1, 28, 28)},
+     r"\(1, 28, 28\) has 784 values, but X has 64 features"),
+    (255 * IMAGES, None, IMAGE, r"pixels must lie in \[0, 1\].*divide bytes by 255"),
+    (changed(-0.01), None, IMAGE, "X runs from -0.01 to"),
+    (changed(np.nan), None, {}, "NaN"), (IMAGES[:1], None, {"n_clusters": 1}, "1 sample"),
+    (1e39 * IMAGES.astype(np.float64), None, {}, "infinity"),                    # beyond float32
+    (IMAGES, [0, 1], {}, "one length"), (IMAGES, np.full(24, np.nan), {}, "NaN"),
+    *((IMAGES, None, options, says) for options, says in (
+        ({"alpha": 0}, "alpha must be a number above 0, not 0"),
+        ({"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
+        ({"n_clusters": 25}, "n_clusters=25 exceeds n_samples=24"),
+        ({"embedding_size": 0}, "embedding_size must be"), ({"epochs": -1}, "epochs must be"),
+        ({"batch_size": 0}, "batch_size must be"), ({"evaluate_every": 0}, "evaluate_every must"),
+        ({"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
+        ({"hidden": (8, 0)}, "each of hidden must be a whole number of at least 1"),
+        ({"dropout": 1}, "dropout must be a number from 0 to below 1, not 1"),
+        ({"device": "gpu"}, "can't use the device 'gpu'"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"network": "auot"}, "no network 'auot'; did you mean 'auto'"),
+        ({"optimizer": "Adam"}, "no optimizer 'Adam'; did you mean 'adam'"),
+        ({"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"),
+        ({"init": "sample"}, "no init 'sample'; did you mean 'samples'"),
+        ({"precision": "float"}, "no precision 'float'; did you mean 'float32'"))),
 ])
-def test_bad_input_is_refused_before_training(no_training, X, options, says):
+def test_bad_input_is_refused_before_training(monkeypatch, X, y, options, says):
+    monkeypatch.setattr(training, "train", None)
     with pytest.raises(ValueError, match=says):
-        TELL(**{**SMALL, **options}).fit(X)
-
-
-@pytest.mark.parametrize("y", [[0, 1], np.full(24, np.nan), np.zeros((24, 2))])
-def test_classes_that_cannot_be_scored_are_refused_before_training(no_training, y):
-    with pytest.raises(InputError):
-        TELL(**SMALL).fit(IMAGES, y)
-
-
-def test_the_guard_of_these_tests_would_notice_training(no_training):
-    with pytest.raises(pytest.fail.Exception, match="training began"):
-        TELL(**SMALL).fit(IMAGES)
+        TELL(**{**SMALL, **options}).fit(X, y)
 
 
 def test_after_fit_new_samples_are_checked_too():
-    model = TELL(**SMALL, **IMAGE).fit(IMAGES)
+    model = TELL(**{**SMALL, "epochs": 0}, **IMAGE).fit(IMAGES)
     for ask in (model.predict, model.transform, model.soft_assignment, model.partial_fit):
         for X, says in ((255 * IMAGES, r"pixels must lie in \[0, 1\]"), (changed(np.nan), "NaN"),
                         (IMAGES[:, :60], "60 features")):
@@ -400,7 +260,7 @@ def test_the_defaults_are_the_papers():
 @pytest.mark.parametrize(("options", "kind"), [
     (IMAGE, ConvAutoencoder), ({}, DenseAutoencoder), ({**IMAGE, "network": "fcn"},
                                                        DenseAutoencoder),
-    ({"network": "none"}, FixedFeatures), ({**IMAGE, "network": "none"}, FixedFeatures),
+    ({**IMAGE, "network": "none"}, FixedFeatures),
 ])
 def test_which_network_is_taken(options, kind):
     model = TELL(**{**SMALL, "network": "auto", "epochs": 0, **options}).fit(IMAGES)

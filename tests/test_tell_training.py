@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 import random
-import warnings
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -276,22 +274,19 @@ def test_scikit_learns_own_checks(estimator, check):
 
 def test_before_fit_it_says_so(tmp_path):
     model = tell()
-    for ask in (lambda: model.predict(X), lambda: model.transform(X),
-                lambda: model.soft_assignment(X), model.reconstruct_centers,
-                lambda: model.at(1), lambda: model.save(tmp_path / "model.pt")):
+    for ask in (model.reconstruct_centers, lambda: model.at(1), lambda: model.save(tmp_path / "m")):
         with pytest.raises(NotFittedError, match="not fitted yet"):
             ask()
     assert not hasattr(model, "cluster_centers_") and not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("options", [*NETWORKS, pytest.param(NONE, id="none")])
-@pytest.mark.parametrize("how", ["end-to-end", "two-stage"])
+@pytest.mark.parametrize(("options", "how"), [
+    (CNN, "end-to-end"), (FCN, "two-stage"), (NONE, "end-to-end")], ids=["cnn", "fcn", "none"])
 def test_what_was_learnt_fits_together(options, how):
     model = tell(2, **options, training=how).fit(X)
     labels = model.labels_
     assert labels.dtype == np.int64 and labels.shape == (200,)
     assert np.array_equal(model.predict(X), labels)
-    assert np.array_equal(clone(model).fit_predict(X), labels)
     z, centers = model.transform(X), model.cluster_centers_
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-6)
@@ -302,30 +297,24 @@ def test_what_was_learnt_fits_together(options, how):
     np.testing.assert_allclose(model.soft_assignment(X, temperature=0.3),
                                soft / soft.sum(1, keepdims=True), atol=1e-4)
     assert len(model.get_feature_names_out()) == z.shape[1]
-    assert not model.network_.training
-    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(X), labels)
+    pickled = pickle.loads(pickle.dumps(model))
+    decoded = model.reconstruct_centers()                       # changes nothing
+    one_by_one = [model.network_.decode(center[None]).detach() for center in model.layer_.centers()]
+    np.testing.assert_allclose(decoded, torch.cat(one_by_one), atol=1e-6)
+    assert same_weights(pickled, model) and np.array_equal(pickled.predict(X), labels)
 
 
-def test_one_seed_one_model_and_another_seed_another():
-    first, again, other = tell(**FCN).fit(X), tell(**FCN), tell(**FCN, random_state=1).fit(X)
-    torch.manual_seed(77)
-    np.random.seed(77)                                                           # noqa: NPY002
-    assert ends_alike(first, again.fit(X)) and ends_alike(first, again.fit(X))
-    assert not np.array_equal(first.labels_, other.labels_)
-    for name, part in weights(first).items():
-        if part.is_floating_point():
-            assert not torch.equal(part, weights(other)[name]), name
-    source = np.random.RandomState(0)
-    drawn = [tell(1, **FCN, random_state=source).fit(X) for _ in range(2)]
-    assert not same_weights(*drawn)
-
-
-def test_the_callers_random_numbers_are_left_alone(tmp_path):
+def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone(tmp_path):
     def states():
         return (torch.get_rng_state().tolist(), random.getstate(),
                 [str(part) for part in np.random.get_state(legacy=True)])        # noqa: NPY002
 
+    first, other = tell(**FCN).fit(X), tell(**FCN, random_state=1).fit(X)
+    torch.manual_seed(77)
+    np.random.seed(77)                                                           # noqa: NPY002
     before = states()
+    assert ends_alike(first, tell(**FCN).fit(X))
+    assert not np.array_equal(first.labels_, other.labels_)
     model = tell(2, **FCN, snapshot_epochs=[1], random_state=None, init="samples").fit(X)
     model.at(1).predict(X)
     model.partial_fit(X).reconstruct_centers()
@@ -334,29 +323,8 @@ def test_the_callers_random_numbers_are_left_alone(tmp_path):
     assert states() == before
 
 
-def test_nothing_is_printed_or_warned_and_data_are_left_alone(capfd):
-    read_only = X.copy()
-    read_only.setflags(write=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for options in (CNN, FCN, NONE, {**FCN, "training": "two-stage"}):
-            tell(2, **options).fit(read_only, Y).partial_fit(read_only).predict(read_only)
-    assert capfd.readouterr() == ("", "")
-    assert np.array_equal(read_only, PIXELS[:200])
-
-
-@pytest.mark.parametrize("options", [{}, {"training": "two-stage"}])
-def test_classes_influence_nothing(options):
-    options = {**FCN, "evaluate_every": 1, **options}
-    without = tell(2, **options).fit(X)
-    for y in (Y, [f"digit {label}" for label in np.random.default_rng(0).permutation(Y)]):
-        given = tell(2, **options).fit(X, y)
-        assert same_weights(given, without)
-        assert np.array_equal(given.labels_, without.labels_)
-
-
 def test_the_history_has_each_epoch_and_its_evaluations():
-    model = tell(5, **CNN, evaluate_every=2).fit(X, Y)
+    model = tell(5, **FCN, evaluate_every=2).fit(X, Y)
     rows = model.history_.rows
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4, 5]
     assert [row["epoch"] for row in rows if "loss" in row] == [2, 4, 5]
@@ -366,18 +334,10 @@ def test_the_history_has_each_epoch_and_its_evaluations():
     assert last["occupied"] == len(set(model.labels_.tolist()))
     expected = metrics.scores(Y, model.labels_)
     assert {name: last[name] for name in expected} == expected
-    assert not expected.keys() & tell(1, **CNN).fit(X).history_.rows[0].keys()
     assert rows[-1]["reconstruction"] < rows[0]["reconstruction"]
-
-
-def test_centers_decoded_or_not_change_nothing():
-    model = tell(2, **CNN).fit(X)
-    before = {name: part.clone() for name, part in weights(model).items()}
-    decoded = model.reconstruct_centers()
-    assert decoded.shape == (10, 64) and decoded.min() >= 0 and decoded.max() <= 1
-    one_by_one = [model.network_.decode(center[None]).detach() for center in model.layer_.centers()]
-    np.testing.assert_allclose(decoded, torch.cat(one_by_one), atol=1e-6)
-    assert all(torch.equal(part, before[name]) for name, part in weights(model).items())
+    without = tell(5, **FCN, evaluate_every=2).fit(X)           # classes influence nothing
+    assert same_weights(model, without) and np.array_equal(model.labels_, without.labels_)
+    assert not expected.keys() & without.history_.rows[-1].keys()
 
 
 def test_first_centers_may_be_samples():
@@ -396,14 +356,13 @@ def test_first_centers_may_be_samples():
 
 @pytest.mark.parametrize("options", NETWORKS)
 def test_a_snapshot_is_the_model_of_its_epoch(options):
-    model = tell(4, **options, snapshot_epochs=(1, 2, 4)).fit(X)
-    assert same_weights(model, tell(4, **options).fit(X))                # they disturb nothing
-    for epoch in (1, 2, 4):
+    model = tell(2, **options, snapshot_epochs=(1, 2)).fit(X)
+    for epoch in (1, 2):                                                 # they disturb nothing
         then, alone = model.at(epoch), tell(epoch, **options).fit(X)
         assert same_weights(then, alone) and np.array_equal(then.predict(X), alone.labels_)
         np.testing.assert_array_equal(then.transform(X), alone.transform(X))
         np.testing.assert_array_equal(then.reconstruct_centers(), alone.reconstruct_centers())
-    with pytest.raises(InputError, match=r"no snapshot of epoch '3'.*Known: 1, 2, 4"):
+    with pytest.raises(InputError, match=r"no snapshot of epoch '3'.*Known: 1, 2"):
         model.at(3)
     model.at(1).partial_fit(X)                                  # a snapshot is a copy
     assert same_weights(model.at(1), tell(1, **options).fit(X))
@@ -412,13 +371,12 @@ def test_a_snapshot_is_the_model_of_its_epoch(options):
 # --- online -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [*NETWORKS, pytest.param(NONE, id="none")])
+@pytest.mark.parametrize("options", [CNN, NONE], ids=["cnn", "none"])
 def test_later_samples_move_the_centers_only(options):
     model, later = tell(2, **options), PIXELS[200:350]
     assert model.partial_fit(X) is model
     fitted = tell(2, **options).fit(X)
     assert ends_alike(model, fitted)
-
     z = torch.tensor(fitted.transform(later))
     W = nn.Parameter(fitted.layer_.weight.detach().clone())
     steps = torch.optim.Adadelta([W])
@@ -436,35 +394,19 @@ def test_later_samples_move_the_centers_only(options):
         (2 - 2 * (z @ (W.detach() / (2 * ALPHA)).T).amax(1)).mean().item(), abs=1e-5)
 
 
-def test_fit_forgets_what_came_online():
-    model = tell(2, **FCN).fit(X).partial_fit(PIXELS[200:300])
-    assert ends_alike(model.fit(X), tell(2, **FCN).fit(X))
-    model.partial_fit(PIXELS[200:300])
-    fresh = tell(2, **FCN).fit(X).partial_fit(PIXELS[200:300])
-    assert same_weights(model, fresh)
-
-
 # --- save and load ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [
-    *NETWORKS, pytest.param(NONE, id="none"),
-    pytest.param({"network": "fcn", "hidden": [7], "snapshot_epochs": range(1, 3)}, id="table"),
-])
+    CNN, {"network": "fcn", "hidden": [7], "snapshot_epochs": range(1, 3)}], ids=["cnn", "table"])
 def test_a_saved_model_comes_back(tmp_path, options):
     model, path = tell(2, **options).fit(X), tmp_path / "model.pt"
     model.save(path)
     found = TELL.load(path, device="cpu")
     assert same_weights(found, model) and found.loss_ == model.loss_
     assert np.array_equal(found.predict(X), model.labels_)
-    assert np.array_equal(found.transform(X), model.transform(X))
     assert np.array_equal(found.reconstruct_centers(), model.reconstruct_centers())
-    silent = ("checkpoint", "device", "progress", "random_state")
-    kept = {name: value for name, value in model.get_params().items() if name not in silent}
-    for name, value in kept.items():
-        now = getattr(found, name)
-        assert (list(now) == list(value) if name in ("hidden", "snapshot_epochs")
-                else now == value), name
+    assert found._settings() == model._settings()
     assert same_weights(found.partial_fit(PIXELS[200:300]), model.partial_fit(PIXELS[200:300]))
     with pytest.raises(ValueError, match="63 features"):
         found.predict(X[:, :63])
@@ -486,33 +428,18 @@ def test_removed_settings_load_at_their_old_default_only(tmp_path):
 
 
 def test_files_that_hold_no_model_are_refused(tmp_path):
-    model, good = tell(1, **FCN).fit(X), tmp_path / "model.pt"
-    model.save(good)
+    path = tmp_path / "model.pt"
+    tell(1, **FCN, checkpoint=tmp_path / "run.pt").fit(X).save(path)
+    stored = torch.load(path, weights_only=True)
+    other = json.dumps({**json.loads(stored["settings"]), "hidden": [4]})       # another network
+    torch.save({**stored, "settings": other}, tmp_path / "other.pt")
+    torch.save({**stored, "clusterbook": "IDC"}, tmp_path / "idc.pt")
+    (tmp_path / "cut.pt").write_bytes(path.read_bytes()[:1000])
+    for name in ("other.pt", "idc.pt", "cut.pt", "run.pt"):
+        with pytest.raises(InputError, match=f"{name} is no model that TELL.save wrote"):
+            TELL.load(tmp_path / name)
     with pytest.raises(InputError, match=r"there is no file .*missing\.pt"):
         TELL.load(tmp_path / "missing.pt")
-    stored = torch.load(good, weights_only=True)
-    settings = json.loads(stored["settings"])
-    other = tmp_path / "other.pt"
-    for wrong in (
-        {**stored, "clusterbook": "IDC"}, {"state": {}}, [1, 2],
-        {**stored, "settings": json.dumps({**settings, "hidden": [4]})},       # another network
-        {**stored, "settings": json.dumps({**settings, "network": "cnn"})},
-        {**stored, "settings": json.dumps({**settings, "n_clusters": 3})},
-        {**stored, "settings": json.dumps({**settings, "bias": 3})},
-        {**stored, "settings": json.dumps({**settings, "alpha": -1})},
-        {**stored, "n_features": 63},
-        {name: part for name, part in stored.items() if name != "weights"},
-    ):
-        torch.save(wrong, other)
-        with pytest.raises(InputError, match=r"other\.pt is no model that TELL\.save wrote"):
-            TELL.load(other)
-    for content in (b"", b"no model", good.read_bytes()[:1000]):
-        other.write_bytes(content)
-        with pytest.raises(InputError, match=r"other\.pt is no model that TELL\.save wrote"):
-            TELL.load(other)
-    kept = tell(1, **FCN, checkpoint=tmp_path / "run.pt").fit(X).checkpoint
-    with pytest.raises(InputError, match=r"run\.pt is no model that TELL\.save wrote"):
-        TELL.load(kept)
 
 
 # --- resume -------------------------------------------------------------------------------------
@@ -523,13 +450,14 @@ class Stop(Exception):
 
 
 @contextmanager
-def before_steps(call):
-    """Have *call* called with the number of each optimizer's step, from 1."""
+def counted_steps(stop_at=None):
+    """The number of the optimizers' steps so far, in a list; one of them is not taken."""
     count = [0]
 
     def hook(*_):
         count[0] += 1
-        call(count[0])
+        if count[0] == stop_at:
+            raise Stop
 
     handle = register_optimizer_step_pre_hook(hook)
     try:
@@ -538,91 +466,56 @@ def before_steps(call):
         handle.remove()
 
 
-def stopping(at):
-    def call(number):
-        if number == at:
-            raise Stop
-
-    return call
-
-
-@pytest.fixture
-def save_always(monkeypatch):
-    """Save after each epoch, however short it is."""
-    monkeypatch.setattr(Checkpoint, "due", property(lambda _self: True))
-
-
 RUNS = {
-    "cnn": ({**CNN, "epochs": 4}, 12),
-    "fcn": ({**FCN, "epochs": 4, "init": "samples", "snapshot_epochs": [1, 3]}, 12),
-    "adam": ({**FCN, "epochs": 4, "optimizer": "adam"}, 12),
-    "two-stage": ({**CNN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12),
-    "none": ({**NONE, "epochs": 4}, 12),
+    "cnn": ({**CNN, "epochs": 3}, 9, 5),
+    "fcn": ({**FCN, "epochs": 4, "init": "samples", "snapshot_epochs": [1, 3]}, 12, 8),
+    "adam": ({**FCN, "epochs": 2, "optimizer": "adam"}, 6, 6),
+    "stage 1": ({**FCN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12, 2),
+    "stage 2": ({**FCN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12, 11),
+    "none": ({**NONE, "epochs": 2}, 6, 4),
 }
 
 
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("at", [2, 5, 8, 12])
-def test_a_run_that_fails_and_is_started_again_ends_alike(tmp_path, save_always, run, at):
-    options, steps = RUNS[run]
-    with before_steps(lambda _number: None) as counted:
+def test_a_run_that_fails_and_is_started_again_ends_alike(tmp_path, monkeypatch, run):
+    monkeypatch.setattr(Checkpoint, "due", True)                # saves after each epoch
+    options, steps, at = RUNS[run]
+    with counted_steps() as counted:
         whole = tell(**options).fit(X)
     assert counted[0] == steps
     kept = {**options, "checkpoint": tmp_path / "run.pt"}
-    with before_steps(stopping(at)), pytest.raises(Stop):
+    with counted_steps(at), pytest.raises(Stop):
         tell(**kept).fit(X)
-    with before_steps(lambda _number: None) as counted:
+    with counted_steps() as counted:
         resumed = tell(**kept).fit(X)
     assert counted[0] == steps - (at - 1) // 3 * 3             # no epoch again, none left out
     assert ends_alike(resumed, whole) and resumed.history_.seconds > 0
     for epoch in options.get("snapshot_epochs", ()):
         assert same_weights(resumed.at(epoch), whole.at(epoch))
-    with before_steps(lambda _number: None) as counted:
+    with counted_steps() as counted:
         again = tell(**kept).fit(X)
     assert counted[0] == 0 and ends_alike(again, whole)
 
 
-@pytest.mark.parametrize(("changed", "says"), [
-    ({"alpha": 0.002}, "the parameter 'alpha' was 0.001 and is now 0.002"),
-    ({"hidden": (16, 13)}, r"the parameter 'hidden' was \[16, 12\] and is now \[16, 13\]"),
-    ({"network": "cnn"}, "the parameter 'network' was \"fcn\" and is now \"cnn\""),
-    ({"random_state": 1}, "the parameter 'seed' was 0 and is now 1"),
-    ({"training": "two-stage"}, "the parameter 'training' was"),
+@pytest.mark.parametrize(("changed", "rows", "says"), [
+    ({"alpha": 0.002}, X, "the parameter 'alpha' was 0.001 and is now 0.002"),
+    ({"hidden": (16, 13)}, X, r"the parameter 'hidden' was \[16, 12\] and is now \[16, 13\]"),
+    ({"random_state": 1}, X, "the parameter 'seed' was 0 and is now 1"),
+    ({}, PIXELS[1:201], "the data differs"),
 ])
-def test_another_runs_checkpoint_is_refused_before_training(tmp_path, changed, says):
+def test_another_runs_checkpoint_is_refused_before_training(tmp_path, changed, rows, says):
     path = tmp_path / "run.pt"
     tell(2, **FCN, checkpoint=path).fit(X)
     before = path.read_bytes()
-    with before_steps(lambda _number: None) as counted, pytest.raises(InputError, match=says):
-        tell(**{**FCN, "epochs": 2, "checkpoint": path, **changed}).fit(X)
+    with counted_steps() as counted, pytest.raises(InputError, match=says):
+        tell(**{**FCN, "epochs": 2, "checkpoint": path, **changed}).fit(rows)
     assert counted[0] == 0 and path.read_bytes() == before
-
-
-def test_a_checkpoint_of_other_data_or_code_is_refused(tmp_path, monkeypatch):
-    kept = {**FCN, "epochs": 2, "checkpoint": tmp_path / "run.pt"}
-    tell(**kept).fit(X)
-    with pytest.raises(InputError, match="the data differs"):
-        tell(**kept).fit(PIXELS[1:201])
-    monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: "other")
-    with pytest.raises(InputError, match="the code differs"):
-        tell(**kept).fit(X)
-
-
-def test_where_a_run_is_kept_and_watched_does_not_matter(tmp_path, capfd):
-    first, second = tmp_path / "one.pt", tmp_path / "two.pt"
-    tell(2, **FCN, checkpoint=first).fit(X)
-    first.rename(second)
-    with before_steps(lambda _number: None) as counted:
-        tell(2, **FCN, checkpoint=str(second), progress=True, random_state=np.int64(0)).fit(X)
-    assert counted[0] == 0
-    capfd.readouterr()
 
 
 # --- faster forms -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [*NETWORKS,
-                                     pytest.param({**FCN, "training": "two-stage"}, id="stages")])
+@pytest.mark.parametrize("options", [CNN, {**FCN, "training": "two-stage"}], ids=["cnn", "stages"])
 def test_bfloat16_is_near_float32(options):
     fine = tell(4, **options).fit(X)
     coarse = tell(4, **options, precision="bfloat16").fit(X)
@@ -635,11 +528,11 @@ def test_bfloat16_is_near_float32(options):
     np.testing.assert_allclose(np.linalg.norm(coarse.cluster_centers_, axis=1), 1, atol=1e-6)
 
 
-def test_the_compiled_form_is_near_the_plain_one():
-    try:
-        torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
-    except Exception as error:  # torch reports a missing compiler in several ways
-        pytest.skip(f"torch can't compile here: {str(error).splitlines()[0]}")
+def test_the_compiled_form_is_near_the_plain_one(monkeypatch):
+    # Traced as in use; the translation to machine code, which takes seconds, is torch's own.
+    compile_, forms = torch.compile, []
+    monkeypatch.setattr(torch, "compile", lambda losses, mode: (
+        forms.append(mode), compile_(losses, backend="eager"))[1])
     options = {**FCN, "hidden": (6,), "dropout": 0.0}
     plain = tell(2, **options).fit(X)
     compiled = tell(2, **options, compile=True).fit(X)
@@ -647,3 +540,4 @@ def test_the_compiled_form_is_near_the_plain_one():
         np.testing.assert_allclose(compiled.history_.column(name)[1],
                                    plain.history_.column(name)[1], rtol=0, atol=1e-4)
     np.testing.assert_allclose(compiled.cluster_centers_, plain.cluster_centers_, atol=1e-3)
+    assert forms == [None]                                      # on a GPU "reduce-overhead"

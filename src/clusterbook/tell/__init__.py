@@ -24,18 +24,9 @@ Differences from the authors' code
   five.
 """
 
-from __future__ import annotations
-
 from .estimator import TELL
 from .layer import ClusterLayer, clustering_loss, squared_distance
 from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures
 
-__all__ = [
-    "TELL",
-    "ClusterLayer",
-    "ConvAutoencoder",
-    "DenseAutoencoder",
-    "FixedFeatures",
-    "clustering_loss",
-    "squared_distance",
-]
+__all__ = ["TELL", "ClusterLayer", "ConvAutoencoder", "DenseAutoencoder", "FixedFeatures",
+           "clustering_loss", "squared_distance"]

@@ -12,9 +12,10 @@ it moves the encoder only. The reconstruction loss moves the autoencoder in all 
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import checks, training
@@ -31,29 +32,16 @@ from ..base import DeepClusterer, as_tensor
 from ..errors import InputError, unknown
 from ..metrics import contingency, scores
 from .layer import ClusterLayer, clustering_loss, squared_distance
-from .networks import (
-    Autoencoder,
-    ConvAutoencoder,
-    DenseAutoencoder,
-    FixedFeatures,
-    Model,
-    Snapshots,
-)
+from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures, Model
 
-#: Each optimizer with its learning rate in the paper's experiments: torch's default.
-OPTIMIZERS: dict[str, tuple[Callable[..., torch.optim.Optimizer], float]] = {
-    "adadelta": (torch.optim.Adadelta, 1.0),
-    "adam": (torch.optim.Adam, 1e-3),
-}
-_CHOICES = {
-    "network": ("auto", "cnn", "fcn", "none"),
-    "training": ("end-to-end", "two-stage"),
-    "optimizer": tuple(OPTIMIZERS),
-    "init": ("kaiming", "samples"),
-    "precision": ("float32", "bfloat16"),
-}
+#: The paper's optimizers, at torch's learning rates: 1 and 0.001.
+OPTIMIZERS = {"adadelta": torch.optim.Adadelta, "adam": torch.optim.Adam}
+_CHOICES = {"network": ("auto", "cnn", "fcn", "none"), "training": ("end-to-end", "two-stage"),
+            "optimizer": tuple(OPTIMIZERS), "init": ("kaiming", "samples"),
+            "precision": ("float32", "bfloat16")}
 
 
+@dataclass(repr=False, eq=False)
 class TELL(DeepClusterer):
     r"""Interpretable neural clustering: spherical k-means in the embedding of an autoencoder.
 
@@ -145,66 +133,43 @@ class TELL(DeepClusterer):
 
     _removed = {"learning_rate": None, "n_init": 1}
 
-    def __init__(
-        self, n_clusters: int = 10, *, network: str = "auto",
-        image_shape: tuple[int, int, int] | None = None, embedding_size: int = 10,
-        hidden: Sequence[int] = (500, 500, 2000), dropout: float = 0.2, alpha: float = 1e-3,
-        clustering_weight: float = 0.01, training: str = "end-to-end", epochs: int = 3000,
-        batch_size: int = 256, optimizer: str = "adadelta", normalize_gradients: bool = True,
-        init: str = "kaiming", evaluate_every: int = 50, snapshot_epochs: Sequence[int] = (),
-        precision: str = "float32", compile: bool = False, random_state: Any = None,
-        device: str = "auto", threads: int | None = None, checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ):
-        self.n_clusters = n_clusters
-        self.network = network
-        self.image_shape = image_shape
-        self.embedding_size = embedding_size
-        self.hidden = hidden
-        self.dropout = dropout
-        self.alpha = alpha
-        self.clustering_weight = clustering_weight
-        self.training = training
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.normalize_gradients = normalize_gradients
-        self.init = init
-        self.evaluate_every = evaluate_every
-        self.snapshot_epochs = snapshot_epochs
-        self.precision = precision
-        self.compile = compile
-        self.random_state = random_state
-        self.device = device
-        self.threads = threads
-        self.checkpoint = checkpoint
-        self.progress = progress
-
-    # --------------------------------------------------------------------------------- training
+    n_clusters: int = 10
+    _: KW_ONLY
+    network: str = "auto"
+    image_shape: tuple[int, int, int] | None = None
+    embedding_size: int = 10
+    hidden: Sequence[int] = (500, 500, 2000)
+    dropout: float = 0.2
+    alpha: float = 1e-3
+    clustering_weight: float = 0.01
+    training: str = "end-to-end"
+    epochs: int = 3000
+    batch_size: int = 256
+    optimizer: str = "adadelta"
+    normalize_gradients: bool = True
+    init: str = "kaiming"
+    evaluate_every: int = 50
+    snapshot_epochs: Sequence[int] = ()
+    precision: str = "float32"
+    compile: bool = False
+    random_state: Any = None
+    device: str = "auto"
+    threads: int | None = None
+    checkpoint: str | Path | None = None
+    progress: bool | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
-        """Train the network and the centers.
+        """Train the network and the centers on *X*, (n_samples, n_features).
 
+        Classes *y*, (n_samples,), only add scores to ``history_``: nothing is trained on them.
         Raises InputError if a setting is out of range, the data hold NaN, do not fit the image
         shape or leave [0, 1] where there is one, or the checkpoint belongs to another run.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,), optional
-            Classes, only to write scores into ``history_``: nothing is trained on them.
-
-        Returns
-        -------
-        TELL
         """
-        X = validate_data(self, X, dtype=np.float32, order="C", ensure_min_samples=2)
+        X = self._validated(X, ensure_min_samples=2)
         self._check_settings(len(X))
-        self._check_images(X)
         if y is not None:
             contingency(y, np.zeros(len(X), dtype=int))  # refuses what could not be scored
-        device = training.resolve_device(self.device)
-        seed = training.as_seed(self.random_state)
+        device, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
         with (training.threads(self._step_size(*X.shape), self.threads, self.checkpoint) as number,
               training.seeded(seed, device) as generator):
             checkpoint = self._checkpoint(training.fingerprint(X), seed, number)
@@ -214,18 +179,29 @@ class TELL(DeepClusterer):
                 rows = torch.randperm(len(X), generator=generator)[: self.n_clusters]
                 model.eval()
                 model.layer.reset_centers(model.embed(data[rows.to(device)]))
-            snapshots, history = Snapshots(model, self.snapshot_epochs), training.History()
+            snapshots = nn.ModuleDict({str(epoch): copy.deepcopy(model)
+                                       for epoch in self.snapshot_epochs})
+
+            def observe(epoch: int, _row: dict[str, Any]) -> dict[str, Any]:
+                if str(epoch) in snapshots:
+                    snapshots[str(epoch)].load_state_dict(model.state_dict())
+                if epoch % self.evaluate_every and epoch < self.epochs:
+                    return {}
+                labels, loss = model.assign(model.embed(data))
+                found = {"loss": loss, "occupied": len(np.unique(labels))}
+                return found if y is None else found | scores(y, labels)
+
+            history = training.History()
             for stage, step, optimizer, samples in self._stages(model, data):
                 history = history + training.train(
                     step, (samples,), epochs=self.epochs, batch_size=self.batch_size,
                     generator=generator, drop_last=True, checkpoint=checkpoint, stage=stage,
                     state={"model": model, "snapshots": snapshots, "optimizer": optimizer},
-                    on_epoch=(None if stage == "reconstruction"
-                              else self._observer(model, data, y, snapshots)),
+                    on_epoch=None if stage == "reconstruction" else observe,
                     progress=self.progress, description=stage)
             self.labels_, self.loss_ = model.assign(model.eval().embed(data))
         self.network_, self.layer_, self.history_ = model.network, model.layer, history
-        self._snapshots, self._online = snapshots.weights, None
+        self._snapshots, self._online = snapshots, None
         return self
 
     def _stages(self, model: Model, X: Tensor) -> Iterator[tuple]:
@@ -233,32 +209,42 @@ class TELL(DeepClusterer):
 
         The samples of the centers' stage are the embedding after the stage before it.
         """
+        make_optimizer = OPTIMIZERS[self.optimizer]
         fixed = isinstance(model.network, FixedFeatures)
         if self.training == "end-to-end" and not fixed:
-            optimizer = self._optimizer(model.parameters())
+            optimizer = make_optimizer(model.parameters())
             yield "training", self._joint_step(model, optimizer), optimizer, X
             return
         if not fixed:
-            optimizer = self._optimizer(model.network.parameters())
+            optimizer = make_optimizer(model.network.parameters())
             yield "reconstruction", self._reconstruction_step(model, optimizer), optimizer, X
-        optimizer = self._optimizer(model.layer.parameters())
+        optimizer = make_optimizer(model.layer.parameters())
 
         def step(_epoch: int, z: Tensor) -> dict[str, Tensor]:
             return {"clustering": self._move_centers(model.layer, optimizer, z)}
 
         yield "centers", step, optimizer, model.eval().embed(X)
 
-    def _joint_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
-        """A step on Eq. 15, which moves the centers or the encoder in turn (section 2.3)."""
-        network, layer = model.network, model.layer
-
+    def _losses(self, model: Model) -> Callable:
+        """The function of a batch that gives the loss of Eq. 15, its first term, and the logits."""
         def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, Tensor, Tensor]:
-            z, reconstruction = self._autoencode(network, X)
-            logits = layer.logits(z.detach() if moves_centers else z)
+            bfloat16 = self.precision == "bfloat16"
+            with torch.autocast(X.device.type, torch.bfloat16, enabled=bfloat16):
+                z = model.network.encode(X)
+                decoded = model.network.decode(z)
+            reconstruction = functional.mse_loss(decoded.float(), X)
+            logits = model.layer.logits(z.detach() if moves_centers else z)
             clustering = clustering_loss(logits, self.alpha)
             return reconstruction + self.clustering_weight * clustering, reconstruction, logits
 
-        losses = self._compiled(losses, model)
+        if not self.compile:
+            return losses
+        on_gpu = model.layer.weight.device.type == "cuda"
+        return torch.compile(losses, mode="reduce-overhead" if on_gpu else None)
+
+    def _joint_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
+        """A step on Eq. 15, which moves the centers or the encoder in turn (section 2.3)."""
+        losses, layer = self._losses(model), model.layer
 
         def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
             moves_centers = epoch % 2 == 1
@@ -278,23 +264,16 @@ class TELL(DeepClusterer):
 
     def _reconstruction_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
         """A step of the autoencoder alone."""
-        losses = self._compiled(lambda X: self._autoencode(model.network, X)[1], model)
+        losses = self._losses(model)
 
         def step(_epoch: int, X: Tensor) -> dict[str, Tensor]:
-            loss = losses(X)
+            _, reconstruction, _ = losses(X, True)
             optimizer.zero_grad()
-            loss.backward()
+            reconstruction.backward()
             optimizer.step()
-            return {"reconstruction": loss.detach()}
+            return {"reconstruction": reconstruction.detach()}
 
         return step
-
-    def _autoencode(self, network: Autoencoder, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The embedding, and the mean squared error of a pixel."""
-        with torch.autocast(X.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            z = network.encode(X)
-            decoded = network.decode(z)
-        return z.float(), functional.mse_loss(decoded.float(), X)
 
     def _move_centers(self, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
                       z: Tensor) -> Tensor:
@@ -314,17 +293,12 @@ class TELL(DeepClusterer):
 
         The encoder stays as it is. Each batch of ``batch_size`` samples, in the order in which they
         arrive, is one step of the centers (section 4.4 and Table 5 of the paper). ``labels_`` and
-        ``loss_`` are then those of these samples, after the steps.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : ignored
+        ``loss_`` are then those of these samples, after the steps. *y* is ignored.
         """
         if not hasattr(self, "layer_"):
             return self.fit(X)
         if self._online is None:
-            self._online = (self._optimizer(self.layer_.parameters()),
+            self._online = (OPTIMIZERS[self.optimizer](self.layer_.parameters()),
                             self._step_size(self.batch_size, self.n_features_in_))
         optimizer, size = self._online
         with training.threads(size, self.threads):
@@ -339,7 +313,6 @@ class TELL(DeepClusterer):
         kind = self.network
         if kind == "auto":
             kind = "fcn" if self.image_shape is None else "cnn"
-        network: Autoencoder
         if kind == "cnn":
             network = ConvAutoencoder(self.image_shape, self.embedding_size)
         elif kind == "fcn":
@@ -361,35 +334,23 @@ class TELL(DeepClusterer):
 
         return 3 * training.multiply_adds(forward, (min(self.batch_size, n_samples), n_features))
 
-    def _optimizer(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
-        make, learning_rate = OPTIMIZERS[self.optimizer]
-        return make(parameters, lr=learning_rate)
-
-    def _compiled(self, losses: Callable, model: Model) -> Callable:
-        if not self.compile:
-            return losses
-        on_gpu = model.layer.weight.device.type == "cuda"
-        return torch.compile(losses, mode="reduce-overhead" if on_gpu else None)
-
-    def _observer(self, model: Model, X: Tensor, y: ArrayLike | None, snapshots: Snapshots):
-        """After an epoch, take a snapshot or evaluate, where one is due."""
-        def observe(epoch: int, _row: dict[str, Any]) -> dict[str, Any]:
-            snapshots.take(epoch)
-            if epoch % self.evaluate_every and epoch < self.epochs:
-                return {}
-            labels, loss = model.assign(model.embed(X))
-            found = {"loss": loss, "occupied": len(np.unique(labels))}
-            return found if y is None else found | scores(y, labels)
-
-        return observe
-
-    # ------------------------------------------------------------------------- the fitted model
+    def _check_settings(self, n_samples: int) -> None:
+        """Raise InputError for settings that neither the model nor the training checks."""
+        for name, known in _CHOICES.items():
+            checks.one_of(name, getattr(self, name), known)
+        for name in ("n_clusters", "embedding_size", "batch_size", "evaluate_every"):
+            checks.whole(name, getattr(self, name), 1)
+        checks.whole("epochs", self.epochs)
+        checks.number("clustering_weight", self.clustering_weight, zero=True)
+        if self.n_clusters > n_samples:
+            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}")
+        if not set(self.snapshot_epochs) <= set(range(1, self.epochs + 1)):
+            raise InputError("snapshot_epochs must be a list of whole numbers from 1 to the "
+                             f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
 
     @property
     def cluster_centers_(self) -> np.ndarray:
         """The centers: unit vectors, shape (n_clusters, embedding_size)."""
-        if not hasattr(self, "layer_"):
-            raise AttributeError("this TELL has no cluster_centers_ yet; call fit first")
         return self.layer_.centers().cpu().numpy()
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -410,7 +371,6 @@ class TELL(DeepClusterer):
     def reconstruct_centers(self) -> np.ndarray:
         """The centers decoded, shape (n_clusters, n_features); without a network, themselves."""
         check_is_fitted(self)
-        self.network_.eval()
         return self.network_.decode(self.layer_.centers()).cpu().numpy()
 
     def at(self, epoch: int) -> TELL:
@@ -419,9 +379,10 @@ class TELL(DeepClusterer):
         Raises InputError if there is no snapshot of that epoch.
         """
         check_is_fitted(self)
-        if epoch not in self._snapshots:
-            raise unknown("snapshot of epoch", epoch, map(str, self._snapshots))
-        stored = {**self._fitted(), "loss": math.nan, "weights": self._snapshots[epoch]}
+        if str(epoch) not in self._snapshots:
+            raise unknown("snapshot of epoch", epoch, self._snapshots)
+        stored = {**self._fitted(), "loss": math.nan,
+                  "weights": self._snapshots[str(epoch)].state_dict()}
         return clone(self)._restored(stored, self.layer_.weight.device)
 
     def _fitted(self) -> dict[str, Any]:
@@ -435,35 +396,19 @@ class TELL(DeepClusterer):
         self._snapshots, self._online = {}, None
         return model
 
-    # ----------------------------------------------------------------------------- inside
-
     def _embedding(self, X: ArrayLike) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        self._check_images(X)
+        X = self._validated(X, reset=False)
         model = Model(self.network_, self.layer_).eval()
         return model.embed(as_tensor(X, self.layer_.weight.device))
+
+    def _validated(self, X: ArrayLike, **options: Any) -> np.ndarray:
+        """Finite samples in float32, and images in [0, 1]."""
+        X = validate_data(self, X, dtype=np.float32, order="C", **options)
+        if self.image_shape is not None:
+            checks.pixels(X, checks.image_shape(self.image_shape))
+        return X
 
     @property
     def _n_features_out(self) -> int:
         return self.network_.embedding_size
-
-    def _check_settings(self, n_samples: int) -> None:
-        """Raise InputError for settings that neither the model nor the training checks."""
-        for name, known in _CHOICES.items():
-            checks.one_of(name, getattr(self, name), known)
-        for name in ("n_clusters", "embedding_size", "batch_size", "evaluate_every"):
-            checks.whole(name, getattr(self, name), 1)
-        checks.whole("epochs", self.epochs)
-        checks.number("clustering_weight", self.clustering_weight, zero=True)
-        if self.n_clusters > n_samples:
-            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}")
-        if not np.iterable(self.snapshot_epochs) or any(
-                not isinstance(epoch, Integral) or not 1 <= epoch <= self.epochs
-                for epoch in self.snapshot_epochs):
-            raise InputError("snapshot_epochs must be a list of whole numbers from 1 to the "
-                             f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
-
-    def _check_images(self, X: np.ndarray) -> None:
-        if self.image_shape is not None:
-            checks.pixels(X, checks.image_shape(self.image_shape))

@@ -97,9 +97,8 @@ class ClusterLayer(nn.Module):
         checks.whole("n_clusters", n_clusters, 1)
         checks.whole("n_features", n_features, 1)
         checks.number("alpha", alpha)
-        self.n_clusters, self.n_features = int(n_clusters), int(n_features)
-        self.alpha = float(alpha)
-        self.weight = nn.Parameter(torch.empty(self.n_clusters, self.n_features))
+        self.alpha = alpha
+        self.weight = nn.Parameter(torch.empty(n_clusters, n_features))
         self.reset_centers()
 
     @torch.no_grad()
@@ -114,8 +113,8 @@ class ClusterLayer(nn.Module):
         else:
             centers = torch.as_tensor(centers)
             if centers.shape != self.weight.shape:
-                raise InputError(f"centers have shape {tuple(centers.shape)}, but the layer has "
-                                 f"{self.n_clusters} of {self.n_features} features")
+                raise InputError(f"centers must have shape {tuple(self.weight.shape)}, not "
+                                 f"{tuple(centers.shape)}")
             if not torch.isfinite(centers).all() or not (centers != 0).any(1).all():
                 raise InputError("each center needs finite values, not all of them 0")
             self.weight.copy_(centers / centers.abs().amax(1, keepdim=True))
@@ -132,9 +131,8 @@ class ClusterLayer(nn.Module):
 
         Then no center takes a longer step than another, however many samples it has.
         """
-        if self.weight.grad is not None:
-            unit = functional.normalize(self.weight.grad, dim=1)
-            self.weight.grad.copy_(unit * (STEP_SHARE * 2 * self.alpha))
+        unit = functional.normalize(self.weight.grad, dim=1)
+        self.weight.grad.copy_(unit * (STEP_SHARE * 2 * self.alpha))
 
     @torch.no_grad()
     def centers(self) -> Tensor:
@@ -176,7 +174,3 @@ class ClusterLayer(nn.Module):
         logits = self.logits(functional.normalize(z, dim=1))
         # ‖z - Ω‖² = 2 - logits/α, and the 2 cancels in the softmax
         return (logits / (self.alpha * temperature)).softmax(1) if soft else logits.argmax(1)
-
-    def extra_repr(self) -> str:
-        """The settings, for torch's printed form."""
-        return f"n_clusters={self.n_clusters}, n_features={self.n_features}, alpha={self.alpha:g}"

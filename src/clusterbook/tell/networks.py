@@ -5,9 +5,9 @@ Each takes samples as rows, images flattened, and has `encode` (to unit vectors)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
-from numbers import Real
 
 import numpy as np
 import torch
@@ -23,11 +23,7 @@ _CHUNK = 4096                               # samples at a time where no gradien
 
 
 class Autoencoder(nn.Module):
-    """An encoder to the unit sphere and a decoder back."""
-
-    encoder: nn.Module
-    decoder: nn.Module
-    embedding_size: int
+    """An `encoder` to the unit sphere, of dimension `embedding_size`, and a `decoder` back."""
 
     def encode(self, X: Tensor) -> Tensor:
         """The embedding, unit vectors of shape (n_samples, embedding_size)."""
@@ -37,10 +33,6 @@ class Autoencoder(nn.Module):
     def decode(self, z: Tensor) -> Tensor:
         """The samples that *z* stands for, (n_samples, n_features)."""
         return self.decoder(z)
-
-    def forward(self, X: Tensor) -> Tensor:
-        """Each sample, encoded and decoded."""
-        return self.decode(self.encode(X))
 
 
 class ConvAutoencoder(Autoencoder):
@@ -69,9 +61,8 @@ class ConvAutoencoder(Autoencoder):
         super().__init__()
         channels, height, width = checks.image_shape(image_shape)
         if height % 4 or width % 4:
-            raise InputError("the convolutional network halves an image twice, so height and width "
-                             f"must be divisible by 4, but are {height} and {width}; pad or crop "
-                             "the images, or take network='fcn'")
+            raise InputError("the images' height and width must be divisible by 4, but are "
+                             f"{height} and {width}; pad or crop them, or take network='fcn'")
         small = (16, height // 4, width // 4)
         self.embedding_size = embedding_size
         self.encoder = nn.Sequential(
@@ -131,18 +122,16 @@ class DenseAutoencoder(Autoencoder):
     def __init__(self, n_features: int, hidden: Sequence[int] = (500, 500, 2000),
                  embedding_size: int = 10, dropout: float = 0.2, sigmoid: bool = True):
         super().__init__()
-        if not np.iterable(hidden) or isinstance(hidden, str):
-            raise InputError(f"hidden must be a list, such as [500, 500, 2000], not {hidden!r}")
         for width in hidden:
             checks.whole("each of hidden", width, 1)
-        if not isinstance(dropout, Real) or not 0 <= dropout < 1:
+        if not 0 <= dropout < 1:
             raise InputError(f"dropout must be a number from 0 to below 1, not {dropout!r}")
         widths = [n_features, *hidden, embedding_size]
         down: list[nn.Module] = []
-        for inputs, outputs in zip(widths, widths[1:], strict=False):
+        for inputs, outputs in pairwise(widths):
             down += [nn.Dropout(dropout), nn.Linear(inputs, outputs), nn.ReLU()]
         up: list[nn.Module] = []
-        for inputs, outputs in zip(widths[::-1], widths[-2::-1], strict=False):
+        for inputs, outputs in pairwise(widths[::-1]):
             up += [nn.Linear(inputs, outputs), nn.ReLU()]
         self.embedding_size = embedding_size
         self.encoder = nn.Sequential(*down[:-1])
@@ -168,35 +157,10 @@ class Model(nn.Module):
     @torch.no_grad()
     def embed(self, X: Tensor) -> Tensor:
         """The embedding of any number of samples, (n_samples, embedding_size)."""
-        z = X.new_empty(len(X), self.network.embedding_size)
-        for start in range(0, len(X), _CHUNK):
-            z[start:start + _CHUNK] = self.network.encode(X[start:start + _CHUNK])
-        return z
+        return torch.cat([self.network.encode(part) for part in X.split(_CHUNK)])
 
     @torch.no_grad()
     def assign(self, z: Tensor) -> tuple[np.ndarray, float]:
         """The nearest center of each embedding, and the mean squared distance to it."""
         logits = self.layer.logits(z)
         return logits.argmax(1).cpu().numpy(), float(squared_distance(logits, self.layer.alpha))
-
-
-class Snapshots:
-    """Copies of a model's weights at some epochs, which a checkpoint keeps."""
-
-    def __init__(self, model: Model, epochs: Iterable[int]):
-        self._model, self._epochs = model, set(epochs)
-        self.weights: dict[int, dict[str, Tensor]] = {}
-
-    def take(self, epoch: int) -> None:
-        """Copy the weights if this is one of the epochs."""
-        if epoch in self._epochs:
-            self.weights[epoch] = {name: tensor.detach().cpu().clone()
-                                   for name, tensor in self._model.state_dict().items()}
-
-    def state_dict(self) -> dict[int, dict[str, Tensor]]:
-        """The weights by epoch."""
-        return dict(self.weights)
-
-    def load_state_dict(self, stored: dict[int, dict[str, Tensor]]) -> None:
-        """Restore the weights of an earlier `state_dict`."""
-        self.weights = dict(stored)
