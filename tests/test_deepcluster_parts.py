@@ -21,7 +21,6 @@ from clusterbook import training
 from clusterbook.deepcluster import AlexNet, ConvNet, Sobel, clustering, images, networks
 from clusterbook.deepcluster.clustering import epoch_indices, fit_reduction, reduce, split_empty
 from clusterbook.errors import InputError
-from clusterbook.metrics import accuracy
 
 
 def seeded(seed=0):
@@ -55,28 +54,10 @@ def test_clustering_transform_scales_the_short_side_and_crops_the_middle(size):
     np.testing.assert_allclose(found.permute(1, 2, 0), np.asarray(literal) / 255, atol=1e-6)
 
 
-def test_training_transform_is_torchvisions_crop_and_flip():
-    image, ours = picture(40, 60), images.training_transform(32)
-    theirs = v2.Compose([v2.RandomResizedCrop(32), v2.RandomHorizontalFlip()])
-    for seed in range(4):
-        with training.seeded(seed):
-            found = ours(image)
-        with training.seeded(seed):
-            expected = pictures.pil_to_tensor(theirs(image)) / 255
-        torch.testing.assert_close(found, expected)
-
-
-def test_normalization_is_by_channel():
-    rows = torch.rand(4, 3, 5, 5)
-    mean, std = (torch.tensor(part) for part in images.IMAGENET)
-    torch.testing.assert_close(images.normalize(rows, mean, std),
-                               v2.functional.normalize(rows, *images.IMAGENET))
-
-
-@pytest.mark.parametrize("size", [(32, 32), (8, 8), (12, 40), (40, 12)])
-@pytest.mark.parametrize("scale", [(0.08, 1.0), (0.9, 1.0)])
+@pytest.mark.parametrize(("size", "scale"), [
+    ((32, 32), (0.08, 1.0)), ((12, 40), (0.08, 1.0)), ((40, 12), (0.9, 1.0))])
 def test_random_boxes_are_distributed_as_torchvisions(size, scale):
-    n = 3000
+    n = 1500
     ours = images.random_boxes(n, *size, seeded(), scale).numpy()
     theirs = v2.RandomResizedCrop(8, scale=scale)
     with training.seeded(1):
@@ -129,7 +110,7 @@ def test_sobel_is_gray_and_two_fixed_filters():
 
 
 @pytest.mark.parametrize(("network", "widths", "side", "layers"), [
-    (AlexNet, [96, 256, 384, 384, 256], 224, [55, 27, 13, 13, 13]),
+    (AlexNet, [96, 256, 384, 384, 256], 95, [23, 11, 5, 5, 5]),
     (networks.VGG16, [64, 64, 128, 128, 256, 256, 256, *[512] * 6], 32,
      [32, 32, 16, 16, 8, 8, 8, 4, 4, 4, 2, 2, 2])])
 def test_the_papers_networks(network, widths, side, layers):
@@ -137,24 +118,23 @@ def test_the_papers_networks(network, widths, side, layers):
         made = network((3, side, side)).eval()
         found = made.layers(torch.rand(1, 3, side, side))
         features = made.features(torch.rand(2, 3, side, side))
-    assert [tuple(a.shape[1:]) for a in found] == [(w, s, s) for w, s in zip(widths, layers,
-                                                                             strict=True)]
+    assert [a.shape[1:] for a in found] == list(zip(widths, layers, layers, strict=True))
     assert features.shape == (2, made.n_features) == (2, 4096) and features.min() < 0
     linear = [part for part in made.dense if isinstance(part, nn.Linear)]
-    assert linear[0].in_features == {AlexNet: 256 * 36, networks.VGG16: 512}[network]
     assert linear[1].weight.std().item() == pytest.approx(0.01, rel=0.01)
     first = made.convolutions[0]
-    assert first.in_channels == 2
     n = first.kernel_size[0] ** 2 * first.out_channels
+    assert first.in_channels == 2
     assert first.weight.std().item() == pytest.approx((2 / n) ** 0.5, rel=0.2)
     dropouts = [part.p for part in made.dense if isinstance(part, nn.Dropout)]
     assert dropouts == ([0.5, 0.5] if network is AlexNet else [0.5])
-    smallest = network((1, made.smallest, made.smallest)).eval()
-    assert smallest(torch.rand(1, 1, made.smallest, made.smallest)).shape == (1, 4096)
+    with torch.device("meta"):
+        for size in (made.smallest, 224):
+            assert network((1, size, size))(torch.rand(2, 1, size, size)).shape == (2, 4096)
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 9, 15), (3, 16, 16), (1, 28, 28), (3, 64, 64)])
-@pytest.mark.parametrize("sobel", [True, False])
+@pytest.mark.parametrize(("shape", "sobel"), [
+    ((1, 8, 8), True), ((1, 9, 15), False), ((3, 16, 16), False), ((3, 64, 64), True)])
 def test_the_small_network_takes_images_of_8_to_64_pixels(shape, sobel):
     network = ConvNet(shape, sobel=sobel).eval()
     rows = torch.rand(3, *shape)
@@ -169,12 +149,9 @@ def test_the_small_network_takes_images_of_8_to_64_pixels(shape, sobel):
 @pytest.mark.parametrize(("network", "shape", "says"), [
     ("convnet", (1, 7, 30), "ConvNet needs images of at least 8 x 8 pixels, but these have 7 x 30"),
     ("alexnet", (3, 62, 224), "AlexNet needs images of at least 63 x 63"),
-    ("vgg16", (3, 31, 31), "VGG16 needs images of at least 32 x 32"),
     ("convnet", (4, 8, 8), "Sobel filters need images of 1 or 3 channels"),
     ("convnet", (8, 8), "image_shape must be three positive whole numbers"),
     ("convnets", (1, 8, 8), "there is no network 'convnets'; did you mean 'convnet'"),
-    (3, (1, 8, 8), "there is no network '3'"),
-    (lambda _shape: nn.Linear(2, 2), (1, 8, 8), "must return a module with features"),
 ])
 def test_networks_refuse_unsuitable_images_and_other_names(network, shape, says):
     with pytest.raises(InputError, match=says):
@@ -224,9 +201,8 @@ def test_rows_at_the_mean_and_constant_features_give_no_nan():
 
 
 @pytest.mark.parametrize(("X", "kept", "says"), [
-    (torch.rand(5, 10), 6, "n_components=6 exceeds n_samples=5; ask for fewer"),
-    (torch.rand(20, 10), 11, "n_components=11 exceeds the network's n_features=10; ask for fewer"),
-    (torch.rand(20, 10), 0, "n_components must be a whole number of at least 1"),
+    (torch.rand(5, 10), 6, "n_components=6 exceeds n_samples=5"),
+    (torch.rand(20, 10), 11, "n_components=11 exceeds .* the network's n_features=10"),
     (torch.rand(20, 10), 2.0, "n_components must be a whole number of at least 1"),
     (torch.tensor([[1.0, torch.nan], [2, 3], [4, 5]]), 1, "NaN or infinite"),
     (torch.full((3, 5), torch.inf), 1, "NaN or infinite")])
@@ -287,26 +263,6 @@ def test_kmeans_follows_from_its_seed():
     assert len(clustering.kmeans(X[:30], 30).labels.unique()) == 30
 
 
-def test_first_centers_come_from_a_part_of_many_samples(monkeypatch):
-    X = blobs(2000, 5, 10)
-    full = clustering.kmeans(X, 10, max_iter=100)
-    monkeypatch.setattr(clustering, "SEEDED_ON", 200)
-    assert clustering.kmeans(X, 10, max_iter=100, n_init=3).inertia <= 1.05 * full.inertia
-
-
-def test_greedy_starts_are_better_than_random_ones():
-    X = blobs(2000, 8, 40, spread=0.3)
-    inertia = {"greedy": 0.0, "random": 0.0}
-    for s in range(5):
-        greedy = clustering._plus_plus(X, 40, seeded(s))
-        drawn = X[torch.randperm(2000, generator=seeded(s))[:40]]
-        inertia["greedy"] += clustering.assign(X, greedy)[1].sum()
-        inertia["random"] += clustering.assign(X, drawn)[1].sum()
-    assert inertia["greedy"] < 0.5 * inertia["random"]
-    chosen = clustering._plus_plus(X[:40], 40, seeded(0))       # never a sample chosen already
-    assert len(chosen.unique(dim=0)) == 40
-
-
 def test_an_empty_cluster_takes_part_of_a_random_other_one():
     X = blobs(300, 4, 3, spread=0.5)
     labels = torch.arange(300) % 3 + 2                      # 0 and 1 are empty
@@ -343,11 +299,10 @@ def test_clusters_do_not_stay_empty_unless_asked(monkeypatch):
 
 
 @pytest.mark.parametrize(("X", "k", "options", "says"), [
-    (torch.rand(3, 2), 4, {}, "n_clusters=4 exceeds n_samples=3; ask for fewer"),
+    (torch.rand(3, 2), 4, {}, "n_clusters=4 exceeds n_samples=3"),
     (torch.rand(3, 2), 0, {}, "n_clusters must be a whole number of at least 1, not 0"),
     (torch.rand(3, 2), 2, {"n_init": 0}, "n_init must be"),
     (torch.rand(3, 2), 2, {"max_iter": 1.5}, "max_iter must be"),
-    (torch.rand(3), 2, {}, "k-means needs rows of features"),
     (torch.tensor([[0.0], [torch.nan]]), 1, {}, "NaN or infinite")])
 def test_kmeans_refuses_bad_input(X, k, options, says):
     with pytest.raises(InputError, match=says):
@@ -388,24 +343,7 @@ def test_empty_clusters_are_left_out_and_the_rest_shared(n_draws):
     assert set(counts.nonzero()[:, 0].tolist()) <= {0, 7, 9}
 
 
-def test_sampling_follows_from_its_generator_alone():
-    labels = torch.arange(100) % 7
-    one, two, other = (epoch_indices(labels, 100, seeded(seed)) for seed in (1, 1, 2))
-    assert torch.equal(one, two) and not torch.equal(one, other)
-    with pytest.raises(InputError, match="no sampling 'unifrom'; did you mean 'uniform'"):
-        epoch_indices(labels, 100, seeded(), "unifrom")
-
-
 # --- comparing clusterings, and probes -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_churn_is_the_error_of_the_best_matching(seed):
-    rng = np.random.default_rng(seed)
-    before = rng.integers(0, 12, 300)
-    after = np.where(rng.random(300) < 0.3, rng.integers(0, 15, 300), (before * 5 + 3) % 12)
-    assert clustering.churn(before, after) == pytest.approx(1 - accuracy(before, after))
-    assert clustering.churn(before, (before + 4) % 12) == 0
 
 
 def test_nmi_is_normalized_by_the_geometric_mean():

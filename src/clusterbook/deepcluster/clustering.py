@@ -15,19 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.sparse import eye_array, hstack
-from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sklearn.metrics import normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
 from torch import Tensor
 from torch.nn import functional
 
 from .. import checks
 from ..errors import InputError
+from ..metrics import accuracy
 
 #: A component with less than this part of the largest variance is rounding noise, and becomes 0.
 NOISE = 1e-10
@@ -119,13 +118,14 @@ def _check_finite(values: Tensor) -> None:
 
 def check_components(n_components: int | None, n_samples: int, n_features: int) -> int:
     """The number of components to keep; raises InputError if it exceeds samples or features."""
+    most = min(n_samples, n_features)
     if n_components is None:
-        return min(n_features, n_samples)
+        return most
     checks.whole("n_components", n_components, 1)
-    for limit, value in (("n_samples", n_samples), ("the network's n_features", n_features)):
-        if n_components > value:
-            raise InputError(f"n_components={n_components} exceeds {limit}={value}; ask for fewer")
-    return int(n_components)
+    if n_components > most:
+        raise InputError(f"n_components={n_components} exceeds n_samples={n_samples} or the "
+                         f"network's n_features={n_features}")
+    return n_components
 
 
 def reduce(features: Tensor, fitted: Reduction) -> Tensor:
@@ -205,11 +205,8 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
     """
     for name, value in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
         checks.whole(name, value, 1)
-    if X.ndim != 2:
-        raise InputError("k-means needs rows of features, (n_samples, n_features), not an array "
-                         f"of shape {tuple(X.shape)}")
     if n_clusters > len(X):
-        raise InputError(f"n_clusters={n_clusters} exceeds n_samples={len(X)}; ask for fewer")
+        raise InputError(f"n_clusters={n_clusters} exceeds n_samples={len(X)}")
     _check_finite(X.sum(0))                     # of X itself, isfinite would take a copy
     generator = torch.Generator().manual_seed(seed)
     # Differences of squares lose digits far from the origin, so the origin moves to the mean.
@@ -231,24 +228,20 @@ def _one_start(X: Tensor, k: int, max_iter: int, reassign_empty: bool,
     centers = _first_centers(X, k, generator)
     while n_iter < max_iter:
         n_iter += 1
-        labels, _ = _nearest(X, centers, lengths)
+        labels, _ = assign(X, centers, lengths)
         if before is not None and torch.equal(labels, before):
             break
-        before, counts = labels, torch.bincount(labels, minlength=k)
-        if reassign_empty and not counts.all():
+        before = labels
+        if reassign_empty:
             labels = split_empty(X, labels, centers, generator)
-        moved = _means(X, labels, centers)
-        stays = torch.equal(moved, centers)
-        centers = moved
-        if stays:
-            break
-    labels, distances = _nearest(X, centers, lengths)
+        centers = _means(X, labels, centers)
+    labels, distances = assign(X, centers, lengths)
     # The last move can leave a cluster empty; only equal samples can keep it so.
     for _ in range(10 if reassign_empty else 0):
         if torch.bincount(labels, minlength=k).all():
             break
         centers = _means(X, split_empty(X, labels, centers, generator), centers)
-        labels, distances = _nearest(X, centers, lengths)
+        labels, distances = assign(X, centers, lengths)
     return Clusters(labels, centers, float(distances.sum(dtype=torch.float64)), n_iter)
 
 
@@ -287,22 +280,17 @@ def _plus_plus(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
     return X[chosen]
 
 
-def assign(X: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
-    """The nearest center of each row, int64, and the squared distance to it, both (n_samples,)."""
-    return _nearest(X, centers, _lengths(X))
+def assign(X: Tensor, centers: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The nearest center of each row, int64, and the squared distance to it, both (n_samples,).
 
-
-def _nearest(X: Tensor, centers: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    *lengths*, (n_samples,), are the rows' squared lengths, where they are known.
+    """
+    lengths = _lengths(X) if lengths is None else lengths
+    # The nearest center has the largest inner product, less half its own squared length.
     half, transposed = -0.5 * centers.square().sum(1), centers.T.contiguous()
-    labels = torch.empty(len(X), dtype=torch.int64, device=X.device)
-    inner = torch.empty(len(X), dtype=X.dtype, device=X.device)
     size = max(256, HELD_DISTANCES // len(centers))
-    held = torch.empty(min(size, len(X)), len(centers), dtype=X.dtype, device=X.device)
-    for start in range(0, len(X), size):
-        part = slice(start, start + size)
-        # The nearest center has the largest inner product, less half its own squared length.
-        found = torch.addmm(half, X[part], transposed, out=held[:len(X[part])])
-        torch.max(found, 1, out=(inner[part], labels[part]))
+    found = [torch.addmm(half, part, transposed).max(1) for part in X.split(size)]
+    inner, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
     return labels, inner.mul_(-2).add_(lengths).clamp_(min=0)
 
 
@@ -408,9 +396,18 @@ def churn(previous: ArrayLike, labels: ArrayLike) -> float:
     >>> churn([0, 0, 1, 1], [5, 5, 3, 5])
     0.25
     """
-    counts = contingency_matrix(previous, labels, sparse=True, dtype=float)
-    counts.data += 1
-    # Every row can also match a column of its own, which counts no image: no row has to match.
-    either = hstack([counts, eye_array(counts.shape[0])]).tocsr()
-    matched = either[min_weight_full_bipartite_matching(either, maximize=True)]
-    return 1 - float(matched.sum() - counts.shape[0]) / len(labels)
+    return 1 - accuracy(previous, labels)
+
+
+def describe(assignments: Tensor, n_clusters: int, y: ArrayLike | None = None) -> dict[str, Any]:
+    """The history's numbers of the last of several clusterings, (n_clusterings, n_samples)."""
+    labels = assignments[-1]
+    sizes = torch.bincount(labels, minlength=n_clusters)
+    row = {"active": int((sizes > 0).sum()), "smallest": int(sizes[sizes > 0].min()),
+           "largest": int(sizes.max()), "sizes": sizes.tolist()}
+    if len(assignments) > 1:
+        previous = assignments[-2]
+        row |= {"nmi_previous": geometric_nmi(previous, labels), "churn": churn(previous, labels)}
+    if y is not None:
+        row["nmi_labels"] = geometric_nmi(y, labels)
+    return row

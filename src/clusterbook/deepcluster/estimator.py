@@ -13,8 +13,7 @@ An epoch is
    .. math:: \min_{\theta, W} \frac1N \sum_n \ell\left(g_W(f_\theta(x_n)), y_n\right)
 
 with :math:`\ell` the cross-entropy. After the last epoch the final network's features are clustered
-once more. All random numbers come from one generator, which a checkpoint keeps, but for dropout's,
-which are torch's own and kept too.
+once more.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ from torch.utils.data import Dataset
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..checkpoints import Checkpoint, fingerprint
+from ..checkpoints import fingerprint
 from ..errors import InputError, unknown
 from ..metrics import contingency
 from . import clustering, networks
-from .clustering import Clusters, Reduction, churn, epoch_indices, geometric_nmi
+from .clustering import Clusters, Reduction, epoch_indices
 from .images import IMAGENET, ArrayImages, ImageFiles, Statistics, StreamedImages
 
 Images = ArrayLike | Dataset | str | os.PathLike
@@ -53,7 +52,6 @@ PCA_SAMPLES = 100_000
 _CHOICES = {"sampling": clustering.SAMPLINGS, "color": ("refuse", "convert"),
             "pixel_statistics": ("data", "imagenet")}
 _WHOLE = {"n_clusters": 1, "epochs": 0, "batch_size": 2, "num_workers": 0}
-_SWITCHES = ("sobel", "whiten", "normalize", "reassign_empty", "renew_classifier", "flip")
 
 
 @dataclass(repr=False, eq=False)
@@ -72,24 +70,20 @@ class DeepCluster(DeepClusterer):
         See `networks`; or a function from the image shape to a module with ``features(images)``,
         before its last ReLU, their number ``n_features``, and, for probes, ``layers(images)``.
     image_shape : tuple of int
-        (channels, height, width). With None, rows of an array are vectors of any size, for a
-        network of your own, and are not augmented.
+        (channels, height, width). With None, rows of an array are vectors, for a network of your
+        own, and are not augmented.
     sobel : bool
         Whether the named networks see edges, as in the paper, or the pixels.
-    n_components : int, optional
-        Dimensions that PCA keeps; None keeps all.
-    whiten, normalize : bool
-        Scale each dimension to variance 1, and then each image to length 1.
+    n_components, whiten, normalize : int or None, bool, bool
+        Dimensions that PCA keeps (None: all); scale each to variance 1, and each image to length 1.
     reassign_empty : bool
         Fill empty clusters with part of another one.
     sampling : {"uniform", "natural"}
         Draw equally many images of each cluster in an epoch, or each image once.
     renew_classifier : bool
         Start each epoch with a new classifier.
-    epochs : int
-        200 in the released code, 500 in the paper's runs.
-    batch_size : int
-        A last batch of a single image is left out.
+    epochs, batch_size : int
+        200 epochs in the released code, 500 in the paper. A last batch of one image is left out.
     learning_rate, momentum, weight_decay : float
         Of gradient descent; the classifier's has no momentum, as in the released code.
     crop_scale : (float, float), optional
@@ -107,23 +101,15 @@ class DeepCluster(DeepClusterer):
         Processes that read files; their number changes no result.
     random_state : int, RandomState instance or None
         Decides first weights, k-means, the order of the images, their augmentation and dropout.
-    device : str
-        "auto" takes a GPU where there is one.
-    threads : int, optional
-        Of the CPU in ``fit``; by default one where steps are small, see `training.threads`.
-    checkpoint : path, optional
-        File for resuming a killed run.
-    progress : bool, optional
-        Show a bar; by default only where a person watches.
+    device, threads, checkpoint, progress
+        As in `TELL`.
 
     Attributes
     ----------
     labels_ : ndarray of int64, shape (n_samples,)
         Cluster of each image, by the final network.
     cluster_centers_ : ndarray of shape (n_clusters, n_components)
-        In the space of `transform`.
-    inertia_ : float
-        Sum of squared distances to them.
+        In the space of `transform`; ``inertia_`` is the sum of squared distances to them.
     history_ : History
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
@@ -132,16 +118,13 @@ class DeepCluster(DeepClusterer):
         ``clustering_seconds`` (with PCA), ``training_seconds``. NMI is `geometric_nmi`.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
-    network_ : Module
-    reduction_ : Reduction
+    network_, reduction_ : Module, Reduction
     pixel_mean_, pixel_std_ : Tensor of shape (channels,)
 
     Notes
     -----
     Memory, beyond the network's and the images': the features of at most 100,000 images, the
-    reduced ones of all and all epochs' labels, 4 bytes a number, and that of `kmeans`. The same
-    ``random_state`` gives the same labels on the same machine with the same versions and number of
-    threads; on a GPU as far as its kernels are deterministic.
+    reduced ones of all, and all epochs' labels, 4 bytes a number, and that of `kmeans`.
 
     References
     ----------
@@ -190,32 +173,21 @@ class DeepCluster(DeepClusterer):
     _removed = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
                 "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse"}
 
-    # ------------------------------------------------------------------------------- fitting
-
     def fit(self, X: Images, y: ArrayLike | None = None) -> DeepCluster:
-        """Train, and cluster the images.
+        """Train, and cluster the images; classes *y*, (n_samples,), only add to ``history_``.
 
-        Classes *y*, (n_samples,), only add ``nmi_labels`` to ``history_``. Raises InputError before
-        training for a setting out of range, images that can't be used or are too few or too small,
-        or a checkpoint of another run.
+        Raises InputError before training for a setting out of range, images that can't be used or
+        are too few or too small, or a checkpoint of another run.
         """
         self._check_settings()
         device, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
         images = self._images(X, device)
-        step_size = self._step_size(len(images), images.shape)
+        n = len(images)
+        step_size = self._step_size(n, images.shape)
         if y is not None:
-            y = _classes(y, images)
-            contingency(y, np.zeros(len(y), dtype=int))     # refuses what could not be scored
-        with training.threads(step_size, self.threads, self.checkpoint) as number:
-            checkpoint = self._checkpoint(fingerprint(*images.content), seed, number)
-            self._train(images, y, seed, checkpoint)
-        return self
-
-    def _train(self, images: Source, y: np.ndarray | None, seed: int,
-               checkpoint: Checkpoint | None) -> None:
-        """Train from the first weights that *seed* gives; *y* is for the history only."""
-        device, n = images.device, len(images)
-        with training.seeded(seed, device) as generator:
+            contingency(y, np.zeros(n, dtype=int))          # refuses what could not be scored
+        with (training.threads(step_size, self.threads, self.checkpoint) as number,
+              training.seeded(seed, device) as generator):
             network = networks.build(self.network, images.shape, self.sobel).to(device)
             head = nn.Linear(network.n_features, self.n_clusters).to(device)
             renew(head)
@@ -231,7 +203,7 @@ class DeepCluster(DeepClusterer):
                 clusters, _, row = self._cluster(network, images, generator)    # steps 1 to 3
                 labels = clusters.labels.cpu()
                 assignments.labels[epoch - 1] = labels
-                row |= self._describe(assignments.labels[:epoch], y)
+                row |= clustering.describe(assignments.labels[:epoch], self.n_clusters, y)
                 if self.renew_classifier and epoch > 1:                         # step 4
                     renew(head)
                 order = epoch_indices(labels, n, generator, self.sampling)      # step 5
@@ -260,13 +232,15 @@ class DeepCluster(DeepClusterer):
                        "head_optimizer": head_optimizer, "assignments": assignments},
                 on_epoch_start=start_epoch,
                 on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started},
-                checkpoint=checkpoint, progress=self.progress, description="DeepCluster")
+                checkpoint=self._checkpoint(fingerprint(*images.content), seed, number),
+                progress=self.progress, description="DeepCluster")
             clusters, reduction, _ = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
         self.network_, self.labels_ = network.eval(), clusters.labels.cpu().numpy()
         self.assignments_ = assignments.labels.numpy()
         self._set_state(images.shape, images.statistics, reduction, clusters.centers,
                         clusters.inertia)
+        return self
 
     def _cluster(self, network: nn.Module, images: Source, generator: torch.Generator
                  ) -> tuple[Clusters, Reduction, dict[str, float]]:
@@ -274,36 +248,25 @@ class DeepCluster(DeepClusterer):
         started, n = _seconds(images.device), len(images)
         options = {"whiten": self.whiten, "normalize": self.normalize}
         if n <= PCA_SAMPLES:
-            features = torch.cat(list(features_of(network, images, self.batch_size)))
+            batches = images.for_clustering(self.batch_size)
+            features = torch.cat(list(networks.features(network, batches)))
             computed = _seconds(images.device)
             fitted = clustering.fit_reduction(features, self.n_components, **options)
             reduced = clustering.reduce(features, fitted)
         else:           # a second pass over all images holds the reduced features only
             rows = torch.randperm(n, generator=generator)[:PCA_SAMPLES].sort().values
-            fitted = clustering.fit_reduction(features_of(network, images, self.batch_size, rows),
+            batches = images.for_clustering(self.batch_size, rows)
+            fitted = clustering.fit_reduction(networks.features(network, batches),
                                               self.n_components, **options)
-            reduced = torch.cat([clustering.reduce(batch, fitted) for batch in
-                                 features_of(network, images, self.batch_size)])
+            batches = images.for_clustering(self.batch_size)
+            reduced = torch.cat([clustering.reduce(part, fitted)
+                                 for part in networks.features(network, batches)])
             computed = _seconds(images.device)
         clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
                                      seed=int(torch.randint(2**31, (), generator=generator)))
         return clusters, fitted, {"inertia": clusters.inertia / n,
                                   "feature_seconds": computed - started,
                                   "clustering_seconds": _seconds(images.device) - computed}
-
-    def _describe(self, assignments: Tensor, y: np.ndarray | None) -> dict[str, Any]:
-        """The history's numbers of the last clustering, beside that before and the classes."""
-        labels = assignments[-1]
-        sizes = torch.bincount(labels, minlength=self.n_clusters)
-        row = {"active": int((sizes > 0).sum()), "smallest": int(sizes[sizes > 0].min()),
-               "largest": int(sizes.max()), "sizes": sizes.tolist()}
-        if len(assignments) > 1:
-            previous = assignments[-2]
-            row |= {"nmi_previous": geometric_nmi(previous, labels),
-                    "churn": churn(previous, labels)}
-        if y is not None:
-            row["nmi_labels"] = geometric_nmi(y, labels)
-        return row
 
     def _set_state(self, shape: tuple[int, ...], statistics: Statistics, reduction: Reduction,
                    centers: Tensor, inertia: float) -> None:
@@ -312,26 +275,30 @@ class DeepCluster(DeepClusterer):
         self.reduction_, self.inertia_ = reduction, inertia
         self.cluster_centers_ = centers.cpu().numpy()
 
-    # ------------------------------------------------------------------------ after fitting
-
     def predict(self, X: Images) -> np.ndarray:
         """The nearest center of each image, shape (n_samples,)."""
-        reduced = self._reduced(X)
-        centers = torch.as_tensor(self.cluster_centers_, device=reduced.device)
-        return clustering.assign(reduced, centers)[0].cpu().numpy()
+        reduced = torch.from_numpy(self.transform(X))
+        return clustering.assign(reduced, torch.from_numpy(self.cluster_centers_))[0].numpy()
 
     def transform(self, X: Images) -> np.ndarray:
         """The reduced features, which are clustered, shape (n_samples, n_components)."""
-        return self._reduced(X).cpu().numpy()
+        reduced = [clustering.reduce(part, self.reduction_) for part in self._features(X)]
+        return torch.cat(reduced).cpu().numpy()
 
     def features(self, X: Images) -> np.ndarray:
         """The network's features before its last ReLU, shape (n_samples, n_features)."""
         return torch.cat(list(self._features(X))).cpu().numpy()
 
+    def _features(self, X: Images) -> Iterator[Tensor]:
+        batches = self._images(X).for_clustering(self.batch_size)
+        return networks.features(self.network_, batches)
+
     def linear_probe(self, X: Images, y: ArrayLike, *, layer: int | str = "features",
                      X_test: Images | None = None, y_test: ArrayLike | None = None,
                      test_size: float = 0.2, most_numbers: int = networks.MOST_NUMBERS) -> float:
         """Accuracy, from 0 to 1, of a linear classifier on a frozen layer (section 4.2).
+
+        Raises InputError for an unknown layer.
 
         Parameters
         ----------
@@ -339,28 +306,26 @@ class DeepCluster(DeepClusterer):
         layer : int or "features"
             A convolutional layer, from 1; or the representation, after its ReLU.
         X_test, y_test : images and classes, optional
-            To measure the accuracy on; by default a random part of *X*, stratified by class.
-        test_size : float
-            The share of this part.
+            To measure the accuracy on; by default a random share ``test_size`` of *X*, stratified.
         most_numbers : int
             A layer is averaged until at most this many numbers are left of an image.
-
-        Raises
-        ------
-        InputError
-            For an unknown layer, or if there is not one class for each image.
         """
         check_is_fitted(self)
         known = ["features", *range(1, getattr(self.network_, "n_layers", 0) + 1)]
-        if isinstance(layer, bool) or layer not in known:
+        if layer not in known:
             raise unknown("layer", layer, map(str, known))
-        x, classes = self._probed(X, y, layer, most_numbers)
+
+        def activations(images: Images) -> Tensor:
+            batches = self._images(images).for_clustering(self.batch_size)
+            return networks.activations(self.network_, batches, layer, most_numbers)
+
+        x = activations(X)
         if X_test is None:
-            x, x_test, classes, y_test = train_test_split(
-                x, classes, test_size=test_size, random_state=0, stratify=classes)
+            x, x_test, y, y_test = train_test_split(x, np.asarray(y), test_size=test_size,
+                                                    random_state=0, stratify=y)
         else:
-            x_test, y_test = self._probed(X_test, y_test, layer, most_numbers)
-        return networks.linear_accuracy(x, classes, x_test, y_test)
+            x_test = activations(X_test)
+        return networks.linear_accuracy(x, y, x_test, y_test)
 
     def _fitted(self) -> dict[str, Any]:
         return {"shape": list(self.shape_), "statistics": [self.pixel_mean_, self.pixel_std_],
@@ -377,40 +342,25 @@ class DeepCluster(DeepClusterer):
                         stored["centers"], stored["inertia"])
         return self.network_
 
-    # ----------------------------------------------------------------------------- inside
-
-    def _reduced(self, X: Images) -> Tensor:
-        return torch.cat([clustering.reduce(part, self.reduction_) for part in self._features(X)])
-
-    def _features(self, X: Images) -> Iterator[Tensor]:
-        images = self._images(X)
-        return features_of(self.network_, images, self.batch_size)
-
-    def _probed(self, X: Images, y: ArrayLike, layer: int | str, most: int
-                ) -> tuple[Tensor, np.ndarray]:
-        """The activations of a layer, and the classes."""
-        images = self._images(X)
-        batches = images.for_clustering(self.batch_size)
-        return networks.activations(self.network_, batches, layer, most), _classes(y, images)
-
     def _images(self, X: Images, device: torch.device | None = None) -> Source:
         """The images to fit on a device, or as the fitted network sees them."""
-        fitting, statistics = device is not None, None
+        fitting = device is not None
         if not fitting:
             check_is_fitted(self)
             device = next(self.network_.parameters()).device
             shape, statistics = self.shape_, (self.pixel_mean_, self.pixel_std_)
         else:
             shape = None if self.image_shape is None else checks.image_shape(self.image_shape)
+            statistics = None
             if self.pixel_statistics == "imagenet":
                 if shape is None or shape[0] != 3:
                     raise InputError("pixel_statistics='imagenet' needs images of 3 channels")
                 statistics = torch.tensor(IMAGENET[0]), torch.tensor(IMAGENET[1])
-        augmentation = {"scale": self.crop_scale, "flip": self.flip}
-        data = ImageFiles(X) if isinstance(X, str | os.PathLike) else X
-        if shape is None and (isinstance(self.network, str) or isinstance(data, Dataset)):
+        if shape is None and isinstance(self.network, str):
             raise InputError("DeepCluster needs image_shape, the (channels, height, width) of the "
                              "network's input")
+        augmentation = {"scale": self.crop_scale, "flip": self.flip}
+        data = ImageFiles(X) if isinstance(X, str | os.PathLike) else X
         if isinstance(data, Dataset):
             return StreamedImages(data, shape, statistics, resize=self.resize, color=self.color,
                                   num_workers=self.num_workers, device=device, **augmentation)
@@ -423,11 +373,8 @@ class DeepCluster(DeepClusterer):
 
     def _step_size(self, n_samples: int, shape: tuple[int, ...]) -> int:
         """Multiply-adds of a training step; raises InputError for too few or too small images."""
-        if n_samples < 2:
-            raise InputError(f"DeepCluster needs at least two images, not {n_samples}")
         if self.n_clusters > n_samples:
-            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}; ask for "
-                             "fewer")
+            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}")
         device = "meta" if isinstance(self.network, str) else "cpu"
         with torch.device(device), training.seeded(0):
             network = networks.build(self.network, shape, self.sobel)
@@ -441,28 +388,14 @@ class DeepCluster(DeepClusterer):
             checks.one_of(name, getattr(self, name), known)
         for name, least in _WHOLE.items():
             checks.whole(name, getattr(self, name), least)
-        for name in ("n_components", "resize"):
-            if getattr(self, name) is not None:
-                checks.whole(name, getattr(self, name), 1)
+        if self.resize is not None:
+            checks.whole("resize", self.resize, 1)
         for name in ("learning_rate", "momentum", "weight_decay"):
             checks.number(name, getattr(self, name), zero=name != "learning_rate")
-        for name in _SWITCHES:
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False, not {getattr(self, name)!r}")
-        try:
-            smallest, largest = self.crop_scale or (1, 1)
-            possible = 0 < smallest <= largest <= 1
-        except (TypeError, ValueError):
-            possible = False
-        if not possible:
+        smallest, largest = self.crop_scale or (1, 1)
+        if not 0 < smallest <= largest <= 1:
             raise InputError("crop_scale must be None or the smallest and largest part of an "
                              f"image's area, such as (0.08, 1.0), not {self.crop_scale!r}")
-
-    def _settings(self) -> dict[str, Any]:
-        settings = super()._settings()
-        if callable(self.network):
-            settings["network"] = f"{self.network.__module__}.{self.network.__qualname__}"
-        return settings
 
     @property
     def _n_features_out(self) -> int:
@@ -473,23 +406,6 @@ def renew(head: nn.Linear) -> None:
     """New first weights of a classifier, as in the released code: deviation 0.01, biases 0."""
     nn.init.normal_(head.weight, 0, 0.01)
     nn.init.zeros_(head.bias)
-
-
-@torch.no_grad()
-def features_of(network: nn.Module, images: Source, batch_size: int, rows: Tensor | None = None
-                ) -> Iterator[Tensor]:
-    """Features of all images, or some, batch by batch, not augmented, in evaluation mode."""
-    network.eval()
-    for batch in images.for_clustering(batch_size, rows):
-        yield network.features(batch).float()
-
-
-def _classes(y: ArrayLike, images: Source) -> np.ndarray:
-    y = np.asarray(y)
-    if y.shape != (len(images),):
-        raise InputError(f"y must be a vector with one class for each of the {len(images)} images, "
-                         f"but has shape {y.shape}")
-    return y
 
 
 def _seconds(device: torch.device) -> float:

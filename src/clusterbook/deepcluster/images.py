@@ -28,8 +28,6 @@ Statistics = tuple[Tensor, Tensor]
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 #: Bounds of the area and of the aspect ratio of crops: torchvision's defaults, so the paper's.
 SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
-_ATTEMPTS = 10
-_NAMED = 5
 _TO_FLOATS = (v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToPureTensor())
 
 
@@ -95,7 +93,7 @@ def random_boxes(n: int, height: int, width: int, generator: torch.Generator,
     draws that fits into the image is placed at random. If none fits, it is the largest part in the
     middle whose ratio is in bounds. Returns top, left, height and width of each, int64, (n, 4).
     """
-    area, shape, place = torch.rand(3, n, _ATTEMPTS, generator=generator, dtype=torch.float64)
+    area, shape, place = torch.rand(3, n, 10, generator=generator, dtype=torch.float64)
     area = height * width * (scale[0] + (scale[1] - scale[0]) * area)
     shape = torch.exp(log(RATIO[0]) + (log(RATIO[1]) - log(RATIO[0])) * shape)
     widths, heights = (area * shape).sqrt().round().long(), (area / shape).sqrt().round().long()
@@ -206,12 +204,6 @@ class StreamedImages(Dataset):
         if isinstance(image, Image.Image):
             refuse_deep(image)
             image = image.convert("L" if image.mode in GRAY else "RGB")
-        elif not isinstance(image, Tensor):
-            raise TypeError(f"it is a {type(image).__name__}, neither a PIL image nor a tensor")
-        elif image.ndim != 3:
-            raise ValueError(f"its shape is {tuple(image.shape)}, not (channels, height, width)")
-        elif image.is_floating_point() and not (image.min() >= 0 and image.max() <= 1):
-            raise ValueError("its pixels must lie in [0, 1]; return images that are not normalized")
         image = self._convert(image)
         if seed is None:
             return self._plain(image)
@@ -246,18 +238,13 @@ class StreamedImages(Dataset):
 
     def _sums(self) -> np.ndarray:
         """Sums of pixels and of their squares, (n_samples, 2, channels); refuses broken images."""
-        n = len(self)
-        if not n:
-            raise InputError("the data set has no images")
-        found = [image for batch in self._loader(_Sums(self), range(n), 64, list)
-                 for image in batch]
-        files = isinstance(self.dataset, ImageFiles)
-        broken = [f"{self.dataset.names[i] if files else f'image {i}'} ({image})"
-                  for i, image in enumerate(found) if isinstance(image, str)]
+        loader = self._loader(_Sums(self), range(len(self)), 64, list)
+        found = [sums for batch in loader for sums in batch]
+        names = getattr(self.dataset, "names", range(len(self)))
+        broken = [f"{names[i]} ({sums})" for i, sums in enumerate(found) if isinstance(sums, str)]
         if broken:
-            more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
-            raise InputError(f"{len(broken)} of {n} images can't be used: "
-                             f"{', '.join(broken[:_NAMED])}{more}; repair or remove them")
+            raise InputError(f"{len(broken)} of {len(self)} images can't be used: "
+                             f"{', '.join(broken[:5])}; repair or remove them")
         return np.stack(found)
 
 
@@ -295,6 +282,8 @@ class _Sums(Dataset):
         if len(pixels) != self.images.shape[0]:
             return (f"{len(pixels)} channels instead of {self.images.shape[0]}; color='convert' "
                     "converts them")
+        if not -0.001 < pixels.min() <= pixels.max() < 1.001:       # resizing rounds
+            return "pixels outside [0, 1]; return images that are not normalized"
         return torch.stack([pixels.sum(1), pixels.square().sum(1)]).numpy()
 
 

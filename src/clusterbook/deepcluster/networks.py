@@ -7,7 +7,7 @@ features. Layers and first weights of AlexNet and VGG-16 are those of the releas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isqrt, prod, sqrt
 
 import numpy as np
@@ -45,13 +45,10 @@ class Sobel(nn.Module):
 class Network(nn.Module):
     """Base of the networks: images of (channels, height, width), seen as edges or as pixels.
 
-    Raises InputError if they are too small, or Sobel filters are to see neither 1 nor 3 channels.
+    It has `convolutions`, `dense`, the size of the representation, `n_features`, and the smallest
+    height and width, `smallest`. Raises InputError for smaller images, or if Sobel filters are to
+    see neither 1 nor 3 channels.
     """
-
-    n_features: int                             # size of the representation
-    smallest: int                               # height and width
-    convolutions: nn.Sequential
-    dense: nn.Sequential
 
     def __init__(self, image_shape: Sequence[int], sobel: bool) -> None:
         super().__init__()
@@ -127,8 +124,9 @@ class ConvNet(Network):
         parts: list[nn.Module] = []
         inputs = self.n_inputs
         for width in widths:
-            convolution, *rest = _block(inputs, width, 3, padding=1)
-            parts += [convolution, *([] if width == widths[-1] else [nn.MaxPool2d(2)]), *rest]
+            convolution, normalization, relu = _block(inputs, width, 3, padding=1)
+            pooling = [] if width == widths[-1] else [nn.MaxPool2d(2)]
+            parts += [convolution, *pooling, normalization, relu]
             inputs = width
         self.convolutions = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(2))
         self.dense = nn.Sequential(nn.Linear(4 * inputs, self.n_features))
@@ -151,10 +149,9 @@ class AlexNet(Network):
             *_block(384, 384, 3, padding=1),
             *_block(384, 256, 3, padding=1), nn.MaxPool2d(3, 2),
         )
-        sides = [(side - 3) // 4 for side in image_shape[1:]]       # after the first convolution
-        for _ in range(3):
-            sides = [(side - 1) // 2 for side in sides]             # after a pooling
-        self.dense = nn.Sequential(nn.Dropout(0.5), *_dense(256 * prod(sides)))
+        # The last pooling's pixels are 32 apart, and each sees 63.
+        area = prod((side - 31) // 32 for side in image_shape[1:])
+        self.dense = nn.Sequential(nn.Dropout(0.5), *_dense(256 * area))
         self._initialize()
 
 
@@ -187,20 +184,24 @@ def _dense(inputs: int) -> list[nn.Module]:
     return [nn.Linear(inputs, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(4096, 4096)]
 
 
-NETWORKS: dict[str, type[Network]] = {"convnet": ConvNet, "alexnet": AlexNet, "vgg16": VGG16}
+NETWORKS = {"convnet": ConvNet, "alexnet": AlexNet, "vgg16": VGG16}
 
 
 def build(network: str | Callable[..., nn.Module], image_shape: Sequence[int], sobel: bool = True
           ) -> nn.Module:
     """The network of that name, or the one that a function of the image shape returns."""
-    if not callable(network):
-        checks.one_of("network", network, NETWORKS)
-        return NETWORKS[network](image_shape, sobel=sobel)
-    made = network(tuple(image_shape))
-    if not callable(getattr(made, "features", None)) or not hasattr(made, "n_features"):
-        raise InputError("the function network must return a module with features(images), the "
-                         "representation before its last ReLU, and its size n_features")
-    return made
+    if callable(network):
+        return network(tuple(image_shape))
+    checks.one_of("network", network, NETWORKS)
+    return NETWORKS[network](image_shape, sobel=sobel)
+
+
+@torch.no_grad()
+def features(network: nn.Module, batches: Iterable[Tensor]) -> Iterator[Tensor]:
+    """The features of each batch, (n_samples, n_features), in evaluation mode."""
+    network.eval()
+    for batch in batches:
+        yield network.features(batch).float()
 
 
 # ------------------------------------------------------------------------------- linear probes
