@@ -437,12 +437,7 @@ def function() -> Any:
     activity = public("weights.activation_clusters")(found.activity, 3, 0)
     return {"neurons": found, "activity": activity,
             "preferred": public("weights.preferred_class")(found.activity, found.classes),
-            "agreement": made("weights.agreement_test", found, activity, n_permutations=10,
-                              random_state=0),
-            "bits": public("weights.information")(found.activity, found.classes, bins=5),
-            "information": made("weights.information_tests", found, n_random=5, random_state=0),
-            "lesions": made("weights.lesions", network, X, y, 1, *labels, n_random=5,
-                            random_state=0)}
+            "bits": public("weights.information")(found.activity, found.classes, bins=5)}
 
 
 def network_graph() -> Any:
