@@ -1,7 +1,7 @@
 """Clusters of a network's neurons, found in its weights, and how good they are.
 
-- `coclustering`: a layer as a bipartite graph, its normalized cut, the clustering, the null model;
-- `network`: all layers as one graph;
+- `coclustering`: a layer, or all layers, as a bipartite graph; its clustering, normalized cut and
+  null model;
 - `measures`: what the clusters do on data, and all measures of one trained network.
 
 `clusterbook.classifier` trains the networks. Everything except `measures` imports without torch.
@@ -13,16 +13,18 @@ from typing import Any
 from .coclustering import (
     NullTest,
     WeightCoclustering,
+    bipartite,
     degree_scale,
+    network_test,
     normalized_cut,
     null_test,
     null_tests,
+    partition,
     planted_blocks,
     separate_kmeans,
     share_inside,
     shuffle,
 )
-from .network import bipartite, network_test, partition
 
 _NEED_TORCH = ["Lesions", "Neurons", "Quality", "activation_clusters", "agreement_test",
                "clusterability", "information", "information_tests", "lesions", "neurons",

@@ -6,6 +6,9 @@ the edges. Spectral co-clustering [1]_ gives rows and columns one common set of 
 normalized cut measures how much weight runs between clusters [2]_; and a null model of shuffled
 weights decides whether that is less than in any other arrangement of the same weights.
 
+The whole network is one such graph, too: every edge joins an even layer to an odd one, so the
+neurons of even layers are rows and those of odd layers columns.
+
 Differences from the authors' code
 ----------------------------------
 The notebook that this chapter repeats clusters left and right singular vectors by two separate
@@ -23,7 +26,7 @@ References
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -32,7 +35,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.cluster import KMeans, SpectralCoclustering
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 
 from ..checks import as_seed, one_of, whole
@@ -107,23 +110,40 @@ def share_inside(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike,
 
 def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
     A = np.abs(as_weights(W))
-    rows, columns = np.asarray(row_labels), np.asarray(column_labels)
-    if (rows.shape, columns.shape) != (A.shape[:1], A.shape[1:]):
-        raise InputError(f"a matrix of shape {A.shape} needs {A.shape[0]} row labels and "
-                         f"{A.shape[1]} column labels, not {rows.shape} and {columns.shape}")
-    return A, rows, columns
+    check_consistent_length(A, row_labels)
+    check_consistent_length(A.T, column_labels)
+    return A, np.asarray(row_labels), np.asarray(column_labels)
 
 
 def as_weights(W: ArrayLike) -> np.ndarray:
-    """The weights as a float64 matrix; raises InputError if they are none, not finite or all 0."""
-    W = np.asarray(W, dtype=np.float64)
-    if W.ndim != 2:
-        raise InputError(f"weights must be a matrix (outputs × inputs), not {W.ndim} dimensions")
-    if not np.isfinite(W).all():
-        raise InputError(f"the weights hold {(~np.isfinite(W)).sum()} values that are NaN or inf")
+    """The weights as a float64 matrix; raises ValueError if they are none, not finite or all 0."""
+    W = check_array(W, dtype=np.float64, input_name="weights")
     if not W.any():
         raise InputError("all weights are 0: there is no graph to cluster")
     return W
+
+
+def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
+    """All layers' absolute weights as one matrix: neurons of even layers × neurons of odd layers.
+
+    *layers* are weight matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
+    neurons; biases are no edges. Raises InputError if all weights of a layer are 0, and ValueError
+    if two layers do not fit.
+
+    Examples
+    --------
+    >>> bipartite([[[1.0, -2.0]], [[3.0]]])
+    array([[1.],
+           [2.],
+           [3.]])
+    """
+    matrices = [np.abs(as_weights(layer)) for layer in layers]
+    sizes = [matrices[0].shape[1], *map(len, matrices)]
+    blocks = [[np.zeros((even, odd)) for odd in sizes[1::2]] for even in sizes[::2]]
+    for i, matrix in enumerate(matrices):
+        # Matrix i leads from layer i of the neurons to layer i + 1.
+        blocks[(i + 1) // 2][i // 2] = matrix.T if i % 2 == 0 else matrix
+    return np.block(blocks)
 
 
 # ---------------------------------------------------------------------------- the clustering
@@ -164,7 +184,7 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
     Raises
     ------
-    InputError
+    ValueError
         For weights that are not a matrix, not finite or all 0, and for too many clusters.
 
     Examples
@@ -186,19 +206,10 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
         """Co-cluster a weight matrix *X* (n_rows, n_columns), signed or not; *y* is ignored."""
         methods = {"joint": _joint, "dhillon": _dhillon}
         one_of("method", self.method, methods)
-        try:
-            X = validate_data(self, X, dtype=np.float64, ensure_all_finite=False, allow_nd=True)
-        except ValueError as error:
-            reason = str(error).partition(":\n")[0]
-            raise InputError(f"these weights can't be clustered: {reason}") from None
         A = np.abs(as_weights(X))
-        live_rows, live_columns = A.any(1), A.any(0)
-        check_clusters(self.n_clusters, live_rows.sum(), live_columns.sum())
-        found = methods[self.method](A[np.ix_(live_rows, live_columns)], self.n_clusters,
-                                     self.n_init, self.random_state)
-        self.row_labels_ = np.full(A.shape[0], -1)
-        self.column_labels_ = np.full(A.shape[1], -1)
-        self.row_labels_[live_rows], self.column_labels_[live_columns] = found
+        validate_data(self, X, skip_check_array=True)           # sets n_features_in_
+        self.row_labels_, self.column_labels_ = _cluster_live(
+            A, methods[self.method], self.n_clusters, self.n_init, self.random_state)
         clusters = np.arange(self.n_clusters)[:, None]
         self.rows_ = self.row_labels_ == clusters
         self.columns_ = self.column_labels_ == clusters
@@ -206,29 +217,49 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
         return self
 
 
-def check_clusters(n_clusters: int, n_rows: int, n_columns: int) -> None:
-    """Raise InputError for more clusters than rows or columns with weights."""
-    whole("n_clusters", n_clusters, 1)
-    if n_clusters > min(n_rows, n_columns):
-        raise InputError(f"n_clusters={n_clusters} is too many for weights with n_samples = "
-                         f"{n_rows} live rows and n_features = {n_columns} live columns")
+def partition(A: np.ndarray, n_clusters: int = 12, *, n_init: int = 25,
+              random_state=None) -> tuple[np.ndarray, np.ndarray]:
+    """Spectral clustering of a graph from `bipartite`, as in scikit-learn's `SpectralClustering`.
+
+    The leading eigenvectors of the degree-scaled graph, divided by the roots of the degrees (not
+    scaled to unit length, as in `WeightCoclustering`), and one k-means over all vertices, with
+    *n_init* starts (25 in the code of Filan et al.). The singular vectors of the bipartite matrix
+    are these eigenvectors, found several times faster.
+
+    Returns the labels of rows (n_rows,) and columns (n_columns,), -1 for a neuron without weights.
+    Raises InputError for more clusters than rows or columns with weights.
+    """
+    return _cluster_live(A, _random_walk, n_clusters, n_init, random_state)
 
 
-def _joint(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarray, np.ndarray]:
+Labels = tuple[np.ndarray, np.ndarray]
+
+
+def _cluster_live(A: np.ndarray, method: Callable[..., Labels], k: int, n_init: int,
+                  random_state) -> Labels:
+    """Cluster the rows and columns that have weights; the labels of the others are -1."""
+    live_rows, live_columns = A.any(1), A.any(0)
+    whole("n_clusters", k, 1)
+    if k > min(live_rows.sum(), live_columns.sum()):
+        raise InputError(f"n_clusters={k} is too many for weights with n_samples = "
+                         f"{live_rows.sum()} live rows and n_features = {live_columns.sum()} live "
+                         "columns")
+    rows, columns = np.full(len(A), -1), np.full(A.shape[1], -1)
+    found = method(A[np.ix_(live_rows, live_columns)], k, n_init, random_state)
+    rows[live_rows], columns[live_columns] = found
+    return rows, columns
+
+
+def _joint(A: np.ndarray, k: int, n_init: int, random_state) -> Labels:
     rng = check_random_state(random_state)
-    left, right = singular_vectors(degree_scale(A), k, rng)
-    neurons = np.vstack([left, right])                                # (n_rows + n_columns, k)
+    neurons = np.vstack(singular_vectors(degree_scale(A), k, rng))    # (n_rows + n_columns, k)
     length = np.linalg.norm(neurons, axis=1, keepdims=True)
     neurons = np.divide(neurons, length, out=np.zeros_like(neurons), where=length > 0)
-    with warnings.catch_warnings():
-        # Fewer distinct neurons than clusters: visible in the labels.
-        warnings.filterwarnings("ignore", message="Number of distinct clusters")
-        labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
+    labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
     return _refine(A, labels[: len(A)], labels[len(A):], k)
 
 
-def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int
-            ) -> tuple[np.ndarray, np.ndarray]:
+def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Labels:
     """Move neurons to where most of their weight goes, while the normalized cut gets smaller.
 
     Each neuron goes to the cluster that takes the most of its weight per volume, rows and columns
@@ -248,7 +279,7 @@ def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int
         cut, (rows, columns) = smaller, moved
 
 
-def _dhillon(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarray, np.ndarray]:
+def _dhillon(A: np.ndarray, k: int, n_init: int, random_state) -> Labels:
     if k == 1:
         # No vector is left after the first, and scikit-learn fails.
         return np.zeros(A.shape[0], dtype=int), np.zeros(A.shape[1], dtype=int)
@@ -256,6 +287,15 @@ def _dhillon(A: np.ndarray, k: int, n_init: int, random_state) -> tuple[np.ndarr
     model = SpectralCoclustering(k, svd_method="randomized", n_init=n_init,
                                  random_state=random_state).fit(A)
     return model.row_labels_, model.column_labels_
+
+
+def _random_walk(A: np.ndarray, k: int, n_init: int, random_state) -> Labels:
+    rng = check_random_state(random_state)
+    vectors = np.vstack(singular_vectors(degree_scale(A), k, rng))
+    degrees = np.concatenate([A.sum(1), A.sum(0)])
+    neurons = vectors / np.sqrt(degrees)[:, None]
+    labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
+    return labels[: len(A)], labels[len(A):]
 
 
 def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
@@ -280,7 +320,6 @@ def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
     rows (n_rows,) and of the columns (n_columns,) of *W*.
     """
     A = np.abs(as_weights(W))
-    check_clusters(n_clusters, *A.shape)
     left, right = singular_vectors(degree_scale(A), n_clusters, check_random_state(0))
     # The original's svds returns the vectors in ascending order of their singular values.
     return tuple(KMeans(n_clusters, random_state=random_state).fit(vectors[:, ::-1]).labels_
@@ -322,6 +361,10 @@ def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.
     return W
 
 
+# The same quantity summed in another order is a tie.
+_equal = partial(np.isclose, rtol=1e-9, atol=1e-12)
+
+
 @dataclass(frozen=True)
 class NullTest:
     """A *value* of the network and its distribution *null* (n_shuffles,) under a null model.
@@ -355,25 +398,6 @@ class NullTest:
         return 1 / (1 + len(self.null))
 
 
-def _equal(a: ArrayLike, b: ArrayLike) -> np.ndarray:
-    """Equal up to rounding: the same quantity summed in another order is a tie."""
-    return np.isclose(a, b, rtol=1e-9, atol=1e-12)
-
-
-def check_shuffles(number: int) -> None:
-    """Raise InputError for fewer than two values of a null model: they have no spread."""
-    if number < 2:
-        raise InputError(f"a null model needs at least 2 random versions, not {number}")
-
-
-#: Statistics of a clustered layer, and whether large values are the remarkable ones.
-STATISTICS = {
-    "cut": (normalized_cut, False),
-    "share": (share_inside, True),
-    "share_of_squares": (partial(share_inside, power=2), True),
-}
-
-
 def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50,
                random_state: int | None = None, progress: bool | None = None
                ) -> dict[str, NullTest]:
@@ -401,24 +425,65 @@ def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50,
 
     Raises InputError for fewer than 2 shuffles, and as `WeightCoclustering`.
     """
-    check_shuffles(n_shuffles)
+    whole("n_shuffles", n_shuffles, 2)
     seed = as_seed(random_state)
     rng = check_random_state(seed)
 
     def measured(weights: np.ndarray) -> list[float]:
         found = WeightCoclustering(n_clusters, random_state=seed).fit(weights)
-        return [float(statistic(weights, found.row_labels_, found.column_labels_))
-                for statistic, _ in STATISTICS.values()]
+        labels = found.row_labels_, found.column_labels_
+        return [normalized_cut(weights, *labels), share_inside(weights, *labels),
+                share_inside(weights, *labels, power=2)]
 
     W = as_weights(W)
     W = W[np.ix_(W.any(1), W.any(0))]
-    values = measured(W)
+    cut, share, share_of_squares = measured(W)
     shuffles = bar(range(n_shuffles), "shuffles", progress=progress)
     null = np.array([measured(shuffle(W, rng)) for _ in shuffles])
-    return {name: NullTest(values[i], null[:, i], larger)
-            for i, (name, (_, larger)) in enumerate(STATISTICS.items())}
+    return {"cut": NullTest(cut, null[:, 0]),
+            "share": NullTest(share, null[:, 1], larger=True),
+            "share_of_squares": NullTest(share_of_squares, null[:, 2], larger=True)}
 
 
 def null_test(W: ArrayLike, n_clusters: int = 2, **options) -> NullTest:
     """The test of the normalized cut alone; see `null_tests` for the parameters."""
     return null_tests(W, n_clusters, **options)["cut"]
+
+
+def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffles: int = 50,
+                 keep_zeros: bool = False, n_init: int = 25,
+                 random_state: int | None = None, progress: bool | None = None) -> NullTest:
+    """Test whether the whole network's cut is smaller than those of networks with shuffled layers.
+
+    The test of Filan et al.: spectral clustering cuts the graph of all neurons, inputs and outputs
+    included, into *n_clusters* pieces (12 in their runs). Neurons without weights are left out
+    before shuffling, as in their code. With *keep_zeros* only the non-zero weights are shuffled, so
+    that the pattern of a pruned network stays. For *layers* see `bipartite`, for *n_init*
+    `partition`, for the others `null_tests`.
+
+    Raises InputError for fewer than 2 shuffles, and as `bipartite` and `partition`.
+    """
+    whole("n_shuffles", n_shuffles, 2)
+    seed = as_seed(random_state)
+    rng = check_random_state(seed)
+
+    def best(matrices: Sequence[ArrayLike]) -> float:
+        graph = bipartite(matrices)
+        return normalized_cut(graph, *partition(graph, n_clusters, n_init=n_init,
+                                                random_state=seed))
+
+    value = best(layers)
+    layers = _without_isolated(layers)
+    shuffles = bar(range(n_shuffles), "shuffled networks", progress=progress)
+    null = [best([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in layers])
+            for _ in shuffles]
+    return NullTest(value, np.array(null))
+
+
+def _without_isolated(layers: Sequence[ArrayLike]) -> list[np.ndarray]:
+    """The layers without the neurons that have no weights on either side."""
+    matrices = [as_weights(layer) for layer in layers]
+    into, out = [m.any(1) for m in matrices], [m.any(0) for m in matrices]
+    kept = [out[0], *(i | o for i, o in zip(into, out[1:], strict=False)), into[-1]]
+    return [m[np.ix_(after, before)]
+            for m, before, after in zip(matrices, kept, kept[1:], strict=False)]

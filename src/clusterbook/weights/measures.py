@@ -13,7 +13,7 @@ Agreement is the adjusted mutual information (AMI), which is 0 on average for un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,13 +21,13 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import mutual_info_score
-from sklearn.utils import check_random_state
+from sklearn.utils import check_consistent_length, check_random_state
 
 from .. import metrics
+from ..checks import whole
 from ..classifier import MLP
 from ..errors import InputError
-from .coclustering import NullTest, WeightCoclustering, check_shuffles, null_tests
-from .network import network_test
+from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,6 @@ class Neurons:
     labels: np.ndarray          #: (n_neurons,), the cluster of each neuron, -1 for none
     is_row: np.ndarray          #: (n_neurons,), bool
 
-    @property
-    def alive(self) -> np.ndarray:
-        """Neurons that belong to a cluster and are not constant on the data."""
-        return (self.labels >= 0) & _varies(self.activity)
-
-
-def _varies(activity: np.ndarray) -> np.ndarray:
-    # The range: the deviation of a constant float32 column is a rounding error above 0.
-    return np.ptp(activity, axis=0) > 0
-
 
 def neurons(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
             column_labels: ArrayLike) -> Neurons:
@@ -59,21 +49,19 @@ def neurons(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: Ar
 
     *X* (n_samples, n_features) are samples, *y* (n_samples,) their classes, *layer* a layer of
     weights between two hidden layers of neurons, and the labels (n_outputs,) and (n_inputs,) its
-    clusters. Raises InputError if the layer lies elsewhere or lengths do not fit.
+    clusters. Raises InputError if the layer lies elsewhere, ValueError if lengths do not fit.
     """
     if not 1 <= layer < len(network.linear) - 1:
         raise InputError(f"layer {layer} does not lie between two hidden layers; this network's "
                          f"layers 1 to {len(network.linear) - 2} do")
     outputs = network.hidden(_on_device(network, X))
     rows, columns = (outputs[i].cpu().numpy() for i in (layer, layer - 1))
-    if (len(row_labels), len(column_labels)) != (rows.shape[1], columns.shape[1]):
-        raise InputError(f"layer {layer} has {rows.shape[1]} outputs and {columns.shape[1]} "
-                         f"inputs, not {len(row_labels)} and {len(column_labels)} as the labels")
-    if len(y) != len(rows):
-        raise InputError(f"there are {len(rows)} samples but {len(y)} classes")
+    check_consistent_length(rows, y)
+    check_consistent_length(rows.T, row_labels)
+    activity = np.hstack([rows, columns])
     labels = np.concatenate([row_labels, column_labels])
-    is_row = np.arange(len(labels)) < rows.shape[1]
-    return Neurons(np.hstack([rows, columns]), np.asarray(y), labels, is_row)
+    check_consistent_length(activity.T, labels)
+    return Neurons(activity, np.asarray(y), labels, np.arange(len(labels)) < len(row_labels))
 
 
 def _on_device(network: MLP, X: ArrayLike) -> torch.Tensor:
@@ -82,6 +70,11 @@ def _on_device(network: MLP, X: ArrayLike) -> torch.Tensor:
 
 
 # ---------------------------------------------------------------- activations and preferred classes
+
+
+def _varies(activity: np.ndarray) -> np.ndarray:
+    # The range: the deviation of a constant float32 column is a rounding error above 0.
+    return np.ptp(activity, axis=0) > 0
 
 
 def activation_clusters(activity: np.ndarray, n_clusters: int, random_state=None) -> np.ndarray:
@@ -114,22 +107,20 @@ def preferred_class(activity: np.ndarray, classes: np.ndarray) -> np.ndarray:
     return np.where(_varies(activity), names[means.argmax(0)], -1)
 
 
-def agreement_test(found: Neurons, other: np.ndarray, *, n_permutations: int = 200,
+def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50,
                    random_state=None) -> NullTest:
     """AMI between the weight clusters and another labeling of the same neurons.
 
     The null permutes the other labels among the neurons of one side, so that a difference between
     the two sides alone is no agreement. *other* (n_neurons,) holds activation clusters or preferred
-    classes; neurons with -1 are left out.
+    classes; neurons with -1 in either labeling are left out.
     """
-    check_shuffles(n_permutations)
+    whole("n_shuffles", n_shuffles, 2)
     rng = check_random_state(random_state)
-    used = found.alive & (other >= 0)
+    used = (found.labels >= 0) & (other >= 0)
     labels, other, is_row = found.labels[used], other[used], found.is_row[used]
-    if len(labels) < 2:
-        raise InputError("fewer than two neurons are alive: there is nothing to compare")
     null = []
-    for _ in range(n_permutations):
+    for _ in range(n_shuffles):
         mixed = other.copy()
         for side in (is_row, ~is_row):
             mixed[side] = rng.permutation(mixed[side])
@@ -157,32 +148,29 @@ def information(activity: np.ndarray, classes: np.ndarray, *, bins: int = 10) ->
     return float(mutual_info_score(classes, np.searchsorted(edges, level)) / np.log(2))
 
 
-def information_tests(found: Neurons, *, n_random: int = 50, random_state=None
+def information_tests(found: Neurons, *, n_shuffles: int = 50, random_state=None
                       ) -> dict[int, NullTest]:
-    """Each cluster's `information`, beside *n_random* random sets of the same size on each side."""
-    def bits(chosen: np.ndarray) -> float:
-        return information(found.activity[:, chosen], found.classes)
+    """Each cluster's `information`, beside random sets of the same size on each side."""
+    tests = {}
+    for c, sets in _with_random_sets(found, n_shuffles, random_state).items():
+        bits = [information(found.activity[:, chosen], found.classes) for chosen in sets]
+        tests[c] = NullTest(bits[0], np.array(bits[1:]), larger=True)
+    return tests
 
-    return {c: NullTest(bits(members), np.array([bits(one) for one in sets]), larger=True)
-            for c, members, sets in _beside_random_sets(found, n_random, random_state)}
 
-
-def _beside_random_sets(found: Neurons, n_random: int, random_state
-                        ) -> Iterator[tuple[int, np.ndarray, list[np.ndarray]]]:
-    """Each cluster, its members as a mask, and random sets with as many neurons of each side."""
-    check_shuffles(n_random)
+def _with_random_sets(found: Neurons, n_random: int, random_state) -> dict[int, np.ndarray]:
+    """Each cluster's neurons as a mask, then random sets with as many neurons of each side."""
+    whole("n_shuffles", n_random, 2)
     rng = check_random_state(random_state)
+    sets = {}
     for c in np.unique(found.labels[found.labels >= 0]):
         members = found.labels == c
-        yield int(c), members, [_random_set(found, members, rng) for _ in range(n_random)]
-
-
-def _random_set(found: Neurons, members: np.ndarray, rng) -> np.ndarray:
-    chosen = np.zeros(len(members), dtype=bool)
-    for side in (found.is_row, ~found.is_row):
-        places = np.flatnonzero(side & (found.labels >= 0))
-        chosen[rng.choice(places, int((members & side).sum()), replace=False)] = True
-    return chosen
+        sets[int(c)] = np.vstack([members, np.zeros((n_random, len(members)), dtype=bool)])
+        for chosen in sets[int(c)][1:]:
+            for side in (found.is_row, ~found.is_row):
+                candidates = np.flatnonzero(side & (found.labels >= 0))
+                chosen[rng.choice(candidates, (members & side).sum(), replace=False)] = True
+    return sets
 
 
 # --------------------------------------------------------------------------------------- lesions
@@ -206,18 +194,18 @@ class Lesions:
         """The loss beyond the mean of the random sets, (n_clusters, n_classes)."""
         return self.random.mean(1) - self.without
 
-    def test(self, summary: Callable[[np.ndarray], np.ndarray], cluster: int) -> NullTest:
-        """A summary of the losses by class (mean, range …) beside those of the random sets."""
-        return NullTest(float(summary(self.drop[cluster])),
-                        np.array([summary(row) for row in self.whole - self.random[cluster]]),
-                        larger=True)
+    def tests(self, summary: Callable[[np.ndarray], np.ndarray]) -> list[NullTest]:
+        """A summary of each cluster's losses by class (mean, range …), beside the random sets'."""
+        return [NullTest(float(summary(drop)), np.array([summary(row) for row in random]),
+                         larger=True)
+                for drop, random in zip(self.drop, self.whole - self.random, strict=True)]
 
 
 def lesions(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
-            column_labels: ArrayLike, *, n_random: int = 50, random_state=None) -> Lesions:
+            column_labels: ArrayLike, *, n_shuffles: int = 50, random_state=None) -> Lesions:
     """Switch off one cluster after the other, and random sets of the same size on each side.
 
-    For the first six parameters and the errors see `neurons`; *n_random* is the number of random
+    For the first six parameters and the errors see `neurons`; *n_shuffles* is the number of random
     sets per cluster.
     """
     found = neurons(network, X, y, layer, row_labels, column_labels)
@@ -229,12 +217,9 @@ def lesions(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: Ar
         right = network.hidden(X, off=masks)[-1].argmax(1).cpu().numpy() == found.classes
         return np.array([right[found.classes == c].mean() for c in classes])
 
-    without, random = [], []
-    for _, members, sets in _beside_random_sets(found, n_random, random_state):
-        without.append(by_class(members))
-        random.append([by_class(one) for one in sets])
-    whole = by_class(np.zeros(len(found.labels), dtype=bool))
-    return Lesions(whole, np.array(without), np.array(random))
+    sets = _with_random_sets(found, n_shuffles, random_state)
+    accuracy = np.array([[by_class(chosen) for chosen in each] for each in sets.values()])
+    return Lesions(by_class(np.zeros_like(found.is_row)), accuracy[:, 0], accuracy[:, 1:])
 
 
 # ---------------------------------------------------------------------------------- all measures
@@ -256,17 +241,18 @@ class Quality:
     @property
     def effects(self) -> dict[str, float]:
         """Effect size z of each measure; positive where clusters are better than chance."""
-        loss, spread = ([self.lesions.test(summary, c).z for c in range(len(self.lesions.drop))]
-                        for summary in (np.mean, np.ptp))
+        def mean_z(tests: Iterable[NullTest]) -> float:
+            return float(np.mean([test.z for test in tests]))
+
         return {
             "normalized cut of the layer": -self.layer["cut"].z,
             "weight inside clusters": self.layer["share"].z,
             "normalized cut of the network": -self.network.z,
             "agreement with activations": self.activations.z,
             "agreement with preferred classes": self.classes.z,
-            "information about the class": float(np.mean([t.z for t in self.information.values()])),
-            "accuracy lost by a lesion": float(np.mean(loss)),
-            "difference between classes": float(np.mean(spread)),
+            "information about the class": mean_z(self.information.values()),
+            "accuracy lost by a lesion": mean_z(self.lesions.tests(np.mean)),
+            "difference between classes": mean_z(self.lesions.tests(np.ptp)),
         }
 
     def metrics(self) -> dict[str, float]:
@@ -275,12 +261,10 @@ class Quality:
                       "network_cut": self.network, "ami_activations": self.activations,
                       "ami_classes": self.classes})
         flat["information_bits"] = float(np.mean([t.value for t in self.information.values()]))
-        for name, effect in self.effects.items():
-            flat[f"z_{name.replace(' ', '_')}"] = effect
-        for side, labels in (("rows", self.clusters.row_labels_),
-                             ("columns", self.clusters.column_labels_)):
-            for c in range(self.clusters.n_clusters):
-                flat[f"{side}_in_{c}"] = int((labels == c).sum())
+        flat |= {f"z_{name.replace(' ', '_')}": z for name, z in self.effects.items()}
+        for c in range(self.clusters.n_clusters):
+            flat[f"rows_in_{c}"] = int((self.clusters.row_labels_ == c).sum())
+            flat[f"columns_in_{c}"] = int((self.clusters.column_labels_ == c).sum())
         return flat
 
 
@@ -314,18 +298,18 @@ def quality(network: MLP, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clust
     found = neurons(network, X, y, layer, *labels)
     activations = activation_clusters(found.activity, n_clusters, random_state)
     preferred = preferred_class(found.activity, found.classes)
-    shown = {"n_shuffles": n_shuffles, "random_state": random_state, "progress": progress}
-    permuted = {"n_permutations": n_shuffles, "random_state": random_state}
-    drawn = {"n_random": n_shuffles, "random_state": random_state}
+    all_weights = [network.weights(i) for i in range(len(network.linear))]
+    options = {"n_shuffles": n_shuffles, "random_state": random_state}
     return Quality(
         clusters=clusters,
-        layer=null_tests(weights, n_clusters, **shown),
+        layer=null_tests(weights, n_clusters, **options, progress=progress),
         found=found,
-        activations=agreement_test(found, activations, **permuted),
-        classes=agreement_test(found, preferred, **permuted),
-        information=information_tests(found, **drawn),
-        lesions=lesions(network, X, y, layer, *labels, **drawn),
-        network=network_test(_weights(network), network_clusters, n_init=n_init, **shown),
+        activations=agreement_test(found, activations, **options),
+        classes=agreement_test(found, preferred, **options),
+        information=information_tests(found, **options),
+        lesions=lesions(network, X, y, layer, *labels, **options),
+        network=network_test(all_weights, network_clusters, n_init=n_init, **options,
+                             progress=progress),
     )
 
 
@@ -339,19 +323,15 @@ def clusterability(network: MLP, *, layer: int = 1, n_clusters: int = 2, network
     each test, the mean and spread of its null, z and p.
     """
     options = {"n_shuffles": n_shuffles, "random_state": random_state, "progress": progress}
-    whole = {"n_init": n_init, **options}
-    weights = _weights(network)
-    tests = {f"layer_{name}": test
-             for name, test in null_tests(weights[layer], n_clusters, **options).items()}
-    tests["network_cut"] = network_test(weights, network_clusters, **whole)
+    of_layer = null_tests(network.weights(layer), n_clusters, **options)
+    tests = {f"layer_{name}": test for name, test in of_layer.items()}
+    weights = [network.weights(i) for i in range(len(network.linear))]
+    options["n_init"] = n_init
+    tests["network_cut"] = network_test(weights, network_clusters, **options)
     if any((matrix == 0).any() for matrix in weights):
-        whole["keep_zeros"] = True
-        tests["network_cut_kept"] = network_test(weights, network_clusters, **whole)
+        tests["network_cut_kept"] = network_test(weights, network_clusters, keep_zeros=True,
+                                                 **options)
     return _flat(tests)
-
-
-def _weights(network: MLP) -> list[np.ndarray]:
-    return [network.weights(i) for i in range(len(network.linear))]
 
 
 def _flat(tests: dict[str, NullTest]) -> dict[str, float]:
