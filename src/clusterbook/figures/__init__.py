@@ -18,10 +18,10 @@ from .charts import (
     training_curves,
 )
 from .pictures import explained_cluster, image_grid, maps, pipeline
-from .showing import COLORS, NEUTRAL, Shown, show, show_steps
+from .showing import COLORS, NEUTRAL, show, show_steps
 
 __all__ = [
-    "COLORS", "NEUTRAL", "Shown", "explained_cluster", "heatmap", "image_grid", "maps",
+    "COLORS", "NEUTRAL", "explained_cluster", "heatmap", "image_grid", "maps",
     "matrix_blocks", "null_distribution", "pipeline", "response", "scatter", "seed_strip",
     "show", "show_steps", "stacked_bars", "training_curves",
 ]  # fmt: skip

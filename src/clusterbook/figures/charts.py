@@ -48,15 +48,13 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
             axis.xaxis.set_major_formatter("{x:g}")
         else:
             axis.xaxis.get_major_locator().set_params(integer=True)
-    names = [tuple(panel["runs"]) for panel in curves]
-    if len(set(names)) == 1 and len(names[0]) > 1:
-        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc=_ABOVE, ncols=_columns(names[0]))
-    else:
-        for panel, axis in zip(curves, axes[0], strict=True):
-            if len(panel["runs"]) > 1 and "title" in panel:
-                axis.legend()
-            elif len(panel["runs"]) > 1:
+    if len({tuple(panel["runs"]) for panel in curves}) > 1:
+        for axis in axes[0]:
+            if len(axis.lines) > 1:
                 axis.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), borderaxespad=0.2)
+    elif len(axes[0, 0].lines) > 1:
+        handles, names = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, names, loc=_ABOVE, ncols=_columns(names))
     return figure
 
 
@@ -175,7 +173,7 @@ def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
     starts = np.zeros(len(groups))
     for part in parts:
         sizes = np.array([sizes.get(part, 0) for sizes in groups.values()], dtype=float)
-        light = _is_light(colors[part])
+        light = np.dot(to_rgb(colors[part]), (0.299, 0.587, 0.114)) > 0.38     # needs dark text
         axis.barh(range(len(groups)), sizes, left=starts, height=0.66, color=colors[part],
                   label=part, edgecolor="#555555" if light else "white", linewidth=0.8,
                   hatch="///" if part in hatched else None)
@@ -190,13 +188,6 @@ def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
     axis.grid(axis="y", visible=False)
     figure.legend(loc=_ABOVE, ncols=4, handlelength=1.2, columnspacing=1.4)
     return figure
-
-
-def _is_light(color: str) -> bool:
-    """Whether dark text reads better on it than white: its relative luminance (WCAG 2)."""
-    channels = np.array(to_rgb(color))
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ (0.2126, 0.7152, 0.0722)) > 0.18
 
 
 @styled
@@ -222,7 +213,7 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
         Title → cells (row, column) with a frame, such as matched ones.
     """
     tables = {title: np.asarray(table, dtype=float) for title, table in tables.items()}
-    known = np.concatenate([table[~np.isnan(table)] for table in tables.values()] + [np.zeros(1)])
+    known = np.nan_to_num(np.concatenate([[0.0], *map(np.ravel, tables.values())]))
     top = np.abs(known).max()
     low = -top if diverging else known.min()
     height = 0.9 + len(tables) * (0.55 + 0.36 * len(rows))
@@ -291,6 +282,8 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
     figure, axis = blank(3.6 + (0.2 + 0.2 * -(-len(lines) // columns) if len(lines) > 1 else 0))
     values = list(dict.fromkeys(point[0] for points in lines.values() for point in points))
     evenly, joined = scale in ("steps", "names"), scale != "names" and len(values) > 1
+    dash = {"marker": "_", "markersize": 15, "markeredgewidth": 2.2, "linestyle": "none"}
+    mean_mark = {} if joined else dash
     for i, (name, points) in enumerate(lines.items()):
         color = COLORS[i % len(COLORS)]
         # Without a line, the groups stand side by side.
@@ -299,9 +292,9 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
         for place, (_, runs, *_) in zip(at, points, strict=True):
             axis.scatter([place] * len(runs), runs, s=26, color=color, alpha=0.55, linewidth=0,
                          marker=_MARKERS[i % 8], zorder=3)
-        mean = np.array([point[2] for point in points], dtype=float)
-        spread = np.array([np.nan if point[3] is None else point[3] for point in points])
-        axis.plot(at, mean, color=color, label=name, **_mean_mark(joined), zorder=4)
+        # None becomes NaN, which is not drawn.
+        mean, spread = np.array([point[2:] for point in points], dtype=float).T
+        axis.plot(at, mean, color=color, label=name, **mean_mark, zorder=4)
         if joined:
             axis.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.18,
                               linewidth=0)
@@ -312,29 +305,16 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
     if len(lines) > 1:
         figure.legend(*axis.get_legend_handles_labels(), loc=_ABOVE, title=lines_are,
                       alignment="left", ncols=columns)
-    spreads = any(point[3] is not None for points in lines.values() for point in points)
-    figure.legend(handles=_marks(joined, seeds if spreads else None), loc="outside lower left",
-                  ncols=3)
-    return figure
-
-
-def _mean_mark(joined: bool) -> dict:
-    return {} if joined else {"marker": "_", "markersize": 15, "markeredgewidth": 2.2,
-                              "linestyle": "none"}
-
-
-def _marks(joined: bool, seeds: str | None) -> list:
-    """Dot, line and band for a legend; without spreads only the dot."""
     gray, line = "#555555", mpl.lines.Line2D
-    dot = line([], [], color=gray, marker="o", linestyle="none", markersize=5, alpha=0.55,
-               label="one run")
-    if seeds is None:
-        return [dot]
-    spread = f"± 1 standard deviation ({seeds})"
-    band = mpl.patches.Patch(color=gray, alpha=0.25, linewidth=0, label=spread)
-    bar = line([], [], color=gray, marker="|", markersize=11, linestyle="none", label=spread)
-    return [dot, line([], [], color=gray, label="mean", **_mean_mark(joined)),
-            band if joined else bar]
+    marks = [line([], [], color=gray, marker="o", linestyle="none", markersize=5, alpha=0.55,
+                  label="one run")]
+    if any(point[3] is not None for points in lines.values() for point in points):
+        spread = f"± 1 standard deviation ({seeds})"
+        band = mpl.patches.Patch(color=gray, alpha=0.25, linewidth=0, label=spread)
+        bar = line([], [], color=gray, marker="|", markersize=11, linestyle="none", label=spread)
+        marks += [line([], [], color=gray, label="mean", **mean_mark), band if joined else bar]
+    figure.legend(handles=marks, loc="outside lower left", ncols=3)
+    return figure
 
 
 def _parameter_axis(axis: mpl.axes.Axes, values: Sequence, scale: str) -> None:

@@ -127,15 +127,14 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
         axis.set_box_aspect(1)
         axis.set(xticks=[], yticks=[], xlabel=title)
         axis.grid(False)
-        for edge in axis.spines.values():
-            edge.set(visible=True, color="#CCCCCC")
+        axis.spines[:].set(visible=True, color="#CCCCCC")
     right, left = ((1.02, 0.5), (-0.02, 0.5)), ((-0.02, 0.5), (1.02, 0.5))
     down, up = ((0.5, -0.16), (0.5, 1.02)), ((0.5, 1.02), (0.5, -0.16))
     turns = [right] * (columns - 1) + [down] + [left] * (len(stages) - columns - 1) + [up]
     for turn, axis, following in zip(turns, way, [*way[1:], way[0]], strict=True):
         figure.add_artist(ConnectionPatch(
             *turn, axis.transAxes, following.transAxes, arrowstyle="-|>", mutation_scale=14,
-            color=COLORS[1] if turn is up else NEUTRAL, linewidth=2, linestyle="-"))
+            color=COLORS[1] if turn is up else NEUTRAL, linewidth=2))
     text = way[-1].text(0.58, 1.1, back, transform=way[-1].transAxes, color="#333333", fontsize=9,
                         va="center")
     text.set_in_layout(False)       # it has the whole gap between the rows
@@ -168,11 +167,9 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
         axis.set(title=title, xticks=[], yticks=[], xlabel=f"{axes} 1", ylabel=f"{axes} 2")
         axis.label_outer()
         axis.grid(False)
-        for edge in axis.spines.values():
-            edge.set(visible=True, color="#DDDDDD")
-    handles, names = grid[0, 0].get_legend_handles_labels()
-    legend = figure.legend(handles, names, loc="outside lower center", ncols=min(11, len(names)),
-                           handletextpad=0.1, columnspacing=0.8)
+        axis.spines[:].set(visible=True, color="#DDDDDD")
+    legend = figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center",
+                           ncols=min(11, len(classes) + 1), handletextpad=0.1, columnspacing=0.8)
     for handle in legend.legend_handles[:-1]:
         handle.set_sizes([40])
     return figure

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 import json
 import re
+import reprlib
 from collections.abc import Mapping
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import matplotlib as mpl
 import matplotlib.style
 from jinja2 import Environment
 from matplotlib.figure import Figure
+from PIL import Image
 
 from .. import paths
 from ..errors import InputError
@@ -30,23 +30,18 @@ NEUTRAL = "#8A8F98"
 
 _STYLE = {
     "figure.constrained_layout.use": True,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
     "font.family": "DejaVu Sans",           # ships with matplotlib: the same on every machine
-    "font.size": 10,
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.labelcolor": "#333333",
     "axes.edgecolor": "#999999",
-    "axes.linewidth": 0.8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.prop_cycle": mpl.cycler(color=COLORS),
     "grid.color": "#E6E6E6",
-    "grid.linewidth": 0.8,
     "xtick.color": "#555555",
     "ytick.color": "#555555",
     "legend.frameon": False,
@@ -58,9 +53,8 @@ SCREEN_DPI = 144                            # twice the size shown: sharp on a p
 WIDTH = 7.2                                 # inches; the book's text column
 
 
-def book_style():
-    """A context for drawing and saving figures, independent of the caller's own style."""
-    return mpl.style.context(["default", _STYLE])
+# A decorator: draw or save in the book's style, whatever the caller's own is.
+styled = mpl.style.context(["default", _STYLE])
 
 
 def blank(height: float, columns: int = 1, rows: int = 1, **options):
@@ -73,19 +67,7 @@ def blank(height: float, columns: int = 1, rows: int = 1, **options):
 def bare(axis: mpl.axes.Axes) -> None:
     """Hide an axis's grid and spines, around cells and images."""
     axis.grid(False)
-    for spine in axis.spines.values():
-        spine.set_visible(False)
-
-
-def styled(function):
-    """Decorator that draws in the book's style."""
-
-    @wraps(function)
-    def draw(*args, **options):
-        with book_style():
-            return function(*args, **options)
-
-    return draw
+    axis.spines[:].set_visible(False)
 
 
 # ---------------------------------------------------------------------------------- the display
@@ -100,21 +82,19 @@ class Shown:
     Of a figure in steps, *png* is the first one, and *page* has all of them as HTML.
     """
 
-    def __init__(self, png: bytes, width: int, name: str, alt: str, caption: str, page: str = ""):
-        self.png, self.width, self.page = png, width, page
-        self.name, self.alt, self.caption = name, alt, caption
+    def __init__(self, png: bytes, width: int, about: Mapping[str, str], page: str = ""):
+        self.png, self.width, self.about, self.page = png, width, about, page
 
     def __repr__(self) -> str:
-        return f"Figure {self.name}: {self.alt}"
+        return f"Figure {self.about['name']}: {self.about['alt']}"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
         # The book's build makes figures of the page from alt and caption (clusterbook.book).
-        about = {"name": self.name, "alt": self.alt, "caption": self.caption}
-        return (
-            {"image/png": base64.b64encode(self.png).decode(), "text/plain": repr(self)}
-            | ({"text/html": self.page} if self.page else {}),
-            {"image/png": {"width": self.width, "alt": self.alt}, "clusterbook": about},
-        )
+        data = {"image/png": base64.b64encode(self.png).decode(), "text/plain": repr(self)}
+        if self.page:
+            data["text/html"] = self.page
+        return data, {"image/png": {"width": self.width, "alt": self.about["alt"]},
+                      "clusterbook": self.about}
 
 
 def show(figure: Figure, name: str, alt: str, caption: str) -> None:
@@ -136,10 +116,10 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
 
     Raises InputError if name, alt or caption is missing, or the files can't be written.
     """
-    alt, caption = _checked(name, alt, caption)
+    about = _checked(name, alt, caption)
     if folder := paths.asked("figures"):
-        save(figure, folder, name, alt, caption)
-    _display(Shown(_png(figure), _width(figure), name, alt, caption))
+        save(figure, folder, **about)
+    _display(Shown(_png(figure), _width(figure), about))
 
 
 def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *,
@@ -164,64 +144,61 @@ def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *
     if len(sizes) != 1:
         raise InputError(f"figure {name!r} needs at least one step, and all of one size, not "
                          f"{len(steps)} steps of {len(sizes)} sizes")
-    alt, caption = _checked(name, alt, caption)
+    about = _checked(name, alt, caption)
     if folder := paths.asked("figures"):
-        files = {f"{name}-{i}": figure for i, figure in enumerate(steps.values(), start=1)}
-        _write(folder, files, name=name, alt=alt, caption=caption, steps=list(steps))
-    pictures = {title: _smaller(_png(figure)) for title, figure in steps.items()}
-    width = _width(next(iter(steps.values())))
-    _display(Shown(next(iter(pictures.values())), width, name, alt, caption,
-                   page=_stepper(pictures, width, alt, pause)))
+        save(steps, folder, **about)
+    first, *_ = steps.values()
+    pictures = [(title, base64.b64encode(_smaller(_png(figure))).decode())
+                for title, figure in steps.items()]
+    # Escaped, because titles and texts become attributes.
+    template = Environment(trim_blocks=True, autoescape=True).from_string(_STEPPER)
+    page = template.render(images=pictures, width=_width(first), alt=about["alt"], pause=pause)
+    _display(Shown(base64.b64decode(pictures[0][1]), _width(first), about, page))
 
 
-def _checked(name: str, alt: str, caption: str) -> tuple[str, str]:
-    """Both texts, as the page shows them; raises InputError if name or texts are missing."""
+def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
+    """The name and both texts; in a run with other parameters these say so.
+
+    Raises InputError if one of them is missing.
+    """
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name or ""):
         raise InputError(f"a figure's name is lower-case words joined by hyphens, not {name!r}")
     for kind, text in (("alt", alt), ("caption", caption)):
         if not text or not text.strip():
             raise InputError(f"figure {name!r} has no {kind} text")
-    return _of_this_run(alt, caption)
+    if changed := paths.run_context().get("changed"):
+        # In a code span Markdown's signs mean nothing, and a backtick would end it.
+        short = {key: reprlib.repr(value).replace("`", "'") for key, value in changed.items()}
+        values = [f"`{key} = {value}`" for key, value in short.items()]
+        if len(values) > 4:
+            values[4:] = [f"and {len(values) - 4} more"]
+        alt += " (Written for the default run.)"
+        caption += f" (Written for the default run; this one has {', '.join(values)}.)"
+    return {"name": name, "alt": alt, "caption": caption}
 
 
-def _of_this_run(alt: str, caption: str) -> tuple[str, str]:
-    """The texts; in a run with other parameters they say for which they were written."""
-    changed = paths.run_context().get("changed") or {}
-    if not changed:
-        return alt, caption
-    # Code spans keep Markdown's signs in a value from being read as such.
-    values = [f"`{name} = {_cut(repr(value))}`" for name, value in changed.items()]
-    if len(values) > 4:
-        values[4:] = [f"and {len(values) - 4} more"]
-    return (f"{alt} (Written for the default run.)",
-            f"{caption} (Written for the default run; this one has {', '.join(values)}.)")
-
-
-def _cut(text: str) -> str:
-    text = text.replace("`", "'")
-    return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def save(figure: Figure, folder: Path, name: str, alt: str, caption: str) -> None:
+@styled
+def save(figure: Figure | Mapping[str, Figure], folder: Path, name: str, alt: str,
+         caption: str) -> None:
     """Write a figure as ``name.png`` and ``name.svg``, and enter it into the folder's list.
 
-    For the texts see `show`. Makes the folder if needed; raises InputError if it can't be written.
+    A figure in steps, given by their titles, becomes ``name-1.png``, and so on. For the texts see
+    `show`. Makes the folder if needed; raises InputError if it can't be written.
     """
-    _write(folder, {name: figure}, name=name, alt=alt, caption=caption)
-
-
-def _write(folder: Path, figures: Mapping[str, Figure], **about: Any) -> None:
+    about: dict[str, Any] = {"name": name, "alt": alt, "caption": caption}
+    files = {name: figure}
+    if not isinstance(figure, Figure):
+        about["steps"] = list(figure)
+        files = {f"{name}-{i}": step for i, step in enumerate(figure.values(), start=1)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with book_style():
-            for name, figure in figures.items():
-                text = {"Description": about["alt"]}
-                figure.savefig(folder / f"{name}.png", dpi=200, metadata=text)
-                figure.savefig(folder / f"{name}.svg",
-                               metadata={"Title": name, "Date": None, **text})
+        for file, drawn in files.items():
+            drawn.savefig(folder / f"{file}.png", dpi=200, metadata={"Description": alt})
+            drawn.savefig(folder / f"{file}.svg",
+                          metadata={"Title": file, "Date": None, "Description": alt})
     except OSError as error:
         raise InputError(f"figures can't be written to {folder}: {error.strerror}") from None
-    entries = {entry["name"]: entry for entry in listed(folder)} | {about["name"]: about}
+    entries = {entry["name"]: entry for entry in listed(folder)} | {name: about}
     content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
     write_atomically(folder / LIST, content.encode(), noun="the list of figures")
 
@@ -235,11 +212,18 @@ def listed(folder: Path) -> list[dict]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
+@styled
 def _png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    with book_style():
-        figure.savefig(buffer, format="png", dpi=SCREEN_DPI)
+    figure.savefig(buffer, format="png", dpi=SCREEN_DPI)
     return buffer.getvalue()
+
+
+def _smaller(png: bytes) -> bytes:
+    """The picture with 256 colors: dozens of them go into one page."""
+    buffer = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(256).save(buffer, "PNG", optimize=True)
+    return min(png, buffer.getvalue(), key=len)
 
 
 def _width(figure: Figure) -> int:
@@ -249,26 +233,9 @@ def _width(figure: Figure) -> int:
 def _display(shown: Shown) -> None:
     from IPython.display import Markdown, display
 
+    name, caption = shown.about["name"], shown.about["caption"]
     display(shown)
-    display(Markdown(f"*{shown.caption}*"), metadata={"clusterbook": {"caption_of": shown.name}})
-
-
-def _smaller(png: bytes) -> bytes:
-    """The picture with 256 colors: dozens of them go into one page."""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(256).save(buffer, "PNG", optimize=True)
-    return min(png, buffer.getvalue(), key=len)
-
-
-def _stepper(pictures: Mapping[str, bytes], width: int, alt: str, pause: float) -> str:
-    """The pictures as a figure with a slider and buttons, all in one piece of HTML."""
-    environment = Environment(trim_blocks=True)
-    environment.filters["text"] = html.escape
-    images = [(title, base64.b64encode(png).decode()) for title, png in pictures.items()]
-    return environment.from_string(_STEPPER).render(images=images, width=width, alt=alt,
-                                                    pause=pause)
+    display(Markdown(f"*{caption}*"), metadata={"clusterbook": {"caption_of": name}})
 
 
 _STEPPER = """\
@@ -284,8 +251,8 @@ _STEPPER = """\
 </style>
 {% for title, png in images %}
 <img width="{{ width }}" {#
-#}alt="{{ alt|text }} Step {{ loop.index }} of {{ loop.length }}: {{ title|text }}." {#
-#}data-title="{{ title|text }}"{{ "" if loop.first else " hidden" }} {#
+#}alt="{{ alt }} Step {{ loop.index }} of {{ loop.length }}: {{ title }}." {#
+#}data-title="{{ title }}"{{ "" if loop.first else " hidden" }} {#
 #}src="data:image/png;base64,{{ png }}">
 {% endfor %}
 <div class="cb-steps-bar" role="group" aria-label="Steps of the figure">
@@ -293,7 +260,7 @@ _STEPPER = """\
 <input type="range" min="1" max="{{ images|length }}" value="1" step="1" aria-label="Step">
 <button type="button" aria-label="Next step">&#8250;</button>
 <button type="button" aria-label="Play">&#9654;</button>
-<output aria-live="polite">1 of {{ images|length }}: {{ images[0][0]|text }}</output>
+<output aria-live="polite">1 of {{ images|length }}: {{ images[0][0] }}</output>
 </div>
 <script>
 for (const figure of document.querySelectorAll("figure.cb-steps:not([data-ready])")) {
