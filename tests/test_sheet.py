@@ -203,7 +203,8 @@ def test_a_run_with_other_parameters_says_so_under_each_figure(book: Book, tmp_p
     caption = f" (Written for the default run; this one has {values}.)" if values else ""
     assert [(entry["alt"], entry["caption"]) for entry in listed(tmp_path)] == [
         (f"A line.{alt}", f"It *rises*.{caption}"), (f"Steps.{alt}", f"They rise.{caption}")]
-    assert displayed[0].alt == f"A line.{alt}" and displayed[0].caption == f"It *rises*.{caption}"
+    assert displayed[0].about == {"name": "a-line", "alt": f"A line.{alt}",
+                                  "caption": f"It *rises*.{caption}"}
     assert displayed[1].data == f"*It *rises*.{caption}*"
     assert f"Steps.{alt} Step 1 of 2" in displayed[2].page
     with Image.open(tmp_path / "steps-1.png") as picture:
@@ -217,8 +218,8 @@ def test_a_run_with_other_parameters_says_so_under_each_figure(book: Book, tmp_p
 def test_long_and_many_values_are_cut(monkeypatch):
     changed = {"name": "a" * 50 + "`_*", "k": [1, 2], "rate": 0.1, "n": 2, "m": 3, "o": 4}
     monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({"changed": changed}))
-    alt, caption = showing._of_this_run("A.", "C.")
-    assert caption == (f"C. (Written for the default run; this one has `name = '{'a' * 38}…`, "
-                       "`k = [1, 2]`, `rate = 0.1`, `n = 2`, and 2 more.)")
+    caption = showing._checked("a", "A.", "C.")["caption"]
+    assert caption == ("C. (Written for the default run; this one has `name = 'aaaaaaaaaaaa..."
+                       "aaaaaaaaaa'_*'`, `k = [1, 2]`, `rate = 0.1`, `n = 2`, and 2 more.)")
     monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({"changed": {}}))
-    assert showing._of_this_run("A.", "C.") == ("A.", "C.")
+    assert showing._checked("a", "A.", "C.") == {"name": "a", "alt": "A.", "caption": "C."}
