@@ -33,18 +33,6 @@ from clusterbook.weights import (
 )
 
 
-def network(*matrices, biases=None) -> MLP:
-    """A network with given weights."""
-    sizes = [len(matrices[0][0]), *map(len, matrices)]
-    made = MLP(sizes, bias=biases is not None)
-    with torch.no_grad():
-        for i, (layer, matrix) in enumerate(zip(made.linear, matrices, strict=True)):
-            layer.weight.copy_(torch.as_tensor(np.asarray(matrix)))
-            if biases is not None:
-                layer.bias.copy_(torch.as_tensor(np.asarray(biases[i])))
-    return made
-
-
 def random_network(seed: int, sizes=(5, 7, 4, 6, 3), **options):
     """A network, samples, and classes of which it knows three quarters."""
     with seeded(seed):
@@ -56,27 +44,6 @@ def random_network(seed: int, sizes=(5, 7, 4, 6, 3), **options):
     y = made.hidden(torch.tensor(X, dtype=torch.float32))[-1].argmax(1).numpy()
     y[::4] = np.random.default_rng(seed).integers(0, sizes[-1], len(y[::4]))
     return made, X, y
-
-
-def halves() -> tuple[MLP, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Two networks side by side: inputs and classes 0, 1 in one, 2, 3 in the other.
-
-    Each class has two neurons in each hidden layer, in mixed order. Without any of them the fifth
-    output, which is nobody's class, is the largest.
-    """
-    rng = np.random.default_rng(0)
-    n_inputs, first, second = (rng.permutation(np.arange(n) % 4) for n in (8, 8, 12))
-
-    def between(after, before):
-        same_class, same_half = after[:, None] == before, after[:, None] // 2 == before // 2
-        return np.where(same_class, 1.0, np.where(same_half, 0.1, 0.0))
-
-    last = np.vstack([between(np.arange(4), second), np.zeros(12)])
-    made = network(between(first, n_inputs), between(second, first), last,
-                   biases=[np.zeros(8), np.zeros(12), [0, 0, 0, 0, 0.01]])
-    y = np.arange(80) % 4
-    X = np.where(y[:, None] == n_inputs, rng.uniform(1, 2, (80, 8)), 0)
-    return made, X, y, second // 2, first // 2
 
 
 def observed(labels, classes=None, activity=None, is_row=None) -> Neurons:
@@ -203,13 +170,6 @@ def test_information_is_the_sum_of_entropies_less_the_joint_one(n, bins):
     assert information(activity, classes, bins=bins) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_bounds_of_information():
-    four, twenty = np.arange(400) % 4, np.arange(400) % 20
-    for level, classes, bits in ((four, four, 2), (twenty, twenty, log2(10)),      # 10 bins
-                                 (np.ones(400), four, 0), (np.arange(400) // 20 % 10, twenty, 0)):
-        assert information(level[:, None] * 1.0, classes) == pytest.approx(bits)
-
-
 def test_many_equal_activities_share_a_bin():
     # A ReLU is silent on most samples: what is equal may not be told apart.
     classes = np.arange(100) % 2
@@ -284,17 +244,6 @@ def test_a_lesion_is_a_network_without_these_neurons_outgoing_weights(layer):
     assert found.without.tolist() == [by_class(0), by_class(1)]
     assert (found.without != found.whole).any(1).all()
     assert found.random.shape == (2, 2, 3)
-
-
-def test_a_lesion_of_one_half_takes_its_own_classes_and_no_others():
-    made, X, y, rows, columns = halves()
-    found = lesions(made, X, y, 1, rows, columns, n_shuffles=30, random_state=0)
-    assert found.whole.tolist() == [1, 1, 1, 1]
-    assert found.without.tolist() == [[0, 0, 1, 1], [1, 1, 0, 0]]
-    assert found.drop.tolist() == [[1, 1, 0, 0], [0, 0, 1, 1]]
-    assert (found.excess[[0, 0, 1, 1], [0, 1, 2, 3]] > 0.3).all()
-    assert [(test.value, test.larger) for test in found.tests(np.ptp)] == [(1, True)] * 2
-    assert [test.value for test in found.tests(np.min)] == [0, 0]
 
 
 def test_the_arithmetic_of_lesions():
