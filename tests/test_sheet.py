@@ -119,10 +119,10 @@ def test_the_figures_of_a_finished_seed_stay_when_a_later_one_fails(runner: Book
                                                                    monkeypatch):
     make = runs.make
 
-    def fails(run, label):
+    def fails(run, *more):
         if run.values["seed"] == 1:
             raise runs.ChapterError("seed 1 failed")
-        return make(run, label)
+        return make(run, *more)
 
     monkeypatch.setattr(runs, "make", fails)
     with pytest.raises(runs.ChapterError, match="seed 1 failed"):

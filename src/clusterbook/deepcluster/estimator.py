@@ -397,6 +397,12 @@ class DeepCluster(DeepClusterer):
             raise InputError("crop_scale must be None or the smallest and largest part of an "
                              f"image's area, such as (0.08, 1.0), not {self.crop_scale!r}")
 
+    def _settings(self) -> dict[str, Any]:
+        settings = super()._settings()
+        if callable(self.network):
+            settings["network"] = f"{self.network.__module__}.{self.network.__qualname__}"
+        return settings
+
     @property
     def _n_features_out(self) -> int:
         return len(self.reduction_.components)
