@@ -117,8 +117,8 @@ def test_a_chapter_that_fails_is_status_1(book: Book, capsys, monkeypatch):
 
 @pytest.mark.parametrize(("error", "status", "says"), [
     (KeyboardInterrupt(), 130, "interrupted; no partial files left"),
-    (OSError(28, "No space left on device"), 1, "No space left on device; make room for the output, "
-     "and for temporary files in TMPDIR"),
+    (OSError(28, "No space left on device"), 1, "No space left on device; make room for the "
+     "output, and for temporary files in TMPDIR"),
     (PermissionError(13, "Permission denied", "a file"), 2, "a file: Permission denied")], ids=repr)
 def test_what_the_machine_refuses_and_an_interruption(capsys, monkeypatch, error, status, says):
     monkeypatch.setattr(datasets, "catalog", lambda: raises(error))
