@@ -12,7 +12,7 @@ from _support import Book
 
 from clusterbook import cli
 from clusterbook.book import underway
-from clusterbook.evidence import load_records
+from clusterbook.evidence import load_records, under_way
 
 TRAINS = """\
 import torch
@@ -52,10 +52,14 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert {"git", "code", "started"} <= left.keys()
     assert left["trainings"]["main"]["rows"] == [{"epoch": 1, "loss": 2.0}]
     assert load_records(records) == [], "a progress file is no record"
+    page = under_way(records)
+    assert str(page).startswith("tiny-long-seed3: main: epoch 1 of 2")
+    assert "<code>tiny-long-seed3</code>, main: epoch 1 of 2" in page._repr_html_()
 
     assert cli.main([*command, "1h"]) == 0
     (record,) = load_records(records)
     assert record.metrics == {"weight": 3.0} and not path.exists()
+    assert str(under_way(records)) == "No recorded run is under way."
     assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out
 
 

@@ -13,11 +13,21 @@ from .checks import Expectation, check, load_expectations
 from .claims import Claim, Erratum, load_claims, load_errata
 from .records import Record, Runs, arrays, load_records, model_file, record, recorded
 from .verdicts import WORDS, Verdict, judge
-from .views import Scorecard, View, at_last_tag, errata, erratum, say, scorecard, status
+from .views import (
+    Scorecard,
+    View,
+    at_last_tag,
+    errata,
+    erratum,
+    say,
+    scorecard,
+    status,
+    under_way,
+)
 
 __all__ = [
     "WORDS", "Claim", "Erratum", "Expectation", "Record", "Runs", "Scorecard", "Verdict", "View",
     "arrays", "at_last_tag", "check", "errata", "erratum", "fingerprint", "judge",
     "load_claims", "load_errata", "load_expectations", "load_records", "model_file", "record",
-    "recorded", "say", "scorecard", "status",
+    "recorded", "say", "scorecard", "status", "under_way",
 ]

@@ -120,6 +120,14 @@ for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])"))
 {% endcall %}
 {% endmacro %}
 
+{% macro under_way(rows) %}
+{% if rows %}
+<ul>{% for name, text in rows %}<li><code>{{ name }}</code>, {{ text }}</li>{% endfor %}</ul>
+{% else %}
+<p>No recorded run is under way.</p>
+{% endif %}
+{% endmacro %}
+
 {% macro errata(groups, caption, counts) %}
 <p class="cb-say">By work: {% for work, rows in groups.items() %}<a href="#errata-of-{{ work }}">{#
 #}{{ work }}</a> ({{ rows|length }}){{ "." if loop.last else ", " }}{% endfor %}</p>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 import textwrap
@@ -296,6 +297,20 @@ def status() -> View:
         "status", caption=f"{len(profiles)} recorded profiles",
         heads=["Profile", *(profiles[0].cells if profiles else ())],
         groups=groupby(profiles, key=lambda profile: profile.chapter)))
+
+
+def under_way(records: Path | None = None) -> View:
+    """Runs that were stopped and go on later, as their progress files say; verdicts ignore them."""
+    folder = (records or paths.root() / "data" / "records") / "under-way"
+    rows = []
+    for path in sorted(folder.glob("*.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        for name, at in run["trainings"].items():
+            rows.append((path.stem, f"{at['stage'] or name}: epoch {at['epoch']:,} of "
+                         f"{at['epochs']:,}, {duration(at['seconds_an_epoch'])} an epoch, begun "
+                         f"{run['started'][:10]}"))
+    text = "\n".join(map(": ".join, rows)) or "No recorded run is under way."
+    return View(tuple(rows), text, html("under_way", rows=rows))
 
 
 def described(records: Sequence[Record], since: str = "") -> dict[str, str]:
