@@ -344,6 +344,25 @@ def test_what_the_command_wrote_is_replaced(tiny: Book, monkeypatch):
     assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))
 
 
+def test_tables_beside_the_notebook_are_named(tiny: Book, monkeypatch):
+    def execute(source, output, *, values, environment, progress):
+        stem = json.loads(environment["CLUSTERBOOK_RUN"])["output"]
+        Path(environment["CLUSTERBOOK_TABLES"], f"{stem}-clusters.csv").write_text("row,cluster\n")
+        output.write_bytes(source.read_bytes())
+        return new_notebook()
+
+    monkeypatch.setattr(runs, "execute", execute)
+    Path("out").mkdir()
+    Path("out", "my-old.csv").write_text("mine")
+    os.utime("out/my-old.csv", (0, 0))
+    for _ in range(2):
+        assert runs.run("tiny", output=Path("out/my.ipynb")) == [
+            "tiny-seed0: notebook in out/my.ipynb", "tiny-seed0: tables my-clusters.csv in out"]
+    said = runs.run("tiny", output=Path("out/my.ipynb"), seeds=[0, 1])
+    assert said[1::2] == [f"tiny-seed{seed}: tables my-seed{seed}-clusters.csv in out"
+                          for seed in (0, 1)]
+
+
 # --- processes of their own ----------------------------------------------------------------------
 
 

@@ -245,6 +245,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             said.append(f"{one.name}: recorded already, skipped")
             failed[one.part] = [FAILED_CHECK + id for id, held in record.checks.items() if not held]
             continue
+        begun = time.time() - 1         # a file system's clock may be behind
         try:
             if time.time() >= until:
                 raise OutOfTime("not begun, because the time given is over")
@@ -257,6 +258,11 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             (figures / sheet.PAGE).unlink(missing_ok=True)      # of an earlier run
         kept = {"notebook": one.output, "figures": one.figures, "record": records}
         said += [f"{one.name}: {what} in {where}" for what, where in kept.items() if where]
+        beside = one.output.parent.glob("*.csv") if one.output else ()
+        tables = sorted(file.name for file in beside if file.stat().st_mtime >= begun
+                        and file.name.startswith(f"{one.output.stem}-"))
+        if tables:
+            said.append(f"{one.name}: tables {', '.join(tables)} in {one.output.parent}")
     lines = [f"{part}: {line}" if part else line for part in failed for line in failed[part]]
     wrong = sum(line.startswith(FAILED_CHECK) for part in failed for line in failed[part])
     counted = f"checks: {wrong} failed, {len(lines) - wrong} not made"
