@@ -62,7 +62,7 @@ def made(monkeypatch) -> list[dict]:
     asked: list[dict] = []
     one_at_a_time = threading.Lock()        # threads that parse Python disturb each other in 3.11
 
-    def apart(owner, threads, function, name, run) -> dict[str, bytes]:
+    def apart(owner, threads, function, run) -> dict[str, bytes]:
         asked.append(run.values)
         metrics = {"acc": run.values["rate"] * (1 + run.values["seed"]),
                    "loss": float(run.values["n"])}
@@ -115,6 +115,29 @@ def test_names_of_runs_are_fit_for_files_and_distinct(tiny: Book):
     assert len({name.lower() for name in found}) == len(values)
     assert all(len(name) < 200 and not {"/", ".."} & set(name) for name in found)
     assert len(sweep.grid("tiny", {"ks": "[];1,2;12"}).runs) == 3
+
+
+def test_an_interrupted_run_keeps_its_checkpoint_until_parameters_or_code_change(
+        tiny: Book, tmp_path, monkeypatch):
+    seen: list[str] = []
+
+    def apart(owner, threads, function, run):
+        seen.append(run.checkpoints)
+        raise ChapterError("interrupted")
+
+    monkeypatch.setattr(processes, "apart", apart)
+
+    def again(**asked: str) -> set[str]:
+        seen.clear()
+        with pytest.raises(ChapterError, match="interrupted"):
+            sweep.sweep("tiny", {"n": "1,2", **asked}, output=tmp_path / "out", workers=1)
+        return set(seen)
+
+    first = again()
+    assert len(first) == 2 and again() == first
+    assert not again(deep="true") & first
+    monkeypatch.setattr(sweep, "fingerprint", lambda chapter: "other code")
+    assert not again() & first
 
 
 # --- table, figures and page ---------------------------------------------------------------------
@@ -248,7 +271,7 @@ def test_a_run_on_a_file_that_was_written_since_is_made_again(tiny: Book, tmp_pa
 def test_a_run_that_fails_stops_no_other_and_is_named(tiny: Book, tmp_path, made, monkeypatch):
     apart = processes.apart
 
-    def sometimes(owner, threads, function, name, run):
+    def sometimes(owner, threads, function, run):
         rate = run.values["rate"]
         if rate == 1.0:
             raise InputError("there are 3 rows, but 5 clusters\nin two lines")
@@ -256,7 +279,7 @@ def test_a_run_that_fails_stops_no_other_and_is_named(tiny: Book, tmp_path, made
             raise OSError("the cluster broke")
         if rate == 3.0:                         # made by other code than this machine's
             return {".json": record_of(run, {"acc": 1.0}).replace(b'"code": "', b'"code": "0')}
-        return apart(owner, threads, function, name, run) if rate == 4.0 else {}
+        return apart(owner, threads, function, run) if rate == 4.0 else {}
 
     monkeypatch.setattr(processes, "apart", sometimes)
     with pytest.raises(ChapterError) as error:

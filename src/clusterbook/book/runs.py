@@ -239,7 +239,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     for folder in filter(None, (figures, records)):
         writable(folder)
 
-    said, failed = [], {}
+    said, failed, stopped = [], {}, []
     for one in bar(planned, "seeds", unit="run", progress=None if len(planned) > 1 else False):
         if records and (record := recorded(one, records / f"{one.name}.json")):
             said.append(f"{one.name}: recorded already, skipped")
@@ -253,6 +253,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
         except OutOfTime as error:
             said.append(f"{one.name}: {error}; the same command goes on")
             said += [f"    {line}" for line in underway.lines(checkpoints() / one.name)]
+            stopped.append(one)
             continue
         if figures:
             (figures / sheet.PAGE).unlink(missing_ok=True)      # of an earlier run
@@ -266,7 +267,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     lines = [f"{part}: {line}" if part else line for part in failed for line in failed[part]]
     wrong = sum(line.startswith(FAILED_CHECK) for part in failed for line in failed[part])
     counted = f"checks: {wrong} failed, {len(lines) - wrong} not made"
-    if figures:
+    if figures and not stopped:
         page = sheet.write(figures, title=chapter.title, chapter=chapter,
                            values=[one.values for one in planned],
                            parts={one.part: one.figures for one in planned},

@@ -232,7 +232,12 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
             cell.outputs, cell.execution_count = [], None
     failed, code = {}, fingerprint(chapter.name)
     with pool as submit, bar(len(missing), unit="run") as shown:
-        pending = {submit(_make, folder, run): folder for folder, run in missing.items()}
+        pending = {}
+        for folder, run in missing.items():
+            # An interrupted run of other parameters, code or folder has another checkpoint.
+            key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
+            named = replace(run, checkpoints=f"sweep-{chapter.name}-{key.hexdigest()[:16]}")
+            pending[submit(_make, named)] = folder
         for future in as_completed(pending):
             folder = pending[future]
             try:
@@ -245,10 +250,10 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
     return failed
 
 
-def _make(name: str, run: Run) -> dict[str, bytes]:
+def _make(run: Run) -> dict[str, bytes]:
     """In a process of its own: make a run, and return the files of its record by their endings."""
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        runs.make(replace(run, records=Path(folder, "records"), checkpoints=f"sweep-{name}"))
+        runs.make(replace(run, records=Path(folder, "records")))
         return {path.suffix: path.read_bytes() for path in Path(folder).glob("records/[!.]*")}
 
 
@@ -356,7 +361,8 @@ def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
              for folder, run in planned.runs.items()}
     metrics = {folder: record.metrics for folder, record in found.items()}
     parts = [pd.DataFrame.from_dict(part, orient="index") for part in (asked, made, metrics)]
-    table = parts[0].join(parts[1])     # a metric may have the name of one of its columns
+    # Its columns stand there without a record too; a metric may have the name of one.
+    table = parts[0].join(parts[1].reindex(columns=["seconds", "failed checks"]))
     measured = parts[2].rename(columns={name: f"{name} (metric)" for name in table})
     return table.join(measured).reset_index(names="run")
 
