@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -55,6 +57,20 @@ def seen(monkeypatch):
     torch.set_num_threads(2)
     yield numbers
     torch.set_num_threads(before)
+
+
+# ------------------------------------------------------------------------------------ a quiet guest
+
+
+@pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
+def test_nothing_is_printed_or_warned_and_data_are_left_alone(kind, capfd):
+    read_only = X.copy()
+    read_only.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(kind).fit(read_only, Y).predict(read_only)
+    assert capfd.readouterr() == ("", "")
+    assert np.array_equal(read_only, X)
 
 
 # ----------------------------------------------------------------------------------------- threads
