@@ -225,4 +225,5 @@ def test_a_warning_is_not_compared_and_an_output_is(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "--nbval", "--nbval-current-env", "notebooks"],
         cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "1 failed, 1 passed" in done.stdout and "::Cell 1" in done.stdout.splitlines()[-2]
+    assert "1 failed, 1 passed" in done.stdout
+    assert "FAILED notebooks/one.ipynb::Cell 1" in done.stdout, "the second cell's output differs"
