@@ -14,6 +14,7 @@ from clusterbook.evidence.views import spread
 CLAIMS = """\
 # what the sources say
 - id: demo-acc
+  tier: headline
   says: It reaches 95 %
   source: Somebody, 2022, Table 1
   seen: paper
@@ -26,6 +27,7 @@ CLAIMS = """\
   why: the source's seeds spread that far
 
 - id: demo-gain
+  tier: supporting
   says: It gains 17 points
   source: Somebody, 2022
   seen: second-hand
@@ -39,6 +41,7 @@ CLAIMS = """\
   tolerance: 0.03
   why: two standard deviations
 - id: demo-below-null
+  tier: minor
   says: The cut lies below its null
   source: a table
   seen: repository
@@ -48,9 +51,38 @@ CLAIMS = """\
   relation: "<"
   than: null_mean
   in: most
-- {id: demo-identity, says: a = b, source: s, seen: paper, kind: exact, check: demo-a-b}
-- {id: demo-rivals, says: DEC, source: s, seen: paper, kind: value, cannot_compare: another's code}
-- {id: demo-big, says: ImageNet, source: s, seen: paper, kind: value, not_attempted: "12 GPU days"}
+- {id: demo-identity, tier: minor, says: a = b, source: s, seen: paper, kind: exact,
+   check: demo-a-b}
+- {id: demo-rivals, tier: minor, says: DEC, source: s, seen: paper, kind: value,
+   cannot_compare: another's code}
+- {id: demo-big, tier: minor, says: ImageNet, source: s, seen: paper, kind: value,
+   not_attempted: "12 GPU days"}
+- id: demo-scores
+  tier: headline
+  says: Accuracy and NMI of one run
+  source: s
+  seen: paper
+  kind: value
+  profile: demo-paper
+  statistic: mean
+  tolerance: 0.02
+  why: seeds
+  compares:
+    - {id: demo-scores-acc, metric: acc, value: 0.9}
+    - id: demo-scores-nmi
+      metric: nmi
+      value: 0.8
+      tolerance: 0.01
+  replaces:
+    demo-scores-v: identical to NMI
+- id: demo-law
+  tier: minor
+  says: a > b
+  source: s
+  seen: paper
+  quote: "a > b"
+  kind: source-error
+  check: demo-c
 """
 EXPECTED = """\
 - {id: demo-acc, says: acc, relation: ">=", bound: 0.9, why: ten seeds gave 0.93 and more}
@@ -91,53 +123,71 @@ def folder(tmp_path, text, kind="claims"):
 def test_claims_are_read_in_order(tmp_path):
     claims = load_claims(folder(tmp_path, CLAIMS))
     assert [claim.id.removeprefix("demo-") for claim in claims] == [
-        "acc", "gain", "below-null", "identity", "rivals", "big"]
-    value, difference, trend, exact, *_ = claims
-    assert (value.chapter, value.value, value.statistic) == ("demo", 0.95, "best of 5 by loss")
-    assert (trend.holds_in, trend.than, trend.relation) == ("most", "null_mean", "<")
-    assert value.stated == "acc = 0.95 ± 0.02"
-    assert difference.stated == "acc − kmeans_acc = 0.17 ± 0.03"
-    assert trend.stated == "ncut < null_mean in most seeds"
-    assert (exact.stated, claims[-1].stated) == ("demo-a-b", "–")
+        "acc", "gain", "below-null", "identity", "rivals", "big", "scores", "law"]
+    value, difference, trend, exact, _, big, scores, _ = claims
+    assert (value.chapter, value.tier) == ("demo", "headline")
+    assert [one.stated for claim in (value, difference, trend, exact, big)
+            for one in claim.compares] == [
+        "acc = 0.95 ± 0.02", "acc − kmeans_acc = 0.17 ± 0.03", "ncut < null_mean in most seeds",
+        "demo-a-b", "–"]
+    # Keys of the claim are those of each of its numbers, unless a number has its own.
+    assert [(one.id, one.statistic, one.tolerance) for one in scores.compares] == [
+        ("demo-scores-acc", "mean", 0.02), ("demo-scores-nmi", "mean", 0.01)]
+    assert scores.replaces == {"demo-scores-v": "identical to NMI"}
     assert load_claims(tmp_path / "nowhere") == []
     assert load_claims(folder(tmp_path, "# nothing yet\n")) == []
 
 
+def test_the_books_own_claims_are_few_and_no_id_stands_twice():
+    claims = load_claims()
+    assert 60 <= len(claims) <= 110
+    assert 15 <= sum(claim.tier == "headline" for claim in claims) <= 25
+    ids = [i for claim in claims for i in
+           ({claim.id, *(one.id for one in claim.compares)} | claim.replaces.keys())]
+    assert len(ids) == len(set(ids))
+
+
 # A file, a text in it, its replacement, the line of the mistake, and words of the message.
 FAULTS = [
-    ("claims", "  metric: acc\n  stat", "  metrics: acc\n  stat", 8, "metrics: Unexpected keyword"),
-    ("claims", "  seen: paper\n", "  seen: papers\n", 5, "claim demo-acc: seen: Input should be"),
-    ("claims", "best of 5 by loss", "best of 5 by accuracy", 9, "statistic: String should match"),
-    ("claims", "best of 5 by loss", "best of 1 by loss", 9, "statistic: String should match"),
-    *[("claims", "value: 0.95", f"value: {text}", 10, "value.float: Input should be")
+    ("claims", "  metric: acc\n  stat", "  metrics: acc\n  stat", 9, "metrics: Unexpected keyword"),
+    ("claims", "  seen: paper\n", "  seen: papers\n", 6, "claim demo-acc: seen: Input should be"),
+    ("claims", "best of 5 by loss", "best of 5 by accuracy", 10, "statistic: String should match"),
+    ("claims", "best of 5 by loss", "best of 1 by loss", 10, "statistic: String should match"),
+    *[("claims", "value: 0.95", f"value: {text}", 11, "value.float: Input should be")
       for text in ("95%", ".nan", "true", "[1]")],
-    ("claims", "tolerance: 0.02", "tolerance: -0.02", 11, "greater than or equal to 0"),
+    ("claims", "tolerance: 0.02", "tolerance: -0.02", 12, "greater than or equal to 0"),
     ("claims", "  why: the source's seeds spread that far\n", "", 2, "needs the keys why"),
     ("claims", "  source: Somebody, 2022, Table 1\n", "", 2, "source: Field required"),
-    ("claims", "  where: a report that quotes it\n", "", 14, "'where', the document"),
-    ("claims", "  minus: kmeans_acc\n", "", 14, "needs the keys minus"),
-    ("claims", "  in: most\n", "", 27, "needs the keys holds_in"),
-    ("claims", "  in: most\n", "  in: some\n", 36, "'all' or 'most'"),
-    ("claims", 'relation: "<"', 'relation: "="', 34, "relation: Input should be"),
-    ("claims", 'relation: "<"', "relation: >=", 34, "needs quotes"),
-    ("claims", "  in: most\n", "  in: most\n  tolerance: 1\n  why: x\n", 37,
+    ("claims", "  where: a report that quotes it\n", "", 15, "'where', the document"),
+    ("claims", "  minus: kmeans_acc\n", "", 15, "needs the keys minus"),
+    ("claims", "  in: most\n", "", 29, "needs the keys holds_in"),
+    ("claims", "  in: most\n", "  in: some\n", 39, "'all' or 'most'"),
+    ("claims", 'relation: "<"', 'relation: "="', 37, "relation: Input should be"),
+    ("claims", 'relation: "<"', "relation: >=", 37, "needs quotes"),
+    ("claims", "  in: most\n", "  in: most\n  tolerance: 1\n  why: x\n", 40,
      "has no key 'tolerance'"),
-    ("claims", "id: demo-gain", "id: demo-acc", 14, "begin with 'demo-' and be unique"),
-    ("claims", "id: demo-gain", "id: other-gain", 14, "begin with 'demo-' and be unique"),
-    ("claims", "id: demo-gain", "id: demo-Gain", 14, "id: String should match"),
-    ("claims", "id: demo-gain", "says: again", 15, "the key 'says' is a duplicate"),
-    ("claims", "kind: exact, check", "section: , kind: exact, check", 37, "'section' is a dup"),
-    ("claims", "profile: demo-paper", "profile: paper", 7, "must begin with 'demo-'"),
-    ("claims", "kind: exact, check: demo-a-b", "kind: exact", 37, "needs the keys check"),
-    ("claims", "cannot_compare: another's", "not_attempted: days, cannot_compare: another's", 38,
+    ("claims", "id: demo-gain", "id: demo-acc", 15, "begin with 'demo-' and be unique"),
+    ("claims", "id: demo-gain", "id: other-gain", 15, "begin with 'demo-' and be unique"),
+    ("claims", "id: demo-gain", "id: demo-Gain", 15, "id: String should match"),
+    ("claims", "id: demo-gain", "says: again", 17, "the key 'says' is a duplicate"),
+    ("claims", "kind: exact,", "section: , kind: exact,", 40, "'section' is a dup"),
+    ("claims", "profile: demo-paper", "profile: paper", 8, "must begin with 'demo-'"),
+    ("claims", ",\n   check: demo-a-b", "", 40, "needs the keys check"),
+    ("claims", "cannot_compare: another's", "not_attempted: days, cannot_compare: another's", 43,
      "not both"),
-    ("claims", 'not_attempted: "', 'tolerance: 1, not_attempted: "', 39, "needs the keys metric"),
+    ("claims", 'not_attempted: "', 'tolerance: 1, not_attempted: "', 44, "needs the keys metric"),
     ("claims", "  metric: acc\n  st", "  chapter: demo\n  metric: acc\n  st", 2, "chapter"),
-    ("claims", "says: It gains 17 points", "says: It gains: 17 points", 15, "not valid YAML"),
-    ("claims", "  kind: difference", "\tkind: difference", 19, "not valid YAML"),
-    ("claims", "says: It gains 17 points", "says: !!python/none x", 15, "not valid YAML"),
+    ("claims", "says: It gains 17 points", "says: It gains: 17 points", 17, "not valid YAML"),
+    ("claims", "  kind: difference", "\tkind: difference", 21, "not valid YAML"),
+    ("claims", "says: It gains 17 points", "says: !!python/none x", 17, "not valid YAML"),
     ("claims", "- {id: demo-identity", "- just text\n- {id: demo-identity", 1, "list of mappings"),
     ("claims", CLAIMS, "id: demo-acc\n", 1, "list of mappings"),
+    ("claims", "tier: headline", "tier: main", 3, "tier: Input should be 'headline'"),
+    ("claims", "      value: 0.8\n", "      value: 80%\n", 60, "value.float: Input should be"),
+    ("claims", "  statistic: mean\n  tol", "  statistic: mode\n  tol", 53, "statistic: String"),
+    ("claims", "demo-scores-acc, ", "demo-scores-acc, metrics: 1, ", 57, "metrics: Unexpected"),
+    ("claims", '  quote: "a > b"\n', "", 64, "the sentence as printed"),
+    ("claims", "  in: most\n", "  in: most\n  quote: q\n", 40, "the sentence as printed"),
     ("expectations", '">="', "'=>'", 1, "relation: Input should be"),
     ("expectations", ", why: ten seeds gave 0.93 and more", "", 1, "needs its reason"),
     ("expectations", "bound: 0.9", "bound: [0, 1]", 1, "one number"),

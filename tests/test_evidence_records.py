@@ -27,10 +27,10 @@ CONTEXT = {
 }
 RECORD = "weights-demo-seed4.json"
 CLAIMS = """\
-- {id: weights-acc, says: s, source: t, seen: paper, kind: value, profile: weights-demo, metric: a,
-   statistic: mean, value: 1, tolerance: 0.5, why: w}
-- {id: weights-b, says: s, source: t, seen: paper, kind: value, profile: weights-b, metric: a,
-   statistic: mean, value: 1, tolerance: 0.25, why: w}
+- {id: weights-acc, tier: minor, says: s, source: t, seen: paper, kind: value,
+   profile: weights-demo, metric: a, statistic: mean, value: 1, tolerance: 0.5, why: w}
+- {id: weights-b, tier: minor, says: s, source: t, seen: paper, kind: value, profile: weights-b,
+   metric: a, statistic: mean, value: 1, tolerance: 0.25, why: w}
 """
 EXPECTED = """\
 - {id: weights-acc-high, says: the accuracy is high, relation: ">=", bound: 0.9, why: w}
@@ -90,7 +90,8 @@ def test_a_record_holds_the_run_and_its_results(asked):
         history=[{"epoch": 1, "loss": 1 / 3}, {"epoch": 2, "loss": 0.25}],
         arrays={"centers": np.arange(6.0).reshape(2, 3)}, data=datasets.load("wine"))
     assert repr(done) == f"recorded: {RECORD}"
-    assert sorted(path.name for path in asked.iterdir()) == [RECORD, "weights-demo-seed4.npz"]
+    assert sorted(path.name for path in asked.iterdir()) == [
+        "manifest.json", RECORD, "weights-demo-seed4.npz"]
     (found,) = load_records(asked)
     assert (found.chapter, found.profile, found.seed) == ("weights", "weights-demo", 4)
     assert found.parameters == {"epochs": 3, "seeds": [0], "image": "cat.png", "rate": 0.001}
@@ -98,7 +99,7 @@ def test_a_record_holds_the_run_and_its_results(asked):
     assert found.metrics == {"acc": 0.5, "n": 3, "empty": True}
     assert found.checks == {"weights-acc-high": True, "weights-low": False}
     assert found.history == ({"epoch": 1, "loss": 0.3333333}, {"epoch": 2, "loss": 0.25})
-    assert found.tolerances == {"weights-acc": "mean of a, ± 0.5"}
+    assert found.claims == {"weights-acc": "value, mean: a = 1 ± 0.5"} and not found.doubts
     assert (found.code, found.git) == (CONTEXT["code"], CONTEXT["git"])
     assert found.started == "2025-01-02T03:04:05+00:00"
     source = next(source for source in datasets.catalog() if source.name == "wine")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 
@@ -12,11 +13,13 @@ from clusterbook import paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard, status
 from clusterbook.evidence import verdicts as verdicts_module
-from clusterbook.evidence.records import dumps
+from clusterbook.evidence.checks import as_it_stands
+from clusterbook.evidence.records import dumps, write_manifest
 from clusterbook.evidence.views import REPLACED, WIDTH
 
 CLAIMS = """\
 - id: demo-acc
+  tier: headline
   says: It reaches <95 %> & more
   source: Somebody "et al.", Table 1
   seen: second-hand
@@ -29,14 +32,31 @@ CLAIMS = """\
   value: 0.95
   tolerance: 0.02
   why: seeds < 2 %
-- {id: demo-better-than-the-rivals-on-everything, says: better, source: s, seen: paper, kind: trend,
-   profile: demo-paper, metric: acc, relation: ">", than: kmeans_acc_on_the_raw_pixels, in: all}
-- {id: demo-best, says: b, source: s, seen: paper, kind: value, profile: demo-paper, metric: acc,
-   statistic: best of 3 by loss, value: 0.5, tolerance: 0.1, why: w}
-- {id: demo-identity, says: a = b, source: s, seen: paper, kind: exact, check: demo-a-b}
-- {id: demo-big, says: ImageNet, source: s, seen: paper, kind: value, not_attempted: "12 GPU days"}
+- {id: demo-better-than-the-rivals-on-everything, tier: minor, says: better, source: s,
+   seen: paper, kind: trend, profile: demo-paper, metric: acc, relation: ">",
+   than: kmeans_acc_on_the_raw_pixels, in: all}
+- id: demo-best
+  tier: headline
+  says: b
+  source: s
+  seen: paper
+  kind: value
+  profile: demo-paper
+  tolerance: 0.1
+  why: w
+  compares:
+    - {id: demo-best-acc, metric: acc, statistic: best of 3 by loss, value: 0.5}
+    - {id: demo-best-mean, metric: acc, statistic: mean, value: 0.95}
+    - {id: demo-best-nmi, metric: nmi, statistic: mean, value: 0.5}
+  replaces: {demo-best-v: the same as NMI}
+- {id: demo-identity, tier: supporting, says: a = b, source: s, seen: paper, kind: exact,
+   check: demo-a-b}
+- {id: demo-big, tier: minor, says: ImageNet, source: s, seen: paper, kind: value,
+   not_attempted: "12 GPU days"}
 """
-OTHER = "- {id: other-x, says: x, source: s, seen: paper, kind: exact, check: other-y}\n"
+OTHER = """\
+- {id: other-x, tier: minor, says: x, source: s, seen: paper, kind: exact, check: other-y}
+"""
 
 
 @pytest.fixture
@@ -47,8 +67,8 @@ def book(tmp_path, monkeypatch):
         "data/claims/other.yaml": OTHER,
         "src/clusterbook/__init__.py": "_PUBLIC = {}\n",
         "src/clusterbook/demo.py": '"""Demo."""\nrate = 0.1\n',
-        "notebooks/demo.ipynb": "{}",
-        "notebooks/empty.ipynb": "{}",
+        "notebooks/demo.ipynb": '{"cells": []}',
+        "notebooks/empty.ipynb": '{"cells": []}',
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -62,7 +82,7 @@ def book(tmp_path, monkeypatch):
 
     monkeypatch.setattr(verdicts_module, "fingerprint", of_this_book)
     (tmp_path / "data" / "records").mkdir()
-    for seed, acc in enumerate([0.94, 0.95, 0.96]):
+    for seed, acc in enumerate([0.945, 0.95, 0.955]):
         write(tmp_path, seed, acc, real("demo", package=package))
     return tmp_path
 
@@ -72,13 +92,14 @@ def write(book, seed, acc, code):
         "chapter": "demo", "profile": "demo-paper", "parameters": {}, "assumed": [], "seed": seed,
         "metrics": {"acc": acc, "kmeans_acc_on_the_raw_pixels": 0.5, "loss": float(seed)},
         "checks": {"demo-a-b": True}, "history": [], "git": {"commit": "a", "clean": True},
-        "code": code, "tolerances": {"demo-acc": 0.02, "demo-best": 0.1},
+        "code": code, "claims": {n.id: as_it_stands(n) for c in load_claims() for n in c.compares},
         "versions": {"python": "3.11.7", "torch": "2", "numpy": "2", "scikit-learn": "1"},
         "machine": {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, "data": None,
         "started": "2025-01-01T00:00:00+00:00", "seconds": 1, "peak_memory_mb": None,
         "arrays": None,
     }
-    (book / "data" / "records" / f"demo-paper-seed{seed}.json").write_text(dumps(values))
+    record_file(book, seed).write_text(dumps(values))
+    write_manifest(book / "data" / "records")
 
 
 def record_file(book, seed):
@@ -88,6 +109,7 @@ def record_file(book, seed):
 def rewrite(book, seed, **changes):
     values = json.loads(record_file(book, seed).read_text())
     record_file(book, seed).write_text(dumps({**values, **changes}))
+    write_manifest(book / "data" / "records")
 
 
 WORDS = {
@@ -100,22 +122,39 @@ WORDS = {
 }
 
 
-def test_every_claim_is_listed_once_in_its_order(book):
+def test_every_claim_is_listed_once_the_headlines_first(book):
     card = scorecard()
     assert [claim.id for claim, _ in card.rows] == [claim.id for claim in load_claims()]
     assert card.words() == WORDS
-    assert card.counts() == {
-        "demo": {"reproduced": 2, "confirmed": 1, "not reproduced": 1, "not attempted": 1},
-        "other": {"not attempted": 1},
-    }
     text = str(card)
+    assert text.startswith("Of 6 claims, 4 could be assessed: 3 supported, 1 contradicted. "
+                           "2 could not.")
     assert all(text.count(f"\n{name[:20]}") == 1 for name in WORDS)
     assert text.endswith("6 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 2 not attempted")
     lines = text.splitlines()
-    assert max(map(len, lines)) <= WIDTH == 100
-    start = lines[2].index("verdict")       # the columns are aligned
-    assert lines[3].startswith("demo-acc ") and lines[3][start:] == "reproduced"
-    assert "0.950 ± 0.010 (3 seeds)" in lines[3]
+    assert max(map(len, lines[1:])) <= WIDTH == 100
+    headline, others = lines.index(
+        "Headline claims: 2 claims: 1 reproduced, 1 not reproduced"), lines.index(
+        "demo: supporting and minor claims: 3 claims: 1 reproduced, 1 confirmed, 1 not attempted")
+    start = lines[headline + 2].index("verdict")       # the columns are aligned
+    first = lines[headline + 3]
+    assert first.startswith("demo-acc ") and first[start:] == "reproduced"
+    assert "0.9500 ± 0.0050 (3 " in first
+    several = lines[headline + 4:others]
+    assert [line[start:] for line in several if line[start:] and line.startswith(("demo", "·"))
+            ] == ["not reproduced", "not reproduced", "reproduced"]
+    assert any(line.strip().startswith("nmi = 0.5 ± 0.1") and "–" in line for line in several)
+
+
+def test_the_summary_counts_by_work(book):
+    shown = scorecard().summary()
+    assert repr(shown).splitlines()[1:] == [
+        "demo: 3 supported, 0 indicative, 0 inconclusive, 1 contradicted, 1 not assessed",
+        "other: 0 supported, 0 indicative, 0 inconclusive, 0 contradicted, 1 not assessed"]
+    cells = [[cell.text for cell in row] for row in ET.fromstring(shown._repr_html_()).iter("tr")]
+    assert cells[0] == ["Work", "supported", "indicative", "inconclusive", "contradicted",
+                        "not assessed"]
+    assert cells[1] == ["demo", "3", "0", "0", "1", "1"]
 
 
 def test_one_digit_of_a_record_changes_the_scorecard(book):
@@ -140,7 +179,6 @@ def test_edited_code_makes_its_records_stale_and_prose_does_not(book, old, new, 
     path.write_text(path.read_text().replace(old, new))
     card = scorecard()
     assert card.words() == WORDS
-    assert (card.counts()["demo"].get("reproduced", 0) == 0) == stale
     assert ("2 reproduced (stale)" in str(card)) == stale
     assert ("cb-stale" in card._repr_html_()) == stale
     assert ("have changed since these runs" in say("demo")._repr_html_()) == stale
@@ -151,14 +189,17 @@ def test_the_html_is_well_formed_and_escaped(book):
     scrolling = tree.find("div[@role='region']")
     assert scrolling.get("style") == "overflow-x: auto"
     table = scrolling.find("table")
-    assert [head.get("scope") for head in table.find("thead").iter("th")] == ["col"] * 5
-    scopes = [head.get("scope") for head in table.iter("th")]
-    assert (scopes.count("row"), scopes.count("rowgroup")) == (6, 2)
-    row = next(row for row in table.iter("tr") if row.get("id") == "demo-acc")
+    assert [head.get("scope") for head in table.find("thead").iter("th")] == ["col"] * 4
+    assert [head.get("scope") for head in table.find("tbody").iter("th")] == ["row"] * 2
+    folded = tree.findall("details")        # the other claims, a click away
+    assert [[row.get("id") for row in one.iter("tr") if row.get("id")] for one in folded] == [
+        ["demo-better-than-the-rivals-on-everything", "demo-identity", "demo-big"], ["other-x"]]
+    row, *_ = table.find("tbody").findall("tr")
     text = "".join(row.itertext())
+    assert row.get("id") == "demo-acc"
     assert "It reaches <95 %> & more" in text
     assert 'Somebody "et al.", Table 1 (second-hand: a report)' in text
-    assert "Tolerance: seeds < 2 %" in text
+    assert "acc = 0.95 ± 0.02: seeds < 2 %" in text
     assert "demo-paper, seeds 0 1 2" in text
     assert [link.get("href") for link in row.findall(".//a")] == [
         "../notebooks/demo.html#results", "status.html#demo-paper",
@@ -168,27 +209,26 @@ def test_the_html_is_well_formed_and_escaped(book):
     assert word.text == "reproduced"  # in words, not in color alone
 
 
-def test_the_rows_can_be_chosen_where_scripts_run_and_all_stand_where_not(book):
+def test_a_claim_with_several_numbers_has_a_row_each_and_keeps_the_old_addresses(book):
     tree = ET.fromstring(scorecard()._repr_html_())
-    bar = tree.find("div[@class='cb-filter']")
-    assert bar.get("hidden") is not None
-    works, verdicts = ([option.text for option in select] for select in bar.iter("select"))
-    assert works == ["all", "demo", "other"]
-    assert verdicts == ["all", "reproduced", "confirmed", "not reproduced", "not attempted"]
-    rows = [row for row in tree.iter("tr") if row.get("data-work")]
-    assert {(row.get("id"), row.get("data-verdict")) for row in rows} == set(WORDS.items())
-    assert not any(row.get("hidden") for row in rows)
+    rows = list(tree.find(".//tbody").iter("tr"))[1:]
+    assert rows[0].find("th").get("rowspan") == str(len(rows)) == "3"
+    assert [row.findall("td")[0].text for row in rows] == [
+        "acc = 0.5 ± 0.1", "acc = 0.95 ± 0.1", "nmi = 0.5 ± 0.1"]
+    assert {"demo-best", "demo-best-acc", "demo-best-nmi", "demo-best-v"} <= {
+        element.get("id") for element in rows[0].iter()}
 
 
-def test_the_counts_are_drawn_and_told_in_words(book):
-    (book / "src" / "clusterbook" / "demo.py").write_text("rate = 3\n")
-    card = scorecard()
-    axis = card.figure().axes[0]
-    assert [label.get_text() for label in axis.get_yticklabels()] == ["demo", "other"]
-    widths = {bars.get_label(): [bar.get_width() for bar in bars] for bars in axis.containers}
-    assert widths == {"reproduced (stale)": [2, 0], "confirmed (stale)": [1, 0],
-                      "not reproduced (stale)": [1, 0], "not attempted": [1, 1]}
-    assert card.describe().endswith("1 not attempted; other: 1 claim: 1 not attempted")
+def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
+    tree = ET.fromstring(scorecard()._repr_html_())
+    near, far, mean = tree.findall(".//svg")
+    assert [strip.find("circle").get("cx") for strip in (near, far, mean)] == [
+        "100.0", "200.0", "100.0"]          # 0.95 of 0.95; 0.945 of 0.5, 4.45 tolerances; 0.95
+    assert far.get("aria-label") == "4.4 tolerances above the published number"
+    interval = near.find("path[@class='cb-interval']").get("d")
+    half = 4.302653 * 0.005 / 3**0.5 / 0.02 * 25    # t, sd and seeds by hand; 25 a tolerance
+    assert interval == f"M{100 - half:.1f} 8H{100 + half:.1f}"
+    assert far.find("path[@class='cb-interval']") is None       # the best of three has none
 
 
 def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
@@ -237,7 +277,6 @@ def test_a_chapter_says_its_own_claims(book):
     tree = ET.fromstring(shown._repr_html_())
     assert tree.find(".//a").get("href") == "#results"
     assert not [row for row in tree.iter("tr") if row.get("id")]  # shown twice, ids would clash
-    assert "cb-filter" not in shown._repr_html_()
     assert 'href="../notebooks/demo.html#results"' in say("demo", here=False)._repr_html_()
     assert [claim.id for claim, _ in say(["demo-big", "demo-acc"]).rows] == ["demo-big", "demo-acc"]
     assert repr(say("demo-acc")).startswith("1 claim: 1 reproduced")
@@ -278,21 +317,17 @@ def commit(book, tag):
 
 def test_the_last_tag_is_judged_as_it_stood(book):
     assert at_last_tag() is None  # no repository
-    write(book, 3, 0.95, "older code")  # its failed check was mended, as the code at the tag tells
-    mended = record_file(book, 3)
-    mended.write_text(mended.read_text().replace('"demo-a-b": true', '"demo-a-b": false'))
     git(book, "init", "-q")
     assert at_last_tag() is None  # no tag
     commit(book, "v1")
-    for seed in range(4):
-        record_file(book, seed).unlink()
-    (book / "src" / "clusterbook" / "demo.py").write_text("rate = 3\n")
+    shutil.rmtree(book / "data" / "records")
     assert at_last_tag() == WORDS
     lost = scorecard().regressions(at_last_tag())
     assert [line.partition(":")[0] for line in lost] == list(WORDS)[:4]
     commit(book, "v2")
-    with pytest.raises(InputError, match="v2 can't be compared with: it lacks claims, records"):
+    with pytest.raises(InputError, match="v2 can't be compared with: it lacks claims or records"):
         at_last_tag()
+    (book / "data" / "records").mkdir()
     write(book, 0, 0.95, "code")
     (book / "data" / "claims" / "demo.yaml").write_text("- {id: demo-x}\n")
     commit(book, "v3")

@@ -36,7 +36,7 @@ SCREEN, FUNCTION, WIDTH, BYTES = 45, 30, 100, 4_000_000  # lines, lines, of code
 #: Numbers that look like results and may stand in a chapter's prose: text -> reason.
 ALLOWED: dict[str, dict[str, str]] = {
     "tell": {
-        "95.16 %": "what the paper reports; the claim tell-mnist-acc has its verdict",
+        "95.16 %": "what the paper reports; the claim tell-mnist has its verdict",
         "10 %": "the paper's setting: a normalized gradient's share of a center's length",
         "0.01": "the paper's setting: the weight of the clustering loss",
         "0.02": "twice that weight, in the formula of the printed loss",
@@ -48,7 +48,7 @@ ALLOWED: dict[str, dict[str, str]] = {
         "88.9": "the same in per cent",
         "25 %": "arithmetic: a quarter of four equal clusters",
         "25.72 %": "what the paper reports of k-means; a claim has its verdict",
-        "393.89": "what the original notebook prints; see the claim idc-notebook-global-gates",
+        "393.89": "what the original notebook prints; see the claim idc-notebook",
     },
     "deepcluster": {
         "1.3": "ImageNet's size in millions of photographs",

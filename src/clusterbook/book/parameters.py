@@ -25,7 +25,7 @@ import nbformat
 import yaml
 from jinja2 import Environment
 from markupsafe import Markup, escape
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, Strict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from .. import paths
@@ -66,6 +66,7 @@ class Profile:
     says: Annotated[str, Field(min_length=1)]                       # one sentence
     parameters: dict[str, Any]
     assumed: dict[str, Any] = field(default_factory=dict)           # published by no source
+    seeds: Annotated[tuple[int, ...], Strict(False)] = ()           # of its records, set beforehand
 
     @property
     def values(self) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from ..fingerprint import fingerprint
 from .checks import Expectation, check, load_expectations
-from .claims import Claim, Erratum, load_claims, load_errata
+from .claims import Claim, Comparison, Erratum, load_claims, load_errata
 from .records import Record, Runs, arrays, load_records, model_file, record, recorded
 from .verdicts import WORDS, Verdict, judge
 from .views import (
     Scorecard,
     View,
+    amendments,
     at_last_tag,
     errata,
     erratum,
@@ -26,8 +27,8 @@ from .views import (
 )
 
 __all__ = [
-    "WORDS", "Claim", "Erratum", "Expectation", "Record", "Runs", "Scorecard", "Verdict", "View",
-    "arrays", "at_last_tag", "check", "errata", "erratum", "fingerprint", "judge",
-    "load_claims", "load_errata", "load_expectations", "load_records", "model_file", "record",
-    "recorded", "say", "scorecard", "status", "under_way",
+    "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",
+    "Verdict", "View", "amendments", "arrays", "at_last_tag", "check", "errata", "erratum",
+    "fingerprint", "judge", "load_claims", "load_errata", "load_expectations", "load_records",
+    "model_file", "record", "recorded", "say", "scorecard", "status", "under_way",
 ]

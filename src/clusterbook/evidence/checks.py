@@ -14,9 +14,14 @@ outcome is part of the run's record.
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import json
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,7 +32,7 @@ from pydantic.dataclasses import dataclass as model
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
-from .claims import STRICT, Id, read_folder
+from .claims import STRICT, Comparison, Id, read_folder
 
 COMPARE: dict[str, Callable] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -63,6 +68,40 @@ class Expectation:
             raise ValueError("between needs the bound [low, high], holds has none, any other "
                              "relation takes one number", "bound")
         return self
+
+
+def as_it_stands(number: Comparison) -> str:
+    """All that decides a number's verdict, which records keep: ``value, mean: acc = 0.9 ± 0.02``.
+
+    Of a check also what is expected, and a hash of the parsed code of the cell that makes it.
+    """
+    how = f", {number.statistic}" if number.statistic else ""
+    text = f"{number.kind}{how}: {number.stated}"
+    if number.check is None:
+        return text
+    expected = next((one for one in load_expectations() if one.id == number.check), None)
+    rule = expected and f"{expected.relation} {expected.bound} ± {expected.tolerance}"
+    return f"{text}, {rule}, cell {cells_of_checks().get(number.check)}"
+
+
+def cells_of_checks(root: Path | None = None) -> dict[str, str]:
+    """The id of each check, and the hash of the cell that makes it, without comments."""
+    root = root or paths.root()
+    found: dict[str, str] = {}
+    for path in sorted([*root.glob("notebooks/*.ipynb"), *root.glob("book/*.ipynb")]):
+        found |= _cells_of_checks(path, path.stat().st_mtime_ns)
+    return found
+
+
+@cache
+def _cells_of_checks(path: Path, _written: int) -> dict[str, str]:
+    found = {}
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "code" and "evidence.check(" in source:
+            digest = hashlib.sha256(ast.dump(ast.parse(source)).encode()).hexdigest()[:12]
+            found |= dict.fromkeys(re.findall(r'evidence\.check\(\s*"([\w-]+)"', source), digest)
+    return found
 
 
 @dataclass(frozen=True, repr=False)

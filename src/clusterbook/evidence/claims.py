@@ -18,6 +18,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import ConfigDict, Field, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
+from pydantic_core import ArgsKwargs
 
 from .. import paths
 from ..errors import InputError
@@ -105,24 +106,18 @@ KINDS = {
     "exact": (("check",), ("profile",)),
     "source-error": (("check",), ("profile",)),
 }
-"""Each kind of claim, the fields that it needs, and those that it may have."""
+"""Each kind of comparison, the fields that it needs, and those that it may have."""
 
 
 @model(frozen=True, config=STRICT)
-class Claim:
-    """A statement of a source, and how it is compared; the fields are the keys of the YAML file.
+class Comparison:
+    """One number or statement of a claim, and how runs are compared with it.
 
-    ``holds_in`` is the key ``in``; ``chapter`` is the file's name. A key that is absent is None.
+    ``holds_in`` is the key ``in``. A key that is absent is None.
     """
 
     id: Id
-    chapter: str
-    says: str
-    source: str
-    seen: Seen
     kind: Literal["value", "difference", "trend", "exact", "source-error"]
-    where: str | None = None
-    section: str | None = None
     profile: str | None = None
     statistic: Annotated[str, Field(pattern=STATISTIC)] | None = None
     metric: str | None = None
@@ -139,22 +134,20 @@ class Claim:
     not_attempted: str | None = None
 
     @model_validator(mode="after")
-    def _has_the_keys_of_its_kind(self) -> Claim:
+    def _has_the_keys_of_its_kind(self) -> Comparison:
         needed, optional = KINDS[self.kind]
         known = {key for of_kind in KINDS.values() for keys in of_kind for key in keys}
         given = {key for key in known if getattr(self, key) is not None}
         if extra := sorted(given - {*needed, *optional}):
-            raise ValueError(f"a claim of kind {self.kind!r} has no key {extra[0]!r}", extra[0])
+            raise ValueError(f"a comparison of kind {self.kind!r} has no key {extra[0]!r}",
+                             extra[0])
         if self.cannot_compare is not None and self.not_attempted is not None:
             raise ValueError("either cannot_compare or not_attempted, not both", "not_attempted")
         planned = self.not_attempted is not None and given <= {"profile", "differs"}
         missing = sorted({*needed} - given)
         if missing and not planned and self.cannot_compare is None:
-            raise ValueError(f"a claim of kind {self.kind!r} needs the keys {', '.join(missing)}")
-        if self.seen == "second-hand" and self.where is None:
-            raise ValueError("second-hand needs the key 'where', the document that quotes it")
-        if self.profile is not None and not self.profile.startswith(f"{self.chapter}-"):
-            raise ValueError(f"profile must begin with '{self.chapter}-'", "profile")
+            raise ValueError(f"a comparison of kind {self.kind!r} needs the keys "
+                             f"{', '.join(missing)}")
         return self
 
     @property
@@ -169,10 +162,56 @@ class Claim:
         left = self.metric if self.kind == "value" else f"{self.metric} − {self.minus}"
         return f"{left} = {self.value} ± {self.tolerance}"
 
-    @property
-    def allowed(self) -> str:
-        """The comparison without its value: ``mean of acc, ± 0.02``; a record keeps it."""
-        return f"{self.statistic} of {self.stated.partition(' = ')[0]}, ± {self.tolerance}"
+
+@model(frozen=True, config=STRICT)
+class Claim:
+    """A statement of a source; the fields are the keys of the YAML file.
+
+    ``compares`` are its numbers, each with an id of its own; a claim with one number gives the
+    number's keys itself, and keys that all numbers share stand in the claim. ``quote`` is the
+    sentence or formula as printed, for a claim that a check refutes. ``replaces`` maps the id of an
+    earlier claim that was merged into this one to the reason. ``chapter`` is the file's name.
+    """
+
+    id: Id
+    chapter: str
+    tier: Literal["headline", "supporting", "minor"]
+    says: str
+    source: str
+    seen: Seen
+    compares: Annotated[tuple[Comparison, ...], Strict(False), Field(min_length=1)]
+    where: str | None = None
+    section: str | None = None
+    quote: str | None = None
+    replaces: Annotated[dict[str, str], Strict(False)] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _shares_keys(cls, given: ArgsKwargs) -> dict:
+        """The keys of numbers that stand in the claim, handed to each of its numbers."""
+        entry = dict(given.kwargs)
+        own = {key: entry.pop(key) for key in [*entry] if key not in cls.__dataclass_fields__}
+        numbers = entry.get("compares", [{"id": entry.get("id")}])
+        made = []
+        for i, number in enumerate(numbers):
+            try:
+                made.append(Comparison(**{**own, **number}))
+            except ValidationError as error:
+                text, keys = mistake(error)
+                raise ValueError(text, "compares", i, *keys) from None
+        return {**entry, "compares": made}
+
+    @model_validator(mode="after")
+    def _says_where_it_stands(self) -> Claim:
+        if self.seen == "second-hand" and self.where is None:
+            raise ValueError("second-hand needs the key 'where', the document that quotes it")
+        for number in self.compares:
+            if not (number.profile or f"{self.chapter}-").startswith(f"{self.chapter}-"):
+                raise ValueError(f"profile must begin with '{self.chapter}-'", "profile")
+            if (number.kind == "source-error") != (self.quote is not None):
+                raise ValueError("a claim that a check refutes, and no other, has the key 'quote', "
+                                 "the sentence as printed", "quote")
+        return self
 
 
 def load_claims(folder: Path | str | None = None) -> list[Claim]:
@@ -260,20 +299,34 @@ def _read(path: Path, kind: type, noun: str, home: str | None, _written: int) ->
                 raise ValueError(f"an id must begin with '{prefix}-' and be unique", "id")
             found[read.id if home else len(found)] = read
         except (TypeError, ValueError) as error:
-            text, key = mistake(error)
+            text, keys = mistake(error)
             who = f"{noun} {entry['id']}" if "id" in entry else noun
-            raise InputError(f"{file}:{entry.lines.get(key, entry.line)}: {who}: {text}") from None
+            raise InputError(f"{file}:{_line(entry, keys)}: {who}: {text}") from None
     return tuple(found.values())
 
 
-def mistake(error: Exception) -> tuple[str, str | None]:
-    """A mistake in words, of several that pydantic found the last; and the key it is about."""
+def mistake(error: Exception) -> tuple[str, tuple]:
+    """A mistake in words, the last that pydantic found; and the keys that lead to it."""
     if isinstance(error, ValidationError):
         last = error.errors()[-1]
         if last["type"] != "value_error":       # else raised by a validator of ours: text, key
-            return f"{'.'.join(map(str, last['loc']))}: {last['msg']}", last["loc"][0]
-        error = last["ctx"]["error"]
-    return (*error.args, None)[:2]
+            return f"{'.'.join(map(str, last['loc']))}: {last['msg']}", last["loc"]
+        text, *keys = last["ctx"]["error"].args
+        return text, (*last["loc"], *keys)
+    return error.args[0], error.args[1:]
+
+
+def _line(entry: _Mapping, keys: Sequence) -> int:
+    """The line of the last of nested keys that the file has; a shared key stands further out."""
+    line, inner = entry.line, entry
+    for key in keys:
+        if isinstance(inner, list) and isinstance(key, int):
+            inner = inner[key]
+            line = inner.line
+        elif isinstance(key, str):
+            line = getattr(inner, "lines", {}).get(key, entry.lines.get(key, line))
+            inner = inner.get(key) if isinstance(inner, _Mapping) else None
+    return line
 
 
 class _Mapping(dict):

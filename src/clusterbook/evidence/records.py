@@ -2,8 +2,8 @@
 
 A record is ``data/records/<profile>-seed<seed>.json``: what was run (chapter, profile, parameters,
 seed, data), what was measured (metrics, checks, history), and with what (commit, fingerprint of the
-code, versions, machine, time, memory). It keeps the tolerances of its profile's claims, so that a
-tolerance chosen after the first run can be told from one chosen before.
+code, versions, machine, time, memory). It keeps its profile's claims as they stood, so that what
+was chosen after the first run can be told from what was chosen before.
 
 A notebook's last cell calls `record`, which writes only where ``clusterbook run --record`` asked
 for it; `recorded` gives other cells the records that they show.
@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from numbers import Number
@@ -29,6 +30,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
 import numpy as np
+import yaml
 from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
 
@@ -37,9 +39,12 @@ from ..checks import one_of
 from ..errors import InputError
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
-from .checks import checked
+from .checks import as_it_stands, checked
 from .claims import METHODS, load_claims, mistake
 
+MANIFEST = "manifest.json"
+HELD = "claims-held.json"
+"""The claims as they stood at the commits of records that were written before records held them."""
 MODEL_LIMIT = 10_000_000
 """Bytes; the weights of a larger model stay where they were trained."""
 
@@ -64,8 +69,10 @@ class Record:
         ``commit`` and ``clean``, the checkout's state; both None outside one.
     code
         The fingerprint of the code that can change the numbers, other than through the data.
+    claims
+        `checks.as_it_stands` of each number that the run is compared with, by its id.
     tolerances
-        `Claim.allowed` of the profile's claims; early records have the tolerance alone.
+        Of early records only; their claims stand in the file `HELD`.
     machine
         ``cpu``, ``gpu`` (or None), ``cores``, and the ``threads`` of the largest training.
     data
@@ -74,8 +81,8 @@ class Record:
         UTC in ISO 8601; wall time; mebibytes.
     arrays
         The SHA-256 of the ``.npz`` file beside the record.
-    path
-        Where it was loaded from; not part of the file.
+    path, doubts
+        Where it was loaded from, and what keeps it from reproducing anything; not in the file.
     """
 
     chapter: Name
@@ -88,7 +95,6 @@ class Record:
     history: Annotated[tuple[dict[str, bool | int | float | str], ...], Strict(False)]
     git: dict[str, str | bool | None]
     code: str
-    tolerances: dict[str, str | Amount]
     versions: dict[str, str]
     machine: dict[str, str | Whole | None]
     data: dict[str, str] | None
@@ -96,7 +102,10 @@ class Record:
     seconds: Amount
     peak_memory_mb: Amount | None
     arrays: str | None
+    claims: dict[str, str] = field(default_factory=dict)
+    tolerances: dict[str, str | Amount] = field(default_factory=dict)
     path: Path | None = None
+    doubts: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_of_its_chapter(self) -> Record:
@@ -119,27 +128,48 @@ def load_records(folder: Path | str | None = None) -> list[Record]:
     Raises InputError for a file that is no record, with its name and what is wrong with it.
     """
     folder = Path(folder) if folder is not None else paths.root() / "data" / "records"
-    records = [read_record(path) for path in folder.glob("*.json")]
+    listed, held = load_json(folder / MANIFEST), load_json(folder / HELD)
+    records = [read_record(path, listed, held) for path in folder.glob("*-seed*.json")]
     return sorted(records, key=lambda record: (record.chapter, record.profile, record.seed))
 
 
-def read_record(path: Path) -> Record:
-    """One record from its file; see `load_records`."""
-    file = "/".join(path.parts[-3:])
+def read_record(path: Path, listed: Mapping[str, str], held: Mapping[str, dict]) -> Record:
+    """One record from its file, with its doubts; see `load_records`."""
+    file, content = "/".join(path.parts[-3:]), path.read_bytes()
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(content)
     except ValueError as error:
         raise InputError(f"{file}: not a record: {error}") from None
-    record = as_record(values, file, path)
+    record = as_record(values, file)
     if path.stem != record.name:
         raise InputError(f"{file}: the record of {record.name} must be called {record.name}.json")
-    return record
+    doubts = []
+    if listed.get(path.name) != sha256(content):
+        doubts.append("a record is not the one that the manifest lists")
+    if not record.git["clean"]:
+        doubts.append("the code of a run is in no commit, or differs from its commit")
+    if others := [name for name, value in plain(profile_of(record).get("parameters", {})).items()
+                  if record.parameters.get(name) != value]:
+        doubts.append(f"a run is not its profile's, by {', '.join(others)}")
+    return replace(record, path=path, doubts=tuple(doubts),
+                   claims=record.claims or held.get(record.name, {}))
 
 
-def as_record(values: Any, file: str, path: Path | None = None) -> Record:
+def profile_of(record: Record) -> dict[str, Any]:
+    """The content of the record's profile; empty where the book has none of that name."""
+    path = paths.root() / "notebooks" / "profiles" / f"{record.profile}.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """The content of a JSON file; empty where there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def as_record(values: Any, file: str) -> Record:
     """A record from its fields, each validated; *file* is its name in an error."""
     try:
-        return Record(**values, path=path)
+        return Record(**values, path=None, doubts=())
     except (TypeError, ValidationError) as error:       # a TypeError for what is no mapping
         raise InputError(f"{file}: {mistake(error)[0]}") from None
 
@@ -280,8 +310,9 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
                      for name, value in plain(dict(row)).items()} for row in history],
         "git": code["git"],
         "code": code["code"],
-        "tolerances": {claim.id: claim.allowed for claim in load_claims()
-                       if claim.profile == profile and claim.tolerance is not None},
+        "claims": {number.id: as_it_stands(number)
+                   for claim in load_claims() if claim.chapter == chapter
+                   for number in claim.compares if number.profile in (None, profile)},
         "versions": {"python": platform.python_version(), "clusterbook": __version__, **{
             name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}},
         "machine": machine(),
@@ -305,7 +336,15 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
     for ending, content in beside.items():
         if not content:
             (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
+    write_manifest(folder)
     return Recorded(text)
+
+
+def write_manifest(folder: Path) -> None:
+    """List every record, its arrays and its model with their SHA-256."""
+    hashes = {path.name: sha256(path.read_bytes()) for path in sorted(folder.glob("*-seed*.*"))
+              if path.suffix in (".json", ".npz", ".pt")}
+    write_atomically(folder / MANIFEST, f"{json.dumps(hashes, indent=0)}\n".encode())
 
 
 def dumps(values: Mapping[str, Any]) -> str:

@@ -20,70 +20,103 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 #} <a href="../records/{{ profile }}-seed{{ seed }}.json">{{ seed }}</a>{% endfor %}
 {% endmacro %}
 
+{% macro badge(verdict) %}
+<span class="cb-verdict cb-verdict-{{ verdict.word|replace(" ", "-") }}{#
+#}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>
+{% endmacro %}
+
+{# Ours against the published number: the band is the tolerance, the line the 95 % interval. #}
+{% macro strip(places) %}
+<svg class="cb-strip" viewBox="0 0 200 16" role="img" aria-label="{{ described_offset(places) }}">
+<rect x="75" width="50" height="16" /><path d="M100 0v16" />
+{% if places|length > 1 %}
+<path class="cb-interval" d="M{{ drawn(places[1]) }} 8H{{ drawn(places[2]) }}" />
+{% endif %}
+<circle cx="{{ drawn(places[0]) }}" cy="8" r="4" /></svg>
+{% endmacro %}
+
+{% macro details(claim, verdict, whole, address) %}
+<details class="cb-more"><summary><code>{{ claim.id }}</code></summary>
+{% if claim.section %}
+<div><a href="{{ address.format(chapter=claim.chapter) }}#{{ claim.section }}">{#
+#}In the chapter</a></div>
+{% endif %}
+{% if claim.quote %}
+<div>Printed: “{{ claim.quote }}”</div>
+{% endif %}
+{% for one in claim.compares if one.metric or one.check %}
+<div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{{ one.stated }}{#
+#}{% if one.why %}: {{ one.why }}{% endif %}</div>
+{% endfor %}
+{% for profile, found in seeds_of(verdict.records).items() %}
+<div>Runs: {% if whole %}<a href="status.html#{{ profile }}">{{ profile }}</a>, {#
+#}{{ seeds(profile, found) }}{% else %}{{ profile }}{% endif %}</div>
+{% endfor %}
+{% for id, reason in claim.replaces.items() %}
+<div{% if whole %} id="{{ id }}"{% endif %}>Replaces <code>{{ id }}</code>: {{ reason }}</div>
+{% endfor %}
+</details>
+{% endmacro %}
+
 {% macro verdicts(rows, caption, whole=false, address="") %}
-{% call(n) table(caption, ["Claim", "The source says", "Ours, mean ± sd", "Verdict", "Runs"]) %}
-{% for chapter, group in by_chapter(rows).items() %}
+{% call(n) table(caption, ["Claim", "The source says", "Ours, mean ± sd", "In tolerances"],
+   " cb-claims") %}
 <tbody>
-{% if whole %}
-<tr><th scope="rowgroup" colspan="{{ n }}">{{ chapter }}: {{ counts_line(group) }}</th></tr>
+{% for claim, verdict in rows %}
+{% set measurements, rest = numbers(claim, verdict) %}
+{% set n_rows = measurements|length + (1 if rest else 0) %}
+<tr{% if whole %} id="{{ claim.id }}"{% endif %}>
+<th scope="row" rowspan="{{ n_rows }}">
+{{ badge(verdict) }}
+<div class="cb-says">{{ claim.says }}</div>
+<div class="cb-source">{{ claim.source }} ({{ claim.seen }}{#
+#}{% if claim.where %}: {{ claim.where }}{% endif %})</div>
+<div class="cb-reason">{{ verdict.reason }}
+{% if verdict.stale %}
+The code or the data have changed since these runs.
 {% endif %}
-{% for claim, verdict in group %}
-<tr{% if whole %} id="{{ claim.id }}" data-work="{{ claim.chapter }}"{#
-#} data-verdict="{{ verdict.label }}"{% endif %}><th scope="row">{#
-#}{% if claim.section %}<a href="{{ address.format(chapter=claim.chapter) }}#{{ claim.section }}">{#
-#}<code>{{ claim.id }}</code></a>{% else %}<code>{{ claim.id }}</code>{% endif %}{#
-#}<div class="cb-says">{{ claim.says }}</div><div class="cb-source">{{ claim.source }} ({#
-#}{{ claim.seen }}{% if claim.where %}: {{ claim.where }}{% endif %})</div></th>{#
-#}<td>{{ claim.stated }}{% if claim.why %}<div class="cb-why">Tolerance: {{ claim.why }}</div>{#
-#}{% endif %}</td><td>{{ measured(claim, verdict) }}</td>{#
-#}<td><span class="cb-verdict cb-verdict-{{ verdict.word|replace(" ", "-") }}{#
-#}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>{#
-#}<div class="cb-reason">{{ verdict.reason }}{#
-#}{% if verdict.stale %} The code or the data have changed since these runs.{% endif %}</div></td>{#
-#}<td>{% if not verdict.records %}{{ claim.profile or "–" }}{% elif not whole %}{#
-#}{{ runs(verdict.records) }}{% else %}{#
-#}{% for profile, found in seeds_of(verdict.records).items() %}{{ "" if loop.first else "; " }}{#
-#}<a href="status.html#{{ profile }}">{{ profile }}</a>, {{ seeds(profile, found) }}{% endfor %}
+</div>
+{{ details(claim, verdict, whole, address) }}
+</th>
+{% for one, part in measurements %}
+{{ "</tr><tr>"|safe if not loop.first }}
+<td>{{ one.stated }}</td>
+<td>{{ measured(one, part) }}{% if n_rows > 1 %} {{ badge(part) }}{% endif %}</td>
+<td>{% if offsets(one, part) %}{{ strip(offsets(one, part)) }}{% endif %}</td>
+{% endfor %}
+{% if rest %}
+{{ "</tr><tr>"|safe if measurements }}
+<td>{{ rest }}</td><td>–</td><td></td>
 {% endif %}
-</td></tr>
+</tr>
 {% endfor %}
 </tbody>
-{% endfor %}
 {% endcall %}
 {% endmacro %}
 
-{# The bar appears where scripts run. Its script has no sign that XML would read as its own. #}
-{% macro scorecard(rows, caption, address) %}
-<div class="cb-filtered">
-<div class="cb-filter" hidden="">
-{% for name, values in [("Work", by_chapter(rows)), ("Verdict", counted(rows))] %}
-<label>{{ name }} <select><option value="">all</option>{% for value in values %}{#
-#}<option>{{ value }}</option>{% endfor %}</select></label>
+{% macro scorecard(sentence, headline, others, address) %}
+<div class="cb-say">
+<p><strong>{{ sentence }}</strong></p>
+{{ verdicts(headline, "Headline claims: " ~ counts_line(headline), true, address) }}
+{% for chapter, rows in others.items() %}
+<details>
+{% set caption = METHODS.get(chapter, chapter) ~ ": supporting and minor claims" %}
+<summary>{{ caption }} ({{ counts_line(rows) }})</summary>
+{{ verdicts(rows, caption, true, address) }}</details>
 {% endfor %}
-<label>Words <input type="search" placeholder="such as MNIST" /></label>
-<output aria-live="polite">{{ rows|length }} of {{ rows|length }} claims</output>
 </div>
-{{ verdicts(rows, caption, true, address) }}<script>
-for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])")) {
-  whole.dataset.ready = "yes";
-  const bar = whole.querySelector(".cb-filter"), [work, verdict] = bar.querySelectorAll("select");
-  const words = bar.querySelector("input"), shown = bar.querySelector("output");
-  const rows = [...whole.querySelectorAll("tr[data-work]")];
-  const fits = row => [
-    ["", row.dataset.work].includes(work.value),
-    ["", row.dataset.verdict].includes(verdict.value),
-    ...words.value.toLowerCase().split(" ").map(
-      word => row.textContent.toLowerCase().includes(word)),
-  ].every(Boolean);
-  bar.oninput = () => {
-    for (const row of rows) row.hidden = !fits(row);
-    for (const body of whole.querySelectorAll("tbody"))
-      body.hidden = !body.querySelector("tr[data-work]:not([hidden])");
-    shown.textContent = `${rows.filter(row => !row.hidden).length} of ${rows.length} claims`;
-  };
-  bar.hidden = false;
-}
-</script>
+{% endmacro %}
+
+{% macro summary(sentence, works, heads) %}
+<div class="cb-say">
+<p><strong>{{ sentence }}</strong></p>
+{% call(n) table("Claims of each work", ["Work"] + heads) %}
+<tbody>
+{% for work, numbers in works.items() %}
+<tr><th scope="row">{{ work }}</th>{% for n in numbers.values() %}<td>{{ n }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+{% endcall %}
 </div>
 {% endmacro %}
 
@@ -126,6 +159,39 @@ for (const whole of document.querySelectorAll(".cb-filtered:not([data-ready])"))
 {% else %}
 <p>No recorded run is under way.</p>
 {% endif %}
+{% endmacro %}
+
+{% macro rows_of(rows) %}
+<tbody>
+{% for row in rows %}
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+{% endmacro %}
+
+{% macro amendments(rows, records, places) %}
+<div class="cb-say">
+{% call(n) table("Claims changed after the first record of their profile (" ~ rows|length ~ ")",
+                 ["Date", "Commit", "Claim", "Change", "Verdict", "Reason"]) %}
+{{ rows_of(rows) }}
+{% endcall %}
+{% call(n) table("Records replaced or edited, by commit (" ~ records|length ~ ")",
+                 ["Date", "Commit", "Profiles", "What differs", "Reason"]) %}
+{{ rows_of(records) }}
+{% endcall %}
+<details>
+<summary>Where each of the {{ places|length }} claims before the merge stands now</summary>
+{% call(n) table("Claims before the merge", ["Claim", "Verdict then", "Now"]) %}
+<tbody>
+{% for id, verdict, now, reason in places %}
+<tr><td><code>{{ id }}</code></td><td>{{ verdict }}</td><td>{% if now %}{#
+#}<a href="scorecard.html#{{ id }}"><code>{{ now }}</code></a>{% else %}{{ reason }}{% endif %}{#
+#}</td></tr>
+{% endfor %}
+</tbody>
+{% endcall %}
+</details>
+</div>
 {% endmacro %}
 
 {% macro errata(groups, caption, counts) %}

@@ -1,25 +1,29 @@
 """Claims against records: one verdict each, from a closed list of words.
 
-==================  ============================================================================
-verdict             when
-==================  ============================================================================
-reproduced          at least three seeds (for a best of N: at least N), within the tolerance
-confirmed           an exact statement that a check shows to hold
-indicative          within the tolerance, but with fewer seeds, assumed or other settings than
-                    the source's, code that is in no commit, or a tolerance (or a quantity
-                    compared) that the profile's first record does not hold
-inconclusive        outside the tolerance, with fewer seeds, or for a mean with a 95 % interval
-                    whose half width exceeds the tolerance
-not reproduced      outside the tolerance with enough seeds, or a check that fails
-refuted             a statement of the source that can't hold, as a check demonstrates
-cannot compare      the claim says why
-not attempted       no run measured it; the claim says why and what it would cost
-==================  ============================================================================
+===================  ===========================================================================
+verdict              when
+===================  ===========================================================================
+reproduced           at least three seeds (for a best of N: at least N), within the tolerance, and
+                     for a mean a 95 % interval that is no wider than the tolerance's band
+confirmed            an exact statement that a check shows to hold
+indicative           within the tolerance, but with fewer seeds, a wider interval, assumed or other
+                     settings than the source's, or doubts about our records: one is not what the
+                     manifest lists, not its profile's run, or of code that is in no commit, or the
+                     claim or its check has changed since the profile's first record
+inconclusive         outside the tolerance, with fewer seeds, with assumed or other settings, or
+                     for a mean with an interval that reaches into the band
+not reproduced       outside the tolerance with enough seeds, at the source's settings
+demonstration fails  a check that should show the statement, or refute it, does not hold
+refuted              a sentence that the source printed can't hold, as a check demonstrates
+cannot compare       the claim says why
+not attempted        no run measured it; the claim says why and what it would cost
+===================  ===========================================================================
 
-A trend is within the tolerance when it holds in all, or most, of the seeds. A verdict whose
-records were made by other code than the present one, or from data with another content than the
-data set of that name has now, keeps its word and is marked stale; other code that was shown to
-compute the same (`load_lineage`) counts as the present one.
+A claim with several numbers has the worst of their verdicts. A trend is within the tolerance when
+it holds in all, or most, of the seeds. A verdict whose records were made by other code than the
+present one, or from data with another content than the data set of that name has now, keeps its
+word and is marked stale; other code that was shown to compute the same (`load_lineage`) counts as
+the present one.
 """
 
 from __future__ import annotations
@@ -27,9 +31,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, Literal, get_args
 
@@ -39,27 +42,32 @@ from pydantic.dataclasses import dataclass as model
 from .. import datasets, paths
 from ..errors import InputError
 from ..fingerprint import fingerprint
-from .checks import COMPARE
-from .claims import STRICT, Claim, Statistic, read_file
-from .records import Record
+from .checks import COMPARE, as_it_stands
+from .claims import STRICT, Claim, Comparison, Statistic, read_file
+from .records import Record, profile_of
 
 Word = Literal["reproduced", "confirmed", "indicative", "inconclusive", "not reproduced",
-               "refuted", "cannot compare", "not attempted"]
+               "demonstration fails", "refuted", "cannot compare", "not attempted"]
 WORDS: tuple[Word, ...] = get_args(Word)
 """The vocabulary, in the order in which counts are given."""
+WORST: tuple[Word, ...] = (
+    "refuted", "not reproduced", "demonstration fails", "inconclusive", "not attempted",
+    "cannot compare", "indicative", "reproduced", "confirmed")
+"""The vocabulary from the worst word on: a claim with several numbers has the worst of theirs."""
 ENOUGH_SEEDS = 3
 """With fewer seeds nothing counts as reproduced, and nothing as not reproduced."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer of the records to a claim.
+    """The answer of the records to a claim, or to one number of it.
 
     ``word`` is one of `WORDS`, ``reason`` a sentence. ``ours`` is the source's statistic of our
     runs, or for a trend the share of seeds in which it holds; ``mean``, ``sd`` and ``interval``
     (the 95 % t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
     ``n`` runs). ``stale`` says whether a record was made by other code, or from other data, than
-    the present ones; ``records`` names those that were compared.
+    the present ones; ``records`` names those that were compared. ``parts`` has the verdicts of a
+    claim's numbers, in their order.
     """
 
     word: Word
@@ -71,6 +79,7 @@ class Verdict:
     interval: tuple[float, float] | None = None
     stale: bool = False
     records: tuple[str, ...] = ()
+    parts: tuple[Verdict, ...] = ()
 
     @property
     def label(self) -> str:
@@ -79,65 +88,80 @@ class Verdict:
 
 
 def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) -> Verdict:
-    """The verdict on a claim, by those of the records that are of its chapter and profile.
+    """The verdict on a claim, by those of the records that are of its chapter.
 
     *stale* names the records that other code or data made than the present; see `stale_among`.
     """
-    if claim.cannot_compare is not None:
-        return Verdict("cannot compare", claim.cannot_compare)
-    runs = sorted((record for record in records if record.chapter == claim.chapter
-                   and claim.profile in (None, record.profile)),
+    runs = sorted((record for record in records if record.chapter == claim.chapter),
                   key=lambda record: (record.profile, record.seed))
-    verdict = _by_check(claim, runs, stale) if claim.check else _by_numbers(claim, runs, stale)
-    return verdict or Verdict("not attempted", claim.not_attempted or (
-        f"No recorded run of {claim.profile or claim.chapter} has what the claim compares "
-        f"({claim.check or claim.metric})."))
+    parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
+    worst = min(parts, key=lambda part: WORST.index(part.word))
+    return replace(worst, stale=any(part.stale for part in parts), parts=parts,
+                   records=tuple(dict.fromkeys(name for part in parts for name in part.records)))
 
 
-def _by_numbers(claim: Claim, runs: Sequence[Record], stale: Collection[str]) -> Verdict | None:
+def judge_number(number: Comparison, records: Sequence[Record], stale: Collection[str] = ()
+                 ) -> Verdict:
+    """The verdict on one number or statement, by those of the records that are of its profile."""
+    if number.cannot_compare is not None:
+        return Verdict("cannot compare", number.cannot_compare)
+    runs = [record for record in records if number.profile in (None, record.profile)]
+    verdict = _by_check(number, runs, stale) if number.check else _by_numbers(number, runs, stale)
+    return verdict or Verdict("not attempted", number.not_attempted or (
+        f"No recorded run{f' of {number.profile}' if number.profile else ''} has what is compared "
+        f"({number.check or number.metric})."))
+
+
+def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
+                ) -> Verdict | None:
     """The verdict on a value, a difference or a trend; None if no run measured it."""
-    how = Statistic(claim.statistic or "mean")
-    second = claim.than if claim.kind == "trend" else claim.minus
+    how = Statistic(goal.statistic or "mean")
+    second = goal.than if goal.kind == "trend" else goal.minus
     used, rows, pairs = [], [], []
     for run in runs:
         row = how.row(run.metrics, run.history)
         other = row.get(second) if isinstance(second, str) else second
-        if claim.metric in row and (other is not None or second is None):
+        if goal.metric in row and (other is not None or second is None):
             used.append(run)
             rows.append(row)
-            pairs.append((row[claim.metric], other or 0))
+            pairs.append((row[goal.metric], other or 0))
     if not used:
         return None
 
-    n, needed, wide = len(used), max(ENOUGH_SEEDS, how.seeds), False
-    if claim.kind == "trend":
+    n, needed, wide, reaches = len(used), max(ENOUGH_SEEDS, how.seeds), False, False
+    if goal.kind == "trend":
         # The two numbers are compared, not their difference with zero: a difference is rounded.
         numbers = [number for number, _ in pairs]
-        held = sum(COMPARE[claim.relation](*pair) for pair in pairs)
+        held = sum(COMPARE[goal.relation](*pair) for pair in pairs)
         ours = held / n
-        within = ours == 1 if claim.holds_in == "all" else ours > 0.5
+        within = ours == 1 if goal.holds_in == "all" else ours > 0.5
         reasons = [f"it holds in {held} of {count(n, 'seed')}"]
     else:
-        numbers = [number - other for number, other in pairs]
+        numbers = [first - other for first, other in pairs]
         ours = how.of(list(zip(rows, numbers, strict=True)))
         # A number at the very edge is within, whatever binary fractions make of the decimals.
-        within = abs(ours - claim.value) <= claim.tolerance + 1e-12 * abs(claim.value)
+        within = abs(ours - goal.value) <= goal.tolerance + 1e-12 * abs(goal.value)
         reasons = [f"the {'mean' if how.name == 'single' else how.name} is {ours:.4g}, "
-                   f"{'within' if within else 'not within'} {claim.tolerance} of {claim.value}"]
+                   f"{'within' if within else 'not within'} {goal.tolerance} of {goal.value}"]
         if how.is_mean and n > 1:
             low, high = t_interval(numbers)
-            wide = (high - low) / 2 > claim.tolerance
+            wide = (high - low) / 2 > goal.tolerance
+            band = goal.value - goal.tolerance, goal.value + goal.tolerance
+            reaches = low <= band[1] and high >= band[0]
             reasons[0] += f" (95 % interval {low:.4g} to {high:.4g})"
 
-    caveats = _caveats(claim, runs, used)
+    settings, caveats = _other_settings(goal, used), _caveats(goal, runs, used)
     if within:
-        word = "reproduced" if n >= needed and not caveats else "indicative"
+        word = "indicative" if n < needed or wide or settings or caveats else "reproduced"
     else:
-        word = "not reproduced" if n >= needed and not wide else "inconclusive"
+        word = "inconclusive" if n < needed or reaches or settings else "not reproduced"
     if n < needed:
         reasons.append(f"{count(n, 'seed')} instead of at least {needed}")
-    elif wide and not within:
-        reasons.append("half the 95 % interval is more than the tolerance")
+    elif within and wide:
+        reasons.append("the interval is wider than the band")
+    elif not within and reaches:
+        reasons.append("the interval reaches into the band")
+    reasons += settings
     reasons += caveats
     if n < len(runs):
         reasons.append(f"{count(len(runs) - n, 'run')} of this profile did not measure it")
@@ -145,20 +169,21 @@ def _by_numbers(claim: Claim, runs: Sequence[Record], stale: Collection[str]) ->
                     sd=stdev(numbers) if n > 1 else None, interval=t_interval(numbers))
 
 
-def _by_check(claim: Claim, runs: Sequence[Record], stale: Collection[str]) -> Verdict | None:
-    """The verdict by the claim's check, from stale runs only where no fresh one made it."""
-    made = [run for run in runs if claim.check in run.checks]
-    if not made:
+def _by_check(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
+              ) -> Verdict | None:
+    """The verdict by the comparison's check: every run that made it counts, fresh or stale."""
+    used = [run for run in runs if goal.check in run.checks]
+    if not used:
         return None
-    used = [run for run in made if run.name not in stale] or made
-    failed = [run.name for run in used if not run.checks[claim.check]]
+    caveats = _caveats(goal, used, used)
+    failed = [run.name for run in used if not run.checks[goal.check]]
     if failed:
-        word = "not reproduced"
+        word = "demonstration fails"
         outcome = f"fails in {len(failed)} of {count(len(used), 'run')}, such as {failed[0]}"
     else:
-        word = "confirmed" if claim.kind == "exact" else "refuted"
+        word = "indicative" if caveats else "confirmed" if goal.kind == "exact" else "refuted"
         outcome = f"holds in {count(len(used), 'run')}"
-    return _verdict(word, [f"the check {claim.check} {outcome}", *_uncommitted(used)], used, stale)
+    return _verdict(word, [f"the check {goal.check} {outcome}", *caveats], used, stale)
 
 
 def _verdict(word: Word, reasons: Sequence[str], used: Sequence[Record], stale: Collection[str],
@@ -169,25 +194,32 @@ def _verdict(word: Word, reasons: Sequence[str], used: Sequence[Record], stale: 
                    stale=not set(stale).isdisjoint(names), **numbers)
 
 
-def _caveats(claim: Claim, runs: Sequence[Record], used: Sequence[Record]) -> list[str]:
-    """Reasons why a result within tolerance is not reproduced."""
+def _other_settings(goal: Comparison, used: Sequence[Record]) -> list[str]:
+    """Settings that are not the source's: they soften a hit and a miss alike."""
     found = []
     if assumed := sorted({name for record in used for name in record.assumed}):
-        found.append(f"the source does not give {', '.join(assumed)}")
-    if claim.differs is not None:
-        found.append(f"other than in the source: {claim.differs}")
-    found += _uncommitted(used)
-    if claim.tolerance is not None:
-        first = min(runs, key=lambda record: datetime.fromisoformat(record.started))
-        held = first.tolerances.get(claim.id, "none")
-        if held not in (claim.allowed, claim.tolerance):
-            found.append(f"the tolerance is younger than the first record, which holds {held}")
+        more = f" and {len(assumed) - 3} other settings" if len(assumed) > 4 else ""
+        found.append(f"the source does not give {', '.join(assumed[:3] if more else assumed)}"
+                     f"{more}")
+    if goal.differs is not None:
+        found.append(f"other than in the source: {goal.differs}")
     return found
 
 
-def _uncommitted(records: Sequence[Record]) -> list[str]:
-    clean = all(record.git["clean"] for record in records)
-    return [] if clean else ["the code of a run is in no commit, or differs from its commit"]
+def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -> list[str]:
+    """Doubts about our own runs: with them nothing is reproduced, and a miss remains a miss."""
+    found = list(dict.fromkeys(doubt for record in used for doubt in record.doubts))
+    first = min(runs, key=lambda record: datetime.fromisoformat(record.started))
+    held = first.claims.get(goal.id, "nothing of it")
+    if held != as_it_stands(goal):
+        found.append(f"the claim has changed since the first record, which holds {held}")
+    listed, made = profile_of(first).get("seeds"), {record.seed for record in runs}
+    if listed is not None and goal.profile is not None:
+        if missing := sorted(set(listed) - made):
+            found.append(f"no record of seed {', '.join(map(str, missing))} of the profile")
+        if more := sorted(made - set(listed)):
+            found.append(f"seed {', '.join(map(str, more))} is not one of the profile's")
+    return found
 
 
 def t_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
@@ -216,10 +248,10 @@ def count(n: int, noun: str) -> str:
 # --- stale records
 
 
-def stale_among(records: Iterable[Record], package: Path | None = None) -> set[str]:
-    """The names of the records that are stale now, or by the code in the folder *package*."""
+def stale_among(records: Iterable[Record]) -> set[str]:
+    """The names of the records that are stale now."""
     records = list(records)
-    code = present_code((record.chapter for record in records), package)
+    code = present_code(record.chapter for record in records)
     return {record.name for record in records if is_stale(record, code)}
 
 
@@ -238,12 +270,12 @@ def is_stale(record: Record, code: Mapping[str, str],
     return known is not None and known != record.data["sha256"]
 
 
-def present_code(chapters: Iterable[str], package: Path | None = None) -> dict[str, str]:
+def present_code(chapters: Iterable[str]) -> dict[str, str]:
     """The fingerprint of each chapter's present code; a chapter without a module is left out."""
     found = {}
     for chapter in sorted(set(chapters)):
         with suppress(InputError):
-            found[chapter] = fingerprint(chapter, package=package)
+            found[chapter] = fingerprint(chapter)
     return found
 
 

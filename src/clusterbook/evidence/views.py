@@ -19,13 +19,12 @@ from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
-from .. import figures, paths
+from .. import paths
 from ..checks import one_of
 from ..errors import InputError
-from .claims import Claim, Erratum, load_claims, load_errata
-from .records import Record, git, load_records
+from .claims import METHODS, Claim, Comparison, Erratum, Statistic, load_claims, load_errata
+from .records import Record, git, load_json, load_records
 from .templates import MACROS
 from .verdicts import WORDS, Verdict, count, judge, present_code, stale_among
 
@@ -35,12 +34,15 @@ WIDTH = 100
 """Columns of a terminal that the plain text fits in."""
 REPLACED = "recorded by earlier code, shown to be bit-identical on short runs"
 
-_COLUMNS = (33, 24, 23, 14)     # claim, the source, ours, verdict: with gaps of two, `WIDTH`
-# Of each word: a step down is a regression; the colors can be told from each other in gray too.
+_COLUMNS = (31, 26, 23, 14)     # claim, the source, ours, verdict: with gaps of two, `WIDTH`
+# Of each word: a step down is a regression.
 _STANDING = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "inconclusive": 1,
-             "not reproduced": 1, "cannot compare": 1, "not attempted": 0}
-_COLORS = dict(zip(WORDS, ("#009E73", "#0072B2", "#B5D99C", "#F0E442", "#D55E00", "#8E3B73",
-                           "#B8BEC7", "#FFFFFF"), strict=True))
+             "not reproduced": 1, "demonstration fails": 1, "cannot compare": 1,
+             "not attempted": 0}
+_ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicative",),
+             "inconclusive": ("inconclusive", "demonstration fails"),
+             "contradicted": ("not reproduced", "refuted")}
+_CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _CHAPTER_PAGE = "../notebooks/{chapter}.html"
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -64,20 +66,14 @@ class View:
 class Scorecard(View):
     """Claims and their verdicts; ``rows`` are pairs of both."""
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """Chapter → verdict → number of claims; stale ones apart, as ``reproduced (stale)``."""
-        return {chapter: counted(rows) for chapter, rows in by_chapter(self.rows).items()}
-
-    def figure(self) -> Figure:
-        """A bar a work, divided by verdict; stale verdicts are hatched."""
-        stale = {f"{word} (stale)": color for word, color in _COLORS.items()}
-        return figures.stacked_bars(self.counts(), quantity="claims", colors=_COLORS | stale,
-                                    hatched=list(stale))
-
-    def describe(self) -> str:
-        """The same as `figure` in words: ``tell: 108 claims: 5 reproduced, …``."""
-        return "; ".join(f"{chapter}: {counts_line(rows)}"
-                         for chapter, rows in by_chapter(self.rows).items())
+    def summary(self) -> View:
+        """The number of claims of each work that hold, do not, or could not be assessed."""
+        works = {METHODS.get(chapter, chapter): standing(rows)
+                 for chapter, rows in by_chapter(self.rows).items()}
+        lines = [f"{work}: {', '.join(f'{n} {word}' for word, n in found.items())}"
+                 for work, found in works.items()]
+        return View(self.rows, "\n".join([assessed(self.rows), *lines]), html(
+            "summary", sentence=assessed(self.rows), works=works, heads=[*standing(())]))
 
     def words(self) -> dict[str, str]:
         """Claim → verdict word, which `regressions` of a later scorecard takes."""
@@ -96,15 +92,44 @@ class Scorecard(View):
 
 
 def scorecard() -> Scorecard:
-    """Every claim of the book with its verdict, ordered by chapter as the claims' files are."""
+    """Every claim of the book with its verdict: the headline claims first, the others by work."""
     records = load_records()
     stale = stale_among(records)
-    claims = sorted(load_claims(), key=lambda claim: claim.chapter)
+    works = list(METHODS)
+    claims = sorted(load_claims(), key=lambda claim: (
+        works.index(claim.chapter) if claim.chapter in works else len(works)))
     rows = tuple((claim, judge(claim, records, stale)) for claim in claims)
-    parts = [f"{chapter}: {counts_line(group)}\n\n{text_table(group)}"
-             for chapter, group in by_chapter(rows).items()]
-    return Scorecard(rows, "\n\n".join([*parts, counts_line(rows)]), html(
-        "scorecard", rows=rows, caption=f"What holds: {counts_line(rows)}", address=_CHAPTER_PAGE))
+    headline = [row for row in rows if row[0].tier == "headline"]
+    others = by_chapter(row for row in rows if row[0].tier != "headline")
+    groups = {"Headline claims": headline} | {
+        f"{METHODS.get(chapter, chapter)}: supporting and minor claims": found
+        for chapter, found in others.items()}
+    parts = [f"{name}: {counts_line(found)}\n\n{text_table(found)}"
+             for name, found in groups.items() if found]
+    return Scorecard(rows, "\n\n".join([assessed(rows), *parts, counts_line(rows)]), html(
+        "scorecard", sentence=assessed(rows), headline=headline, others=others,
+        address=_CHAPTER_PAGE))
+
+
+def assessed(rows: Sequence[Row]) -> str:
+    """How many claims were assessed, and how they stand, in one sentence.
+
+    Examples
+    --------
+    >>> assessed([(None, Verdict("refuted", "")), (None, Verdict("not attempted", ""))])
+    'Of 2 claims, 1 could be assessed: 1 contradicted. 1 could not.'
+    """
+    *made, left = standing(rows).values()
+    parts = ", ".join(f"{n} {name}" for n, name in zip(made, _ASSESSED, strict=True) if n)
+    return (f"Of {count(len(rows), 'claim')}, {sum(made)} could be assessed: {parts}. "
+            f"{left} could not.")
+
+
+def standing(rows: Iterable[Row]) -> dict[str, int]:
+    """The number of claims that are supported, indicative and so on, and those not assessed."""
+    words = Counter(verdict.word for _, verdict in rows)
+    found = {name: sum(words[word] for word in of) for name, of in _ASSESSED.items()}
+    return found | {"not assessed": words.total() - sum(found.values())}
 
 
 def say(what: str | Iterable[str], *, here: bool = True) -> View:
@@ -135,8 +160,8 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
 def at_last_tag() -> dict[str, str] | None:
     """Claim → verdict word at the checkout's last git tag; None where there is no tag.
 
-    Claims, records and code are read from git and judged as they stood then. Raises InputError when
-    the tag has none, or when today's rules do not allow them.
+    Claims and records are read from git as they stood then. Raises InputError when the tag has
+    none, or when today's rules do not allow them.
     """
     root = paths.checkout()
     tag = git(root, "describe", "--tags", "--abbrev=0") if root else None
@@ -145,16 +170,15 @@ def at_last_tag() -> dict[str, str] | None:
     with TemporaryDirectory() as temporary:
         folder, archive = Path(temporary), Path(temporary) / "tag.zip"
         try:
-            if git(root, "archive", f"--output={archive}", tag, "data/claims", "data/records",
-                   "src/clusterbook") is None:
-                raise InputError("it lacks claims, records or code")
+            if git(root, "archive", f"--output={archive}", tag, "data/claims",
+                   "data/records") is None:
+                raise InputError("it lacks claims or records")
             shutil.unpack_archive(archive, folder)
             claims = load_claims(folder / "data" / "claims")
             records = load_records(folder / "data" / "records")
         except InputError as error:
             raise InputError(f"the tag {tag} can't be compared with: {error}") from error
-        stale = stale_among(records, folder / "src" / "clusterbook")
-        return {claim.id: judge(claim, records, stale).word for claim in claims}
+        return {claim.id: judge(claim, records).word for claim in claims}
 
 
 # --- verdicts as text
@@ -184,19 +208,50 @@ def counted(rows: Iterable[Row]) -> dict[str, int]:
     return {label: found[label] for label in labels if found[label]}
 
 
-def measured(claim: Claim, verdict: Verdict) -> str:
+def measured(number: Comparison, verdict: Verdict) -> str:
     """The result of our runs, with mean ± standard deviation over seeds; a dash without runs."""
     if verdict.n == 0:
         return "–"
-    if claim.check is not None:
+    if number.check is not None:
         return count(verdict.n, "run")
     seeds = count(verdict.n, "seed")
     over = f"{spread(verdict.mean, verdict.sd)} ({seeds})"
-    if claim.kind == "trend":
+    if number.kind == "trend":
         return f"holds in {round(verdict.ours * verdict.n)} of {seeds}, {over}"
-    if claim.statistic in ("mean", "single") or verdict.ours is None:
+    if number.statistic in ("mean", "single") or verdict.ours is None:
         return over
-    return f"{verdict.ours:.4g} ({claim.statistic}), mean {over}"
+    return f"{verdict.ours:.4g} ({number.statistic}), mean {over}"
+
+
+def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:
+    """The numbers of a claim that were measured, with their verdicts, and a line on the others."""
+    pairs = list(zip(claim.compares, verdict.parts, strict=True))
+    rest = [number.stated for number, part in pairs if not part.n and number.stated != "–"] or (
+        ["–"] if not any(part.n for part in verdict.parts) else [])
+    more = f" and {len(rest) - 2} more" if len(rest) > 3 else ""
+    return [pair for pair in pairs if pair[1].n], ", ".join(rest[:2] if more else rest) + more
+
+
+def offsets(number: Comparison, verdict: Verdict) -> list[float] | None:
+    """How far ours lies from the published number, in tolerances, and the ends of its interval.
+
+    None where no number was measured; the interval is that of a mean only.
+    """
+    if verdict.ours is None or number.value is None or not number.tolerance:
+        return None
+    ends = verdict.interval if Statistic(number.statistic).is_mean and verdict.interval else ()
+    return [(value - number.value) / number.tolerance for value in (verdict.ours, *ends)]
+
+
+def described_offset(places: Sequence[float]) -> str:
+    """The same in words, for those who do not see it: ``0.3 tolerances above the published``."""
+    side = "above" if places[0] > 0 else "below"
+    return f"{abs(places[0]):.1f} tolerances {side} the published number"
+
+
+def drawn(offset: float) -> float:
+    """The place of an offset in a strip of 200 units, the published number in its middle."""
+    return round(100 + 100 * max(-_CUT, min(_CUT, offset)) / _CUT, 1)
 
 
 def spread(mean: float, sd: float | None) -> str:
@@ -214,13 +269,22 @@ def spread(mean: float, sd: float | None) -> str:
 
 
 def text_table(rows: Sequence[Row]) -> str:
-    """Plain text of at most `WIDTH` columns: one line a claim (more where it wraps), reasons below.
+    """Plain text of at most `WIDTH` columns: a line a claim and a line each of several numbers.
 
-    The reason is left out where the word says it all: *reproduced* and *confirmed*.
+    The reason of the verdict stands below; it is left out where the word says it all.
     """
     lines = _aligned("claim", "the source", "ours", "verdict")
     for claim, verdict in rows:
-        lines += _aligned(claim.id, claim.stated, measured(claim, verdict), verdict.label)
+        measurements, rest = numbers(claim, verdict)
+        if len(measurements) + bool(rest) == 1:
+            found = measurements[0] if measurements else (claim.compares[0], verdict)
+            lines += _aligned(claim.id, rest or found[0].stated, measured(*found), verdict.label)
+        else:
+            lines += _aligned(claim.id, "", "", verdict.label)
+            for number, part in measurements:
+                lines += _aligned(f"· {number.id.removeprefix(f'{claim.id}-')}", number.stated,
+                                  measured(number, part), part.label)
+            lines += _aligned("", rest, "–", "") if rest else []
         if verdict.label not in ("reproduced", "confirmed"):
             lines.append(textwrap.indent(textwrap.fill(verdict.reason, WIDTH - 8), "    "))
     return "\n".join(lines)
@@ -231,24 +295,6 @@ def _aligned(*cells: str) -> list[str]:
     wrapped = map(textwrap.wrap, cells, _COLUMNS)
     return ["  ".join(map(str.ljust, parts, _COLUMNS)).rstrip()
             for parts in zip_longest(*wrapped, fillvalue="")]
-
-
-def runs(names: Iterable[str]) -> str:
-    """Records by profile and seed: ``tell-mnist-paper, seeds 0–4``.
-
-    Examples
-    --------
-    >>> runs(["tell-digits-seed0", "tell-digits-seed1", "tell-digits-seed5"])
-    'tell-digits, seeds 0–1, 5'
-    """
-    shown = []
-    for profile, seeds in seeds_of(names).items():
-        ranges = []
-        for _, group in groupby(enumerate(seeds), key=lambda pair: pair[1] - pair[0]):
-            found = [str(seed) for _, seed in group]    # neighbors
-            ranges.append("–".join(found[:1] + found[1:][-1:]))
-        shown.append(f"{profile}, seed{'s' if len(seeds) > 1 else ''} {', '.join(ranges)}")
-    return "; ".join(shown)
 
 
 def seeds_of(names: Iterable[str]) -> dict[str, list[int]]:
@@ -368,6 +414,31 @@ def duration(seconds: float) -> str:
     return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
 
 
+# --- amendments
+
+
+def amendments() -> View:
+    """What was changed after its profile's first record, and where each earlier claim stands now.
+
+    From ``data/amendments/history.json``, which ``python tests/amendments`` makes from the
+    repository's history.
+    """
+    history = load_json(paths.root() / "data" / "amendments" / "history.json")
+    about = history["commits"]
+    rows = []
+    for one in history["changes"]:
+        before, after = (word or "–" for word in one["verdicts"])
+        fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
+        rows.append((about[one["commit"]][0], one["commit"][:8], one["id"],
+                     f"{one['change']}{': ' if fields else ''}{fields}", f"{before} → {after}",
+                     one["reason"] or about[one["commit"]][1]))
+    records = [(about[one["commit"]][0], one["commit"][:8], ", ".join(one["profiles"]),
+                ", ".join(one["fields"]), about[one["commit"]][1]) for one in history["records"]]
+    places = [(one["id"], one["verdict"], one["now"], one["reason"]) for one in history["places"]]
+    text = "\n".join(_wrapped(": ".join(row[:2]) + ": " + "; ".join(row[2:])) for row in rows)
+    return View(tuple(rows), text, html("amendments", rows=rows, records=records, places=places))
+
+
 # --- errata
 
 
@@ -443,8 +514,10 @@ def _escaped(value: object) -> object:
 
 _ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, finalize=_escaped,
                            trim_blocks=True, lstrip_blocks=True)
-_ENVIRONMENT.globals |= {"by_chapter": by_chapter, "counted": counted, "runs": runs,
-                         "counts_line": counts_line, "measured": measured, "seeds_of": seeds_of}
+_ENVIRONMENT.globals |= {"METHODS": METHODS, "counts_line": counts_line,
+                         "described_offset": described_offset, "drawn": drawn,
+                         "measured": measured, "numbers": numbers, "offsets": offsets,
+                         "seeds_of": seeds_of}
 _MACROS = _ENVIRONMENT.from_string(MACROS).module
 
 

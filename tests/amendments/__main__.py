@@ -1,0 +1,170 @@
+"""Every claim that was changed after its profile's first record, from the repository's history.
+
+``python tests/amendments`` writes data/amendments/history.json: for each commit that touches the
+claims, what changed of those that already had a record, with the verdicts before and after, each
+computed by the code of its commit; the records that were edited; and where each claim of the time
+before claims were merged stands now.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "data" / "amendments" / "history.json"
+DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
+           "than", "in", "check", "cannot_compare", "not_attempted")
+WORDS = """import json
+from clusterbook import evidence
+print(json.dumps({claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}))"""
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.1, but 1e-3 is a number."""
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:float",
+                             re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))
+
+
+def git(*arguments: str) -> str:
+    """The output of a git command; empty where it fails."""
+    done = subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, check=False)
+    return done.stdout.decode().strip() if done.returncode == 0 else ""
+
+
+def files(commit: str, folder: str) -> list[str]:
+    """The files of a folder at a commit."""
+    return git("ls-tree", "--name-only", commit, f"{folder}/").splitlines()
+
+
+@cache
+def numbers(commit: str) -> dict[str, dict]:
+    """Every number of every claim at a commit: id → its deciding keys, and its claim's id."""
+    found = {}
+    for file in files(commit, "data/claims"):
+        for claim in yaml.load(git("show", f"{commit}:{file}"), Loader) if (
+                file.endswith(".yaml")) else ():
+            for number in claim.get("compares", [{"id": claim["id"]}]):
+                whole = {**claim, **number}
+                found[number["id"]] = {key: whole[key] for key in DECIDES if key in whole} | {
+                    "claim": claim["id"], "chapter": Path(file).stem}
+    return found
+
+
+@cache
+def recorded(commit: str) -> set[str]:
+    """The profiles, and chapters, that have a record at a commit."""
+    names = [Path(file).name.partition("-seed")[0] for file in files(commit, "data/records")
+             if file.endswith(".json")]
+    return {*names, *(name.partition("-")[0] for name in names)}
+
+
+@cache
+def words(commit: str) -> dict[str, str]:
+    """The verdict on each claim at a commit, by the code of that commit."""
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True,
+                                 check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        done = subprocess.run([sys.executable, "-c", WORDS], cwd=folder, capture_output=True,
+                              check=True, env={"PYTHONPATH": f"{folder}/src", "PATH": "/usr/bin"})
+    return json.loads(done.stdout)
+
+
+def differences(before: dict, after: dict) -> dict[str, list]:
+    """The deciding keys that differ; of a reason only whether there is one."""
+    def shown(values: dict, key: str) -> object:
+        return key in values if key in ("cannot_compare", "not_attempted") else values.get(key)
+
+    return {key: [shown(before, key), shown(after, key)] for key in DECIDES
+            if shown(before, key) != shown(after, key)}
+
+
+def changes(commit: str) -> list[dict]:
+    """What a commit changed of the numbers that had a record before it; without verdicts."""
+    old, new, has = numbers(f"{commit}~1"), numbers(commit), recorded(f"{commit}~1")
+    found = []
+    for id in old.keys() | new.keys():
+        before, after = old.get(id, {}), new.get(id, {})
+        # A check may be made by any profile of its chapter.
+        made_by = {one.get("profile", one["chapter"] if "check" in one else None)
+                   for one in (before, after) if one}
+        different = differences(before, after)
+        if made_by & has and (different or not before or not after):
+            found.append({
+                "commit": commit, "id": id,
+                "change": "added" if not before else "removed" if not after else "changed",
+                "fields": different if before and after else {},
+                "reason": after.get("cannot_compare") or after.get("not_attempted") or ""})
+    return sorted(found, key=lambda one: one["id"])
+
+
+def amended() -> list[str]:
+    """The commits that touch the claims, oldest first."""
+    return git("log", "--reverse", "--format=%H", "--", "data/claims/*.yaml").splitlines()[1:]
+
+
+def edited_records() -> list[dict]:
+    """The commits that edited or deleted records, with the fields that differ."""
+    found = []
+    for commit in git("log", "--reverse", "--diff-filter=MD", "--format=%H", "--",
+                      "data/records/*-seed*.json").splitlines():
+        profiles, fields = set(), set()
+        for line in git("diff", "--name-status", "--diff-filter=MD", f"{commit}~1", commit, "--",
+                        "data/records/*-seed*.json").splitlines():
+            status, file = line.split("\t")
+            profiles.add(Path(file).name.partition("-seed")[0])
+            if status == "D":
+                fields.add("deleted")
+                continue
+            before, after = (json.loads(git("show", f"{at}:{file}")) for at in (
+                f"{commit}~1", commit))
+            different = {key for key in before.keys() | after.keys()
+                         if before.get(key) != after.get(key)}
+            fields |= {"run anew"} if "started" in different else different
+        found.append({"commit": commit, "profiles": sorted(profiles), "fields": sorted(fields)})
+    return found
+
+
+def places() -> list[dict]:
+    """Each claim of the commit before claims were merged: its verdict then, and its place now."""
+    merge = next(commit for commit in amended()
+                 if any(id != one["claim"] for id, one in numbers(commit).items()))
+    now = {id: one["claim"] for id, one in numbers("HEAD").items()}
+    for file in files("HEAD", "data/claims"):
+        for claim in yaml.load(git("show", f"HEAD:{file}"), Loader) if (
+                file.endswith(".yaml")) else ():
+            now |= dict.fromkeys([claim["id"], *claim.get("replaces", {})], claim["id"])
+    gone = yaml.safe_load(git("show", "HEAD:data/amendments/gone.yaml"))
+    return [{"id": id, "verdict": word, "now": now.get(id), "reason": gone.get(id)}
+            for id, word in words(f"{merge}~1").items()]
+
+
+def main() -> None:
+    """Write the file."""
+    found = [change for commit in amended() for change in changes(commit)]
+    for change in found:
+        commit, id = change["commit"], change["id"]
+        change["verdicts"] = [
+            words(at).get(numbers(at).get(id, {}).get("claim", id))
+            for at in (f"{commit}~1", commit)]
+    commits = {one["commit"] for one in (*found, *edited_records())}
+    about = {commit: git("show", "-s", "--format=%as%n%s", commit).split("\n", 1)
+             for commit in sorted(commits)}
+    TARGET.write_text(json.dumps({"commits": about, "changes": found, "records": edited_records(),
+                                  "places": places()}, indent=1, ensure_ascii=False) + "\n",
+                      encoding="utf-8")
+    print(f"{TARGET.relative_to(ROOT)}: {len(found)} changes, {len(places())} places")
+
+
+if __name__ == "__main__":
+    main()
