@@ -333,3 +333,78 @@ def test_the_last_tag_is_judged_as_it_stood(book):
     commit(book, "v3")
     with pytest.raises(InputError, match="v3 can't be compared with: data/claims/demo"):
         at_last_tag()
+
+
+# --- attacks that once went through: none may leave "reproduced", "confirmed" or "refuted"
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def fabricate(book):
+    for seed in range(3):
+        rewrite(book, seed, parameters={"epochs": 30})
+
+
+ATTACKS = {
+    "an edited metric": lambda book: edit(record_file(book, 0), '"acc": 0.945', '"acc": 0.955'),
+    "a record that the manifest does not list": lambda book: edit(
+        book / "data/records/manifest.json", "demo-paper-seed0", "demo-paper-seed9"),
+    "other parameters than the profile's": fabricate,
+    "a deleted record": lambda book: record_file(book, 0).unlink(),
+    "a seed that nobody planned": lambda book: edit(
+        book / "notebooks/profiles/demo-paper.yaml", "[0, 1, 2]", "[0, 1]"),
+    "code in no commit": lambda book: rewrite(book, 1, git={"commit": None, "clean": None}),
+    "an edited value": lambda book: edit(
+        book / "data/claims/demo.yaml", "value: 0.95\n", "value: 0.951\n"),
+    "an edited tolerance": lambda book: edit(
+        book / "data/claims/demo.yaml", "tolerance: 0.02", "tolerance: 0.03"),
+    "another statistic": lambda book: edit(
+        book / "data/claims/demo.yaml", "statistic: mean\n  value", "statistic: median\n  value"),
+    "an edited threshold": lambda book: edit(
+        book / "data/claims/demo.yaml", "kmeans_acc_on_the_raw_pixels", "0.5"),
+    "an edited expectation": lambda book: edit(
+        book / "data/expectations/demo.yaml", "bound: 3", "bound: 2"),
+    "an edited cell": lambda book: edit(book / "notebooks/demo.ipynb", "a + b", "a + 2 * b"),
+}
+HITS = {"demo-acc": "reproduced", "demo-better-than-the-rivals-on-everything": "reproduced",
+        "demo-identity": "confirmed"}
+
+
+@pytest.fixture
+def planned(book):
+    """The book with a profile that lists its seeds, and a check with its expectation and cell."""
+    for name, text in {
+        "notebooks/profiles/demo-paper.yaml": "parameters: {epochs: 3000}\nseeds: [0, 1, 2]\n",
+        "data/expectations/demo.yaml":
+            '- {id: demo-a-b, says: "3", relation: equals, bound: 3, why: by definition}\n',
+        "notebooks/demo.ipynb": json.dumps({"cells": [
+            {"cell_type": "code", "source": 'evidence.check("demo-a-b", a + b)  # three'}]}),
+    }.items():
+        (book / name).parent.mkdir(parents=True, exist_ok=True)
+        (book / name).write_text(text)
+    now = {n.id: as_it_stands(n) for c in load_claims() for n in c.compares}
+    for seed in range(3):
+        rewrite(book, seed, parameters={"epochs": 3000}, claims=now)
+    assert scorecard().words().items() >= HITS.items()
+    return book
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_an_attack_never_leaves_a_hit(planned, attack):
+    ATTACKS[attack](planned)
+    after = scorecard()
+    fallen = {claim.id: verdict for claim, verdict in after.rows
+              if HITS.get(claim.id, verdict.word) != verdict.word}
+    assert fallen and {verdict.word for verdict in fallen.values()} == {"indicative"}
+    if attack in ("an edited metric", "a deleted record", "code in no commit",
+                  "other parameters than the profile's"):
+        assert {"demo-acc", "demo-better-than-the-rivals-on-everything"} <= fallen.keys()
+
+
+def test_a_comment_in_a_checks_cell_changes_nothing(planned):
+    edit(planned / "notebooks/demo.ipynb", "# three", "# 3")
+    assert scorecard().words().items() >= HITS.items()

@@ -3,7 +3,8 @@
 ``python tests/amendments`` writes data/amendments/history.json: for each commit that touches the
 claims, what changed of those that already had a record, with the verdicts before and after, each
 computed by the code of its commit; the records that were edited; and where each claim of the time
-before claims were merged stands now.
+before claims were merged stands now. It also writes data/records/claims-held.json, the claims as
+they stood at the commits of the records that hold none themselves.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from functools import cache
 from pathlib import Path
 
 import yaml
+
+from clusterbook.evidence.checks import as_it_stands
+from clusterbook.evidence.claims import Comparison
+from clusterbook.evidence.records import HELD, write_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
@@ -68,13 +73,18 @@ def recorded(commit: str) -> set[str]:
     return {*names, *(name.partition("-")[0] for name in names)}
 
 
+def extract(commit: str, folder: str) -> None:
+    """The files of a commit, in a folder."""
+    archive = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True,
+                             check=True).stdout
+    subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+
+
 @cache
 def words(commit: str) -> dict[str, str]:
     """The verdict on each claim at a commit, by the code of that commit."""
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True,
-                                 check=True).stdout
-        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        extract(commit, folder)
         done = subprocess.run([sys.executable, "-c", WORDS], cwd=folder, capture_output=True,
                               check=True, env={"PYTHONPATH": f"{folder}/src", "PATH": "/usr/bin"})
     return json.loads(done.stdout)
@@ -149,20 +159,56 @@ def places() -> list[dict]:
             for id, word in words(f"{merge}~1").items()]
 
 
+@cache
+def held(commit: str) -> dict[str, tuple[str, str | None, str]]:
+    """Each number at a commit: its chapter, its profile, and all that decides its verdict."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        extract(commit, folder)
+        for id, number in numbers(commit).items():
+            keys = {("holds_in" if key == "in" else key): value
+                    for key, value in number.items() if key not in ("claim", "chapter")}
+            if "metric" not in keys and "check" not in keys or "cannot_compare" in keys:
+                continue
+            why = {"why": "then"} if "tolerance" in keys else {}
+            text = as_it_stands(Comparison(id=id, **keys, **why), Path(folder))
+            found[id] = number["chapter"], number.get("profile"), text
+    return found
+
+
+def claims_held() -> dict[str, dict[str, str]]:
+    """The claims of each record that holds none itself, as they stood at its commit."""
+    found = {}
+    for path in sorted((ROOT / "data" / "records").glob("*-seed*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if "claims" not in record:
+            found[path.stem] = {
+                id: text for id, (chapter, profile, text) in held(record["git"]["commit"]).items()
+                if chapter == record["chapter"] and profile in (None, record["profile"])}
+    return found
+
+
+def write(path: Path, content: object) -> None:
+    """Write a JSON file, with a line for each value."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
+                    encoding="utf-8")
+
+
 def main() -> None:
-    """Write the file."""
+    """Write the files."""
+    records = ROOT / "data" / "records"
+    write(records / HELD, claims_held())
+    write_manifest(records)
     found = [change for commit in amended() for change in changes(commit)]
     for change in found:
         commit, id = change["commit"], change["id"]
         change["verdicts"] = [
             words(at).get(numbers(at).get(id, {}).get("claim", id))
             for at in (f"{commit}~1", commit)]
-    commits = {one["commit"] for one in (*found, *edited_records())}
+    edited = edited_records()
     about = {commit: git("show", "-s", "--format=%as%n%s", commit).split("\n", 1)
-             for commit in sorted(commits)}
-    TARGET.write_text(json.dumps({"commits": about, "changes": found, "records": edited_records(),
-                                  "places": places()}, indent=1, ensure_ascii=False) + "\n",
-                      encoding="utf-8")
+             for commit in sorted({one["commit"] for one in (*found, *edited)})}
+    write(TARGET, {"commits": about, "changes": found, "records": edited, "places": places()})
     print(f"{TARGET.relative_to(ROOT)}: {len(found)} changes, {len(places())} places")
 
 

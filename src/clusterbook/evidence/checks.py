@@ -70,23 +70,25 @@ class Expectation:
         return self
 
 
-def as_it_stands(number: Comparison) -> str:
+def as_it_stands(number: Comparison, root: Path | None = None) -> str:
     """All that decides a number's verdict, which records keep: ``value, mean: acc = 0.9 ± 0.02``.
 
-    Of a check also what is expected, and a hash of the parsed code of the cell that makes it.
+    Of a check also what is expected, and a hash of the parsed code of the cell that makes it, in
+    the book at *root* (default: this one).
     """
     how = f", {number.statistic}" if number.statistic else ""
     text = f"{number.kind}{how}: {number.stated}"
     if number.check is None:
         return text
-    expected = next((one for one in load_expectations() if one.id == number.check), None)
-    rule = expected and f"{expected.relation} {expected.bound} ± {expected.tolerance}"
-    return f"{text}, {rule}, cell {cells_of_checks().get(number.check)}"
-
-
-def cells_of_checks(root: Path | None = None) -> dict[str, str]:
-    """The id of each check, and the hash of the cell that makes it, without comments."""
     root = root or paths.root()
+    expected = next((one for one in load_expectations(root / "data" / "expectations")
+                     if one.id == number.check), None)
+    rule = expected and f"{expected.relation} {expected.bound} ± {expected.tolerance}"
+    return f"{text}, {rule}, cell {cells_of_checks(root).get(number.check)}"
+
+
+def cells_of_checks(root: Path) -> dict[str, str]:
+    """The id of each check, and the hash of the cell that makes it, without comments."""
     found: dict[str, str] = {}
     for path in sorted([*root.glob("notebooks/*.ipynb"), *root.glob("book/*.ipynb")]):
         found |= _cells_of_checks(path, path.stat().st_mtime_ns)

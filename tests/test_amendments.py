@@ -1,0 +1,86 @@
+"""The amendments page against the repository's history, where there is one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from clusterbook.evidence import load_claims, load_records
+from clusterbook.evidence.records import HELD, MANIFEST, sha256
+
+HERE = Path(__file__).resolve().parent
+spec = spec_from_file_location("amendments", HERE / "amendments" / "__main__.py")
+history = sys.modules["amendments"] = module_from_spec(spec)
+spec.loader.exec_module(history)
+WRITTEN = json.loads(history.TARGET.read_text(encoding="utf-8"))
+RECORDS = history.ROOT / "data" / "records"
+
+needs_history = pytest.mark.skipif(
+    not history.git("rev-parse", "HEAD")
+    or history.git("rev-parse", "--is-shallow-repository") == "true",
+    reason="not checked: no history")
+
+
+@needs_history
+def test_the_page_lists_every_change_after_a_first_record():
+    found = [change for commit in history.amended() for change in history.changes(commit)]
+    written = [{key: value for key, value in change.items() if key != "verdicts"}
+               for change in WRITTEN["changes"]]
+    assert written == found, "run python tests/amendments"
+    assert WRITTEN["records"] == history.edited_records(), "run python tests/amendments"
+
+
+@needs_history
+def test_every_record_is_of_a_commit_in_the_history_and_of_versions_that_it_allows():
+    ancestors = set(history.git("rev-list", "HEAD").split())
+    for record in load_records():
+        commit = record.git["commit"]
+        assert commit in ancestors, record.name
+        required = history.git("show", f"{commit}:pyproject.toml")
+        for name in ("torch", "numpy", "scikit-learn"):
+            line = next(line for line in required.splitlines() if f'"{name}>=' in line)
+            ranges = SpecifierSet(line.partition(f'"{name}')[2].partition('"')[0])
+            assert Version(record.versions[name]) in ranges, (record.name, name)
+
+
+@needs_history
+def test_every_record_was_its_profiles_run_at_its_commit():
+    for record in load_records():
+        file = f"notebooks/profiles/{record.profile}.yaml"
+        profile = yaml.safe_load(history.git("show", f"{record.git['commit']}:{file}"))
+        settings = profile["parameters"] | profile.get("assumed", {})
+        assert settings.items() <= record.parameters.items(), record.name
+        assert set(profile.get("assumed", {})) == set(record.assumed), record.name
+
+
+@needs_history
+def test_the_claims_that_early_records_held_are_those_of_their_commits():
+    found = json.loads((RECORDS / HELD).read_text(encoding="utf-8"))
+    for name in list(found)[::20]:          # a few: each takes a checkout
+        commit = json.loads((RECORDS / f"{name}.json").read_text())["git"]["commit"]
+        then = history.held(commit)
+        assert all(then[id][2] == text for id, text in found[name].items())
+
+
+def test_the_manifest_lists_every_file():
+    listed = json.loads((RECORDS / MANIFEST).read_text(encoding="utf-8"))
+    files = {path.name: path for path in RECORDS.glob("*-seed*.*")}
+    assert listed.keys() == files.keys()
+    assert [name for name in listed if sha256(files[name].read_bytes()) != listed[name]] == []
+    assert not [record.doubts for record in load_records() if record.doubts]
+
+
+def test_every_earlier_claim_stands_somewhere_or_says_why_not():
+    now = {claim.id for claim in load_claims()}
+    assert len(WRITTEN["places"]) == 289
+    for place in WRITTEN["places"]:
+        assert place["now"] in now or place["reason"], place["id"]
+        if place["verdict"] == "not reproduced":        # a miss leaves only into a claim
+            assert place["now"] in now, place["id"]
