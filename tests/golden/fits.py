@@ -105,7 +105,7 @@ def tell(X: np.ndarray = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any
              "evaluate_every": 2, "random_state": 0, "progress": False, "device": "cpu"}
     model = made("TELL", **usual | settings).fit(X, y)
     return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
-            "soft": model.soft_assignment(X), "centers": model.reconstruct_centers()}
+            "centers": model.reconstruct_centers()}
 
 
 def tell_snapshots() -> Any:
@@ -460,7 +460,6 @@ def metrics() -> Any:
             "table": public("metrics.contingency")(y, labels),
             "match": public("metrics.match")(public("metrics.contingency")(y, labels)),
             "silhouette": public("metrics.silhouette")(DIGITS[:200], labels),
-            "of a part": made("metrics.silhouette", DIGITS[:200], labels, sample_size=50),
             "davies_bouldin": public("metrics.davies_bouldin")(DIGITS[:200], labels)}
     return found
 
