@@ -10,15 +10,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    ClusterMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn import base
 from sklearn.utils.validation import check_is_fitted
-from torch import Tensor, nn
+from torch import Tensor
 
 from . import paths, training
 from .checkpoints import Checkpoint, as_json
@@ -26,8 +20,14 @@ from .errors import InputError
 from .fingerprint import hash_modules, reached
 
 
-class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """Base of the estimators that train a network; the constructor only stores its arguments."""
+class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin, base.ClusterMixin,
+                    base.BaseEstimator):
+    """Base of the estimators that train a network; the constructor only stores its arguments.
+
+    An estimator adds ``_fitted()``, what `save` stores beside the settings: ``weights``, and what
+    ``_restore(stored)`` needs, which takes the stored attributes and returns a new network, whose
+    weights `load` then replaces.
+    """
 
     #: Parameters that do not decide the result, or only together with others.
     _silent: ClassVar[tuple[str, ...]] = ("checkpoint", "progress", "device", "random_state")
@@ -80,8 +80,7 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         except FileNotFoundError:
             raise InputError(f"there is no file {path} to load a model from") from None
         except Exception as error:                      # torch reports damage by half a dozen types
-            lacks = "it lacks " if isinstance(error, KeyError) else ""
-            reason = lacks + str(error).partition("\n")[0]
+            reason = str(error).partition("\n")[0]
             raise InputError(f"{path} is no model that {cls.__name__}.save wrote ({reason}); name "
                              "another file, or fit and save anew") from error
 
@@ -93,15 +92,6 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         network.to(device).eval()
         return self
 
-    def _fitted(self) -> dict[str, Any]:
-        """What `save` stores beside the settings: ``weights``, and what `_restore` needs."""
-        raise NotImplementedError
-
-    def _restore(self, stored: Mapping[str, Any]) -> nn.Module:
-        """Take the attributes that are stored; a new network, whose weights `load` then replaces.
-        """
-        raise NotImplementedError
-
     def _checkpoint(self, data: str, seed: int, threads: int) -> Checkpoint | None:
         """The checkpoint, if one is asked for, of a fit to data with that fingerprint.
 
@@ -110,8 +100,7 @@ class DeepClusterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMi
         if self.checkpoint is None:
             return None
         if self.random_state is None:
-            raise InputError("a checkpoint needs random_state, such as 0: without one every start "
-                             "has another seed, and none could go on from another's file")
+            raise InputError("a checkpoint needs random_state, such as 0, to go on from it later")
         own = {kind.__module__.partition(".")[2] for kind in type(self).__mro__
                if kind.__module__.startswith(f"{__package__}.")}
         return Checkpoint(self.checkpoint, data=data, code=hash_modules(reached(own)),
@@ -128,7 +117,7 @@ def variant(estimator: DeepClusterer, seed: int, name: str = "main",
     >>> variant(TELL(10), 3, "adam", optimizer="adam")
     TELL(optimizer='adam', random_state=3)
     """
-    return clone(estimator).set_params(
+    return base.clone(estimator).set_params(
         **{"random_state": seed, "checkpoint": paths.checkpoint(f"{name}-{seed}"), **changes})
 
 

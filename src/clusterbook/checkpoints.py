@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import torch
 from torch import Tensor
@@ -23,9 +24,7 @@ from .paths import write_atomically
 
 
 def fingerprint(*arrays: Any) -> str:
-    """SHA-256 (hexadecimal) of the content, type and shape of arrays or tensors.
-
-    Raises InputError for arrays of Python objects, whose bytes are mere addresses.
+    """A hash of the content, type and shape of arrays or tensors.
 
     Examples
     --------
@@ -34,16 +33,8 @@ def fingerprint(*arrays: Any) -> str:
     >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros((3, 1)))
     False
     """
-    digest = hashlib.sha256()
-    for array in arrays:
-        array = array.numpy(force=True) if isinstance(array, Tensor) else np.asarray(array)
-        if array.dtype.hasobject:
-            raise InputError("a fingerprint needs numbers or text, but the array of shape "
-                             f"{array.shape} holds Python objects; convert it first")
-        content = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        digest.update(f"{array.dtype.name}{array.shape}:".encode())
-        digest.update(content.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+    return joblib.hash([np.ascontiguousarray(array.numpy(force=True) if isinstance(array, Tensor)
+                                             else array) for array in arrays])
 
 
 class Checkpoint:
@@ -65,12 +56,14 @@ class Checkpoint:
 
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
                  every_seconds: float = 30.0) -> None:
-        self.path = _file(path)
+        if Path(path).is_dir():
+            raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', but {path} "
+                             "is a folder")
+        self.path = Path(path)
         self.every_seconds = every_seconds
-        texts = {name: as_json(value) for name, value in parameters.items()}
-        self._identity = {"parameters": texts, "data": data, "code": code}
-        self._temporary = Path(f"{self.path}.tmp")
-        self.begun: set[str] = set()            # stages of `train`
+        self._identity = {name: as_json(value) for name, value in parameters.items()}
+        self._identity |= {"the data": data, "the code": code}
+        self._temporary = Path(f"{path}.tmp")
         self._saved_at = time.monotonic()
         # A place that can't be written to is refused now, not when the first save is due.
         write_atomically(self._temporary, noun="the checkpoint")
@@ -106,17 +99,15 @@ class Checkpoint:
         stored = _read(self.path)
         if stored is None:
             return None
-        old, new = stored["identity"], self._identity
-        before, now = old["parameters"], new["parameters"]
-        changed = [f"the parameter {name!r} was {before.get(name, 'absent')} and is now "
-                   f"{now.get(name, 'absent')}"
-                   for name in sorted(before.keys() | now.keys())
-                   if before.get(name) != now.get(name)]
-        changed += [f"the {part} differs" for part in ("data", "code") if old[part] != new[part]]
+        old, new, changed = stored["identity"], self._identity, []
+        for name in sorted(old.keys() | new.keys()):
+            before, now = old.get(name, "absent"), new.get(name, "absent")
+            if before != now:
+                changed.append(f"{name} differs" if name in ("the data", "the code") else
+                               f"the parameter {name!r} was {before} and is now {now}")
         if changed:
             raise InputError(f"the checkpoint {self.path} belongs to another run: "
-                             f"{', '.join(changed)}; name another path, or delete the file to "
-                             "start anew")
+                             f"{', '.join(changed)}; name another path, or delete the file")
         return stored["payload"]
 
 
@@ -125,8 +116,8 @@ def threads_of(path: str | Path | None) -> int | None:
 
     Raises InputError if the file can't be read.
     """
-    stored = None if path is None else _read(_file(path))
-    return stored and json.loads(stored["identity"]["parameters"].get("threads", "null"))
+    stored = None if path is None else _read(Path(path))
+    return stored and json.loads(stored["identity"].get("threads", "null"))
 
 
 def as_json(value: Any) -> str:
@@ -134,23 +125,16 @@ def as_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
 
 
-def _file(path: str | Path) -> Path:
-    if Path(path).is_dir():
-        raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', but {path} is "
-                         "a folder")
-    return Path(path)
-
-
 def _read(path: Path) -> dict[str, Any] | None:
     """Identity and payload of a checkpoint's file; None if there is none."""
+    if not path.is_file():
+        return None
     try:
         content = path.read_bytes()
         digest, content = content[:32], content[32:]
         if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
             raise ValueError("its bytes are not those that were written")
         return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        return None
     except Exception as error:                          # torch reports damage by half a dozen types
-        raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint of "
-                         "this library; delete it to start anew, or name another path") from error
+        raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint; "
+                         "delete it, or name another path") from error

@@ -15,7 +15,7 @@ from .errors import InputError, unknown
 
 def whole(name: str, value: Any, least: int = 0) -> None:
     """Raise InputError unless *value* is a whole number of at least *least*."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+    if not _is_whole(value) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
@@ -35,14 +35,11 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> None:
 
 def image_shape(value: Any) -> tuple[int, int, int]:
     """(channels, height, width); raises InputError unless *value* is that."""
-    try:
-        channels, height, width = value
-        for size in value:
-            whole("a size", size, 1)
-    except (TypeError, ValueError):
+    sizes = value if isinstance(value, Sequence) else ()
+    if len(sizes) != 3 or not all(_is_whole(size) and size > 0 for size in sizes):
         raise InputError("image_shape must be three positive whole numbers, (channels, height, "
-                         f"width), not {value!r}") from None
-    return int(channels), int(height), int(width)
+                         f"width), not {value!r}")
+    return tuple(map(int, sizes))
 
 
 def pixels(X: Any, shape: tuple[int, ...]) -> None:
@@ -56,23 +53,24 @@ def pixels(X: Any, shape: tuple[int, ...]) -> None:
                          f"{low:g} to {high:g}; divide bytes by 255")
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def as_seed(random_state: object = None) -> int:
     """The seed, from 0 to 2**32 - 1, that scikit-learn's *random_state* stands for.
 
     An int is its own seed; None takes fresh entropy, not numpy's global generator; a numpy
-    ``RandomState`` or ``Generator`` is drawn from. Raises InputError for anything else.
+    ``RandomState`` is drawn from. Raises InputError for anything else.
     """
     if random_state is None:
         return secrets.randbits(32)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**32, dtype=np.uint32))
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**32))
-    if (isinstance(random_state, Integral) and not isinstance(random_state, bool)
-            and 0 <= random_state < 2**32):
+    if _is_whole(random_state) and 0 <= random_state < 2**32:
         return int(random_state)
     raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
-                     f"RandomState or Generator, but is {random_state!r}")
+                     f"RandomState, but is {random_state!r}")
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -115,9 +113,9 @@ def finite(X: np.ndarray, names: Sequence[str] | None = None) -> None:
     X holds 2 missing or infinite values: 2 in column width
     """
     bad = (~np.isfinite(X)).sum(0)
-    if not bad.any():
-        return
-    listed = [f"{bad[j]} in column {j if names is None else names[j]}" for j in np.flatnonzero(bad)]
-    more = f" and more in {len(listed) - 5} other columns" if len(listed) > 5 else ""
-    raise InputError(f"X holds {bad.sum()} missing or infinite values: {', '.join(listed[:5])}"
-                     f"{more}; fill them, or leave out the rows")
+    names = range(len(bad)) if names is None else names
+    listed = [f"{bad[j]} in column {names[j]}" for j in np.flatnonzero(bad)]
+    more = ", ..." if len(listed) > 5 else ""
+    if listed:
+        raise InputError(f"X holds {bad.sum()} missing or infinite values: "
+                         f"{', '.join(listed[:5])}{more}; fill them, or leave out the rows")

@@ -21,7 +21,7 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
-from . import paths
+from . import _PUBLIC, paths
 from .errors import InputError, unknown
 
 ALWAYS = ("metrics", "training")
@@ -51,10 +51,9 @@ def fingerprint(chapter: str, *, package: Path | None = None) -> str:
     """
     modules = _modules(package)
     notebook = paths.root() / "notebooks" / f"{chapter}.ipynb"
-    start = {name for name in (chapter, *ALWAYS) if name in modules}
+    start = {chapter, *ALWAYS} & modules.keys()
     if package is None and notebook.is_file():
-        for source in code_cells(notebook):
-            start |= _imports(_without_magics(source), "", modules)
+        start |= _imported(code_cells(notebook), modules)
     elif chapter not in modules:
         raise unknown("method module", chapter, (n for n in modules if n and "." not in n))
     return hash_modules(reached(start, package=package), package=package)
@@ -70,9 +69,7 @@ def modules_of(sources: Iterable[str]) -> set[str]:
     >>> "figures" in modules_of(["from clusterbook import figures"])
     True
     """
-    modules = _modules(None)
-    start = set().union(*(_imports(_without_magics(s), "", modules) for s in sources))
-    return reached(start, excluded=())
+    return reached(_imported(sources, _modules(None)), excluded=())
 
 
 def reached(start: Iterable[str], *, excluded: Iterable[str] = EXCLUDED,
@@ -89,18 +86,17 @@ def reached(start: Iterable[str], *, excluded: Iterable[str] = EXCLUDED,
         seen.add(name)
         parent = name.rpartition(".")[0]                # importing a.b runs a's __init__ too
         home = name if modules[name].name == "__init__.py" else parent
-        waiting += [parent, *_imports(_read(modules[name]), home, modules)]
+        waiting += [parent, *_imports(modules[name].read_bytes(), home, modules)]
     return seen
 
 
 def code_cells(notebook: Path) -> list[str]:
     """The source of every code cell of a notebook file."""
     try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        cells = json.loads(notebook.read_bytes())["cells"]
         return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{notebook} is not a notebook: it is not JSON with a list of cells, each "
-                         "with its type and source") from None
+        raise InputError(f"{notebook} is not a notebook: JSON with a list of cells") from None
 
 
 def hash_modules(names: Iterable[str], *, package: Path | None = None) -> str:
@@ -108,12 +104,12 @@ def hash_modules(names: Iterable[str], *, package: Path | None = None) -> str:
     modules = _modules(package)
     digest = hashlib.sha256()
     for name in sorted(set(names)):
-        digest.update(f"{name} {hash_source(_read(modules[name]))}\n".encode())
+        digest.update(f"{name} {hash_source(modules[name].read_bytes())}\n".encode())
     return digest.hexdigest()
 
 
 @cache
-def hash_source(source: str) -> str:
+def hash_source(source: str | bytes) -> str:
     """The SHA-256 (hexadecimal) of what a piece of Python does, without comments and docstrings.
 
     Examples
@@ -142,13 +138,15 @@ def _tokens(node: Any) -> Iterator[str]:
             if isinstance(node, ast.JoinedStr) and field == "values":
                 value = _merged(value)
             if isinstance(value, list):                 # docstrings, of attributes too
-                value = [item for item in value if not (
-                    isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
-                    and isinstance(item.value.value, str))]
+                value = [item for item in value if not _is_text(item)]
             if field not in _SKIPPED_FIELDS and value is not None and value != []:
                 yield f".{field}"
                 yield from _tokens(value)
         yield "."
+
+
+def _is_text(node: Any) -> bool:
+    return isinstance(node, ast.Expr) and type(getattr(node.value, "value", None)) is str
 
 
 def _merged(values: list[ast.expr]) -> list[ast.expr]:
@@ -169,11 +167,7 @@ def _modules(package: Path | None) -> dict[str, Path]:
             .removesuffix("."): path for path in package.rglob("*.py")}
 
 
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
-
-
-def _imports(source: str, home: str, modules: dict[str, Path]) -> set[str]:
+def _imports(source: str | bytes, home: str, modules: dict[str, Path]) -> set[str]:
     """The package's modules that Python in the subpackage *home* imports, anywhere in it."""
     try:
         tree = _parsed(source)
@@ -189,21 +183,15 @@ def _imports(source: str, home: str, modules: dict[str, Path]) -> set[str]:
             found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
     if f"{_NAME}.*" in found:
         return set(modules)
-    lazy = _lazy_names(modules)
     inner = {name.removeprefix(f"{_NAME}.") for name in found if name.startswith(f"{_NAME}.")}
-    return {lazy.get(name, name) for name in inner} & modules.keys()
+    return {_PUBLIC.get(name, name) for name in inner} & modules.keys()
 
 
-def _lazy_names(modules: dict[str, Path]) -> dict[str, str]:
-    """The names that the package's ``__init__`` loads on first use, and the modules they are in."""
-    for node in ast.parse(_read(modules[""])).body if "" in modules else ():
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_PUBLIC":
-            return ast.literal_eval(node.value)
-    return {}
-
-
-def _without_magics(source: str) -> str:
-    """A notebook cell's Python: shell and magic lines become ``pass``; other languages vanish."""
-    if re.match(r"\s*%%(?!time|capture)", source):
-        return ""
-    return re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.M)
+def _imported(cells: Iterable[str], modules: dict[str, Path]) -> set[str]:
+    """The package's modules that notebook cells in Python import."""
+    found = set()
+    for source in cells:
+        if not re.match(r"\s*%%(?!time|capture)", source):      # another language
+            python = re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.M)
+            found |= _imports(python, "", modules)
+    return found

@@ -19,9 +19,6 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-_work: tuple[dict[str, Any], Any] = ({}, None)
-"""Estimators and data: a fork has them without a copy, which would raise its peak."""
-
 
 def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]:
     """The rise of a process's peak memory while an estimator is fitted, without that of a GPU.
@@ -59,10 +56,10 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
 
 def _serve() -> None:
     """Read estimators and data, fit each in a fork of this process, print the memory of each."""
-    global _work
-    _work = pickle.load(sys.stdin.buffer)
+    global _estimators, _X              # a fork has them without a copy, which would raise its peak
+    _estimators, _X = pickle.load(sys.stdin.buffer)
     taken = {}
-    for name in _work[0]:
+    for name in _estimators:
         with ProcessPoolExecutor(1, mp_context=get_context("fork")) as fork:
             taken[name] = fork.submit(_rise, name).result()
     sys.stdout.write(json.dumps(taken))
@@ -73,5 +70,5 @@ def _rise(name: str) -> float:
     import resource
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    _work[0][name].fit(_work[1])
+    _estimators[name].fit(_X)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10

@@ -18,13 +18,11 @@ References
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 from munkres import Munkres
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as _sklearn
-
-from .errors import InputError
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 
 # Munkres is cubic in pure Python: 0.2 ms for 10 clusters, seconds for some hundred.
 _MUNKRES_LIMIT = 50
@@ -33,7 +31,7 @@ _MUNKRES_LIMIT = 50
 def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
     """Count the samples of each class in each cluster.
 
-    Raises InputError if the vectors differ in length, are empty, are not one-dimensional or hold
+    Raises ValueError if the vectors differ in length, are empty, are not one-dimensional or hold
     NaN.
 
     Parameters
@@ -112,56 +110,32 @@ def ami(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return float(_sklearn.adjusted_mutual_info_score(*_numbered(y_true, y_pred)))
 
 
-def homogeneity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """1 where every cluster holds samples of one class only; not symmetric."""
-    return float(_sklearn.homogeneity_score(*_numbered(y_true, y_pred)))
-
-
-def completeness(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """1 where all samples of a class lie in one cluster; not symmetric."""
-    return float(_sklearn.completeness_score(*_numbered(y_true, y_pred)))
-
-
-def v_measure(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Harmonic mean of homogeneity and completeness; equal to the arithmetic `nmi`."""
-    return float(_sklearn.v_measure_score(*_numbered(y_true, y_pred)))
-
-
 def scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
     """All scores against labels, by the names that claims and records use.
+
+    Beside those above: ``homogeneity``, 1 where every cluster holds samples of one class only;
+    ``completeness``, 1 where all samples of a class lie in one cluster; and ``v_measure``, their
+    harmonic mean, equal to the arithmetic `nmi`.
 
     Examples
     --------
     >>> scores([0, 0, 1, 1], [1, 1, 0, 0])["ari"]
     1.0
     """
-    named = {"acc": accuracy, "nmi": nmi, "ari": ari, "ami": ami, "homogeneity": homogeneity,
-             "completeness": completeness, "v_measure": v_measure}
-    return {name: score(y_true, y_pred) for name, score in named.items()}
+    found = [score(y_true, y_pred) for score in (accuracy, nmi, ari, ami)]
+    found += _sklearn.homogeneity_completeness_v_measure(*_numbered(y_true, y_pred))
+    names = ("acc", "nmi", "ari", "ami", "homogeneity", "completeness", "v_measure")
+    return dict(zip(names, map(float, found), strict=True))
 
 
-def silhouette(X: ArrayLike, labels: ArrayLike, *, sample_size: int | None = None,
-               random_state: int = 0) -> float:
+def silhouette(X: ArrayLike, labels: ArrayLike) -> float:
     """Mean silhouette, without labels: near 1 for tight, separate clusters, below 0 for mixed ones.
 
-    Raises ValueError if there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN
-    or infinity.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_features)
-        The space in which distances are Euclidean.
-    labels : array-like of shape (n_samples,)
-        Cluster of each sample.
-    sample_size : int, optional
-        Score a random sample of this size: all pairs of n_samples take n_samples² distances.
-    random_state : int
-        Decides the sample.
+    Distances are Euclidean; *X* has shape (n_samples, n_features), *labels* (n_samples,). Raises
+    ValueError if there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN or
+    infinity.
     """
-    if sample_size is not None and sample_size >= len(X):
-        sample_size = None
-    return float(_sklearn.silhouette_score(X, labels, sample_size=sample_size,
-                                           random_state=random_state))
+    return float(_sklearn.silhouette_score(X, labels))
 
 
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
@@ -172,21 +146,11 @@ def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
     return float(_sklearn.davies_bouldin_score(X, labels))
 
 
-def _numbered(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Both vectors with their values numbered from 0 in sorted order."""
-    y_true, y_pred = _labels(y_true, "y_true"), _labels(y_pred, "y_pred")
-    if len(y_true) != len(y_pred):
-        raise InputError(f"y_true has {len(y_true)} labels and y_pred {len(y_pred)}; they must be "
-                         "of one length")
-    return np.unique(y_true, return_inverse=True)[1], np.unique(y_pred, return_inverse=True)[1]
-
-
-def _labels(values: ArrayLike, name: str) -> np.ndarray:
-    values = np.asarray(values)
-    if values.ndim != 1 or not len(values):
-        raise InputError(f"{name} must be a vector with one label per sample; it has shape "
-                         f"{values.shape}")
-    if pd.isna(values).any() or (values.dtype.kind == "f" and np.isinf(values).any()):
-        raise InputError(f"{name} holds labels that are NaN, infinite or missing; remove those "
-                         "samples")
-    return values
+def _numbered(y_true: ArrayLike, y_pred: ArrayLike) -> list[np.ndarray]:
+    """Both vectors, checked, with their values numbered from 0 in sorted order."""
+    vectors = []
+    for name, labels in (("y_true", y_true), ("y_pred", y_pred)):
+        labels = check_array(labels, ensure_2d=False, dtype=None, input_name=name)
+        vectors.append(np.unique(column_or_1d(labels), return_inverse=True)[1])
+    check_consistent_length(*vectors)
+    return vectors

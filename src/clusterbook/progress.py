@@ -6,12 +6,11 @@ import os
 import sys
 from collections.abc import Iterable
 from functools import lru_cache
-from numbers import Integral
 from typing import Any, TextIO
 
 from tqdm import tqdm
 
-from .errors import InputError, unknown
+from .checks import one_of
 
 
 def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
@@ -40,29 +39,24 @@ def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | No
         progress, options = True, {"file": _terminal(choice), "position": 1, **options}
     elif progress is None:
         progress = _watched(choice)
-    steps = {"total": work} if isinstance(work, Integral) else {"iterable": work}
-    settings = {"desc": description, "leave": False, "dynamic_ncols": True, "file": sys.stderr}
-    return tqdm(**{**steps, **settings, **options, "disable": not progress})
+    steps = {"iterable": work} if hasattr(work, "__iter__") else {"total": work}
+    options = {"leave": False, "dynamic_ncols": True, "file": sys.stderr, **options}
+    return tqdm(desc=description, disable=not progress, **steps, **options)
 
 
 @lru_cache(maxsize=1)
 def _terminal(path: str) -> TextIO:
     flags = os.O_WRONLY | getattr(os, "O_NOCTTY", 0)    # a wrong path makes or empties no file
-    try:
-        handle = os.open(path, flags)
-        os.get_terminal_size(handle)
-        return os.fdopen(handle, "w", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"CLUSTERBOOK_PROGRESS is {path!r}, which is no terminal "
-                         f"({error.strerror}); set it to off") from None
+    handle = os.open(path, flags)
+    os.get_terminal_size(handle)                        # refuses what is no terminal
+    return os.fdopen(handle, "w", encoding="utf-8")
 
 
 def _watched(choice: str) -> bool:
-    if choice not in ("on", "off", "auto"):
-        raise unknown("setting of CLUSTERBOOK_PROGRESS", choice, ["on", "off", "auto"])
+    one_of("setting of CLUSTERBOOK_PROGRESS", choice, ["on", "off", "auto"])
     if choice != "auto":
         return choice == "on"
-    if "CLUSTERBOOK_RUN" in os.environ or "PYTEST_CURRENT_TEST" in os.environ:
+    if os.environ.keys() & {"CLUSTERBOOK_RUN", "PYTEST_CURRENT_TEST"}:
         return False
     return sys.stderr.isatty() or _live_notebook()
 
@@ -73,9 +67,7 @@ def _live_notebook() -> bool:
         return False
     from IPython import get_ipython
 
-    return (
-        "JPY_SESSION_NAME" in os.environ  # Jupyter Server: JupyterLab, Notebook, Binder
-        or "COLAB_RELEASE_TAG" in os.environ
-        or os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Interactive"
-        or "__vsc_ipynb_file__" in getattr(get_ipython(), "user_ns", {})  # VS Code
-    )
+    # A Jupyter Server (JupyterLab, Notebook, Binder) or Colab; Kaggle; VS Code
+    return bool(os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"}
+                or os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Interactive"
+                or "__vsc_ipynb_file__" in getattr(get_ipython(), "user_ns", {}))

@@ -35,13 +35,10 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from . import checks, paths
-from .checkpoints import Checkpoint, as_json, fingerprint, threads_of
+from .checkpoints import Checkpoint, as_json, fingerprint, threads_of  # noqa: F401
 from .checks import as_seed
 from .errors import InputError, OutOfTime, unknown
 from .progress import bar
-
-__all__ = ["Checkpoint", "History", "TrainingError", "as_seed", "bar", "fingerprint",
-           "multiply_adds", "resolve_device", "seeded", "threads", "train"]
 
 SMALL_STEP = 2.5e9
 """Multiply-adds of a training step, forward and backward, up to which one thread computes it.
@@ -69,15 +66,15 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     Raises InputError if torch can't put numbers there and read them.
     """
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        found = torch.device(device)
-        torch.ones(1, device=found).item()              # "meta" has no numbers
+        probe = torch.ones(1, device=device)
+        probe.item()                                    # "meta" has no numbers
     except Exception as error:                          # torch has several types for it
-        reason = str(error).split("\n")[0].rstrip(".")
+        reason = str(error).partition("\n")[0].rstrip(".")
         raise InputError(f"torch can't use the device {str(device)!r} ({reason}); use 'cpu' or "
                          "'auto'") from error
-    return found
+    return probe.device                                 # with its number, if it is a GPU
 
 
 @contextmanager
@@ -108,9 +105,7 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
 
 def _gpus(device: torch.device) -> list[int]:
     """The CUDA devices that computing on *device* draws random numbers from."""
-    if device.type != "cuda":
-        return []
-    return [torch.cuda.current_device() if device.index is None else device.index]
+    return [device.index] if device.type == "cuda" else []
 
 
 # -------------------------------------------------------------------------------- number of threads
@@ -155,11 +150,8 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
     if asked is not None:
         checks.whole("threads", asked, 1)
     before = torch.get_num_threads()
-    number = asked or threads_of(checkpoint)
-    if number is None:
-        small = step <= SMALL_STEP and "OMP_NUM_THREADS" not in os.environ
-        number = 1 if small else before
-    number = int(number)
+    small = step <= SMALL_STEP and "OMP_NUM_THREADS" not in os.environ
+    number = int(asked or threads_of(checkpoint) or (1 if small else before))
     threads_used = max(threads_used, number)
     with threadpool_limits(number):
         torch.set_num_threads(number)           # threadpoolctl does not see the MKL inside torch
@@ -230,8 +222,8 @@ def train(
     Modules in *state* are in training mode when an epoch begins, and in evaluation mode during
     *on_epoch* and when training returns.
 
-    Raises InputError for epochs or a batch size out of range, and for a checkpoint that does not
-    fit; TrainingError if a mean of what *step* returned is NaN or infinite.
+    Raises InputError for epochs or a batch size out of range, and for another run's checkpoint;
+    TrainingError if a mean of what *step* returned is NaN or infinite.
 
     Parameters
     ----------
@@ -259,8 +251,8 @@ def train(
         Saved when due, at the end, and on Ctrl-C as of the last finished epoch. When the time of
         ``clusterbook run --for`` is over, it is saved and OutOfTime is raised.
     stage : str, optional
-        This call's name where several share one checkpoint: a finished stage is restored and
-        skipped. It also stands in the history's rows.
+        This call's name, unique where several share one checkpoint: a finished stage is restored
+        and skipped. It also stands in the history's rows.
     progress, description
         See `bar`.
 
@@ -288,25 +280,24 @@ def train(
     if batch_size > n:
         warnings.warn(f"batch_size {batch_size} is larger than the data; all {n} samples make one "
                       "batch", UserWarning, stacklevel=2)
-        batch_size = n
+    batch_size = min(int(batch_size), n)
     begun = time.perf_counter()
     earlier, history = _resumed(checkpoint, name, state, generator, gpus)
     spent, resumed, unsaved = history.seconds, len(history), None
     try:
-        with bar(epochs, description, progress=progress, initial=len(history),
-                 unit="epoch") as shown:
-            for epoch in range(len(history) + 1, epochs + 1):
-                _set_mode(state, training=True)
+        with bar(epochs, description, progress=progress, initial=resumed, unit="epoch") as shown:
+            for epoch in range(resumed + 1, epochs + 1):
+                _modules(state).train()
                 if on_epoch_start:
                     on_epoch_start(epoch)
                 order = torch.randperm(n, generator=generator) if shuffle else torch.arange(n)
-                batches = order.to(device).split(int(batch_size))
+                batches = order.to(device).split(batch_size)
                 if drop_last and n % batch_size:
                     batches = batches[:-1]
                 means = _one_epoch(step, epoch, tensors, batches)
                 row = {"epoch": epoch, **({"stage": stage} if stage else {}), **means}
                 if on_epoch:
-                    _set_mode(state, training=False)
+                    _modules(state).eval()
                     shuffling = generator.get_state()
                     with torch.no_grad(), torch.random.fork_rng(gpus):
                         row |= json.loads(as_json(on_epoch(epoch, dict(row)) or {}))
@@ -314,8 +305,7 @@ def train(
                 history.rows.append(row)
                 history.seconds = spent + time.perf_counter() - begun
                 if checkpoint:
-                    unsaved = {"stages": {**earlier, name: _snapshot(state, generator, gpus,
-                                                                     history)}}
+                    unsaved = {**earlier, name: _snapshot(state, generator, gpus, history)}
                     stop = epoch < epochs and paths.time_is_up()
                     if checkpoint.due or stop or epoch == epochs:
                         checkpoint.save(unsaved)
@@ -332,7 +322,7 @@ def train(
         if unsaved:
             checkpoint.save(unsaved)
         raise
-    _set_mode(state, training=False)
+    _modules(state).eval()
     return history
 
 
@@ -354,10 +344,8 @@ def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int, tensors: t
     return means
 
 
-def _set_mode(state: Mapping[str, Any], *, training: bool) -> None:
-    for part in state.values():
-        if isinstance(part, nn.Module):
-            part.train(training)
+def _modules(state: Mapping[str, Any]) -> nn.ModuleList:
+    return nn.ModuleList(part for part in state.values() if isinstance(part, nn.Module))
 
 
 # ------------------------------------------------------------------------------------------- resume
@@ -377,21 +365,13 @@ def _resumed(checkpoint: Checkpoint | None, name: str, state: Mapping[str, Any],
     """The snapshots of the stages before this one; this one's history, its state put back."""
     if checkpoint is None:
         return {}, History()
-    if name in checkpoint.begun:
-        raise ValueError(f"the stage {name!r} has run with this Checkpoint already; give each call "
-                         "of train its own stage, and each fit a new Checkpoint")
-    checkpoint.begun.add(name)
-    stages = (checkpoint.load() or {"stages": {}})["stages"]
+    stages = checkpoint.load() or {}
     earlier = {key: stages[key] for key in takewhile(name.__ne__, stages)}
     if name not in stages:
         return earlier, History()
     stored = stages[name]
-    try:
-        for key, part in state.items():
-            part.load_state_dict(stored["state"][key])
-    except (KeyError, RuntimeError, ValueError) as error:
-        raise InputError(f"the checkpoint {checkpoint.path} does not fit the networks of this run; "
-                         "delete it to start anew, or name another path") from error
+    for key, part in state.items():
+        part.load_state_dict(stored["state"][key])
     generator.set_state(stored["shuffling"])
     torch.set_rng_state(stored["cpu"])
     for gpu, random_numbers in zip(gpus, stored["gpu"], strict=False):

@@ -1,20 +1,15 @@
 r"""TELL as an estimator, with its training (section 2.3 of the paper).
 
-The loss is the paper's Eq. 15 as the released code computes it,
-
-.. math:: \mathrm{mean}\,\|x - \hat x\|^2 + \lambda\, \mathcal{L}_\mathrm{clu},
-
-where the first mean runs over samples *and* pixels, and the second (`clustering_loss`) over samples
-*and* clusters. So :math:`\lambda = 0.01` is not the :math:`\lambda` of Eq. 15, which has sums.
-Epochs alternate: in the first, third, … the clustering loss moves the centers only; in the others
-it moves the encoder only. The reconstruction loss moves the autoencoder in all of them.
+The loss is :math:`\mathrm{mean}\,\|x - \hat x\|^2 + \lambda\, \mathcal{L}_\mathrm{clu}`, Eq. 15 as
+the released code computes it: means over samples *and* pixels, and samples *and* clusters, instead
+of sums. In odd epochs the clustering loss moves the centers only, in even ones the encoder only.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -34,11 +29,12 @@ from ..metrics import contingency, scores
 from .layer import ClusterLayer, clustering_loss, squared_distance
 from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures, Model
 
-#: The paper's optimizers, at torch's learning rates: 1 and 0.001.
+#: The paper's optimizers.
 OPTIMIZERS = {"adadelta": torch.optim.Adadelta, "adam": torch.optim.Adam}
-_CHOICES = {"network": ("auto", "cnn", "fcn", "none"), "training": ("end-to-end", "two-stage"),
-            "optimizer": tuple(OPTIMIZERS), "init": ("kaiming", "samples"),
-            "precision": ("float32", "bfloat16")}
+#: What is trained one after the other: everything in turns; or the autoencoder, then the centers.
+STAGES = {"end-to-end": ("training",), "two-stage": ("reconstruction", "centers")}
+_CHOICES = {"network": ("auto", "cnn", "fcn", "none"), "training": STAGES, "optimizer": OPTIMIZERS,
+            "init": ("kaiming", "samples"), "precision": ("float32", "bfloat16")}
 
 
 @dataclass(repr=False, eq=False)
@@ -54,18 +50,15 @@ class TELL(DeepClusterer):
     image_shape : tuple of int, optional
         (channels, height, width) of a row of ``X``, whose pixels must then lie in [0, 1].
     embedding_size : int
-        Dimension of the embedding.
-    hidden : sequence of int
-        Neurons of the fully connected encoder's hidden layers.
-    dropout : float
-        Of the fully connected encoder, as in the released code.
+    hidden, dropout : sequence of int, float
+        Of the fully connected encoder; see `DenseAutoencoder`.
     alpha : float
         Scale of the cluster layer's weights; see `ClusterLayer`.
     clustering_weight : float
         :math:`\lambda`.
     training : {"end-to-end", "two-stage"}
-        Everything in turns; or the autoencoder alone for all epochs, then the centers alone, on its
-        embedding, for as many again (the paper does not say for how many).
+        Everything in turns; or the autoencoder for all epochs, then the centers on its embedding
+        for as many again (the paper does not say for how many).
     epochs : int
         Passes over the data; 3,000 in the paper.
     batch_size : int
@@ -75,27 +68,19 @@ class TELL(DeepClusterer):
     normalize_gradients : bool
         Bring the gradient of each center to 10 % of its weights' length.
     init : {"kaiming", "samples"}
-        The first centers: random directions, as in the paper; or the embeddings of random samples.
+        The first centers: random directions, as in the paper; or embeddings of random samples.
     evaluate_every : int
-        Epochs between two evaluations on all samples, which the history shows; the last epoch is
-        always evaluated.
+        Epochs between two evaluations on all samples for the history; the last is always one.
     snapshot_epochs : sequence of int
         Epochs whose weights are kept; see `at`.
     precision : {"float32", "bfloat16"}
         Of the autoencoder in training; bfloat16 is faster and coarser.
     compile : bool
-        Compile the loss with torch: slow to start, faster after; on a GPU as a CUDA graph.
+        Compile the loss with torch: slow to start, faster after.
     random_state : int, RandomState instance or None
         Decides first weights, dropout and the order of the samples.
-    device : str
-        "auto" takes a GPU where there is one.
-    threads : int, optional
-        Of the CPU in ``fit``, whatever the size of a step; by default one where steps are small,
-        see `training.threads`.
-    checkpoint : path, optional
-        The file for the state of training, from which a killed run is resumed.
-    progress : bool, optional
-        Show a bar; by default only where a person watches.
+    device, threads, checkpoint, progress
+        See `resolve_device`, `threads` and `train` of `training`.
 
     Attributes
     ----------
@@ -107,20 +92,10 @@ class TELL(DeepClusterer):
         Mean squared distance of the embeddings to their centers at the end, from 0 to 4 (Eq. 13).
     history_ : History
         Per epoch ``reconstruction`` (mean squared error of a pixel) and ``clustering`` (as
-        ``loss_``, over the epoch's batches); where it was evaluated, ``loss``, ``occupied`` (number
-        of clusters that have samples), and all of `metrics.scores` if ``fit`` was given classes.
+        ``loss_``, over the epoch's batches); where it was evaluated, ``loss``, ``occupied``
+        (clusters that have samples), and `metrics.scores` if ``fit`` was given classes.
     network_, layer_ : Module
         The autoencoder and the cluster layer.
-
-    Notes
-    -----
-    The same ``random_state`` gives the same labels on the same machine with the same versions and
-    number of threads (see `training`); on a GPU as far as its kernels are deterministic.
-
-    References
-    ----------
-    .. [1] X. Peng et al., "XAI Beyond Classification: Interpretable Neural Clustering", JMLR 23(6),
-       2022.
 
     Examples
     --------
@@ -161,9 +136,8 @@ class TELL(DeepClusterer):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
         """Train the network and the centers on *X*, (n_samples, n_features).
 
-        Classes *y*, (n_samples,), only add scores to ``history_``: nothing is trained on them.
-        Raises InputError if a setting is out of range, the data hold NaN, do not fit the image
-        shape or leave [0, 1] where there is one, or the checkpoint belongs to another run.
+        Classes *y*, (n_samples,), only add scores to ``history_``. Raises InputError for settings,
+        data or a checkpoint that do not fit.
         """
         X = self._validated(X, ensure_min_samples=2)
         self._check_settings(len(X))
@@ -192,38 +166,21 @@ class TELL(DeepClusterer):
                 return found if y is None else found | scores(y, labels)
 
             history = training.History()
-            for stage, step, optimizer, samples in self._stages(model, data):
-                history = history + training.train(
-                    step, (samples,), epochs=self.epochs, batch_size=self.batch_size,
-                    generator=generator, drop_last=True, checkpoint=checkpoint, stage=stage,
+            parts = {"training": model, "reconstruction": model.network, "centers": model.layer}
+            fixed = isinstance(model.network, FixedFeatures)
+            for stage in ("centers",) if fixed else STAGES[self.training]:
+                optimizer = OPTIMIZERS[self.optimizer](parts[stage].parameters())
+                samples = model.eval().embed(data) if stage == "centers" else data
+                history += training.train(
+                    self._step(stage, model, optimizer), (samples,), epochs=self.epochs,
+                    batch_size=self.batch_size, generator=generator, drop_last=True,
                     state={"model": model, "snapshots": snapshots, "optimizer": optimizer},
                     on_epoch=None if stage == "reconstruction" else observe,
-                    progress=self.progress, description=stage)
+                    checkpoint=checkpoint, stage=stage, progress=self.progress, description=stage)
             self.labels_, self.loss_ = model.assign(model.eval().embed(data))
         self.network_, self.layer_, self.history_ = model.network, model.layer, history
         self._snapshots, self._online = snapshots, None
         return self
-
-    def _stages(self, model: Model, X: Tensor) -> Iterator[tuple]:
-        """Name, step, optimizer and samples of each stage: one; or the autoencoder, then centers.
-
-        The samples of the centers' stage are the embedding after the stage before it.
-        """
-        make_optimizer = OPTIMIZERS[self.optimizer]
-        fixed = isinstance(model.network, FixedFeatures)
-        if self.training == "end-to-end" and not fixed:
-            optimizer = make_optimizer(model.parameters())
-            yield "training", self._joint_step(model, optimizer), optimizer, X
-            return
-        if not fixed:
-            optimizer = make_optimizer(model.network.parameters())
-            yield "reconstruction", self._reconstruction_step(model, optimizer), optimizer, X
-        optimizer = make_optimizer(model.layer.parameters())
-
-        def step(_epoch: int, z: Tensor) -> dict[str, Tensor]:
-            return {"clustering": self._move_centers(model.layer, optimizer, z)}
-
-        yield "centers", step, optimizer, model.eval().embed(X)
 
     def _losses(self, model: Model) -> Callable:
         """The function of a batch that gives the loss of Eq. 15, its first term, and the logits."""
@@ -237,75 +194,66 @@ class TELL(DeepClusterer):
             clustering = clustering_loss(logits, self.alpha)
             return reconstruction + self.clustering_weight * clustering, reconstruction, logits
 
-        if not self.compile:
-            return losses
-        on_gpu = model.layer.weight.device.type == "cuda"
-        return torch.compile(losses, mode="reduce-overhead" if on_gpu else None)
+        mode = "reduce-overhead" if model.layer.weight.is_cuda else None
+        return torch.compile(losses, mode=mode) if self.compile else losses
 
-    def _joint_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
-        """A step on Eq. 15, which moves the centers or the encoder in turn (section 2.3)."""
-        losses, layer = self._losses(model), model.layer
+    def _step(self, stage: str, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
+        """A step of a stage: on Eq. 15, on its first term, or of the centers alone."""
+        losses = self._losses(model)
 
-        def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
-            moves_centers = epoch % 2 == 1
+        def joint(epoch: int, X: Tensor) -> dict[str, Tensor]:
+            moves_centers = epoch % 2 == 1          # or the encoder, in turn (section 2.3)
             loss, reconstruction, logits = losses(X, moves_centers)
-            optimizer.zero_grad()
-            loss.backward()
-            if not moves_centers:
-                layer.weight.grad = None        # the optimizer leaves the centers as they are
-            elif self.normalize_gradients:
-                layer.normalize_gradient()
-            optimizer.step()
-            layer.normalize_centers()
+            self._descend(loss, model.layer, optimizer, moves_centers)
             return {"reconstruction": reconstruction.detach(),
                     "clustering": squared_distance(logits.detach(), self.alpha)}
 
-        return step
-
-    def _reconstruction_step(self, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
-        """A step of the autoencoder alone."""
-        losses = self._losses(model)
-
-        def step(_epoch: int, X: Tensor) -> dict[str, Tensor]:
+        def autoencoder(_epoch: int, X: Tensor) -> dict[str, Tensor]:
             _, reconstruction, _ = losses(X, True)
             optimizer.zero_grad()
             reconstruction.backward()
             optimizer.step()
             return {"reconstruction": reconstruction.detach()}
 
-        return step
+        def centers(_epoch: int, z: Tensor) -> dict[str, Tensor]:
+            logits = model.layer.logits(z)
+            loss = self.clustering_weight * clustering_loss(logits, self.alpha)
+            self._descend(loss, model.layer, optimizer)
+            return {"clustering": squared_distance(logits.detach(), self.alpha)}
 
-    def _move_centers(self, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
-                      z: Tensor) -> Tensor:
-        """One step of the centers on fixed embeddings; the mean squared distance before it."""
-        logits = layer.logits(z)
-        loss = self.clustering_weight * clustering_loss(logits, self.alpha)
+        return {"training": joint, "reconstruction": autoencoder, "centers": centers}[stage]
+
+    def _descend(self, loss: Tensor, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
+                 moves_centers: bool = True) -> None:
+        """A step of gradient descent, after which the centers are unit vectors again."""
         optimizer.zero_grad()
         loss.backward()
-        if self.normalize_gradients:
+        if not moves_centers:
+            layer.weight.grad = None        # the optimizer leaves the centers as they are
+        elif self.normalize_gradients:
             layer.normalize_gradient()
         optimizer.step()
         layer.normalize_centers()
-        return squared_distance(logits.detach(), self.alpha)
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> TELL:
         """Move the centers with samples that arrive now; the first call fits.
 
-        The encoder stays as it is. Each batch of ``batch_size`` samples, in the order in which they
-        arrive, is one step of the centers (section 4.4 and Table 5 of the paper). ``labels_`` and
-        ``loss_`` are then those of these samples, after the steps. *y* is ignored.
+        The encoder stays as it is. Each batch of ``batch_size`` samples, in the order of arrival,
+        is one step of the centers (section 4.4 and Table 5 of the paper). ``labels_`` and ``loss_``
+        are then those of these samples. *y* is ignored.
         """
         if not hasattr(self, "layer_"):
             return self.fit(X)
         if self._online is None:
-            self._online = (OPTIMIZERS[self.optimizer](self.layer_.parameters()),
-                            self._step_size(self.batch_size, self.n_features_in_))
-        optimizer, size = self._online
+            self._online = OPTIMIZERS[self.optimizer](self.layer_.parameters())
+        model = Model(self.network_, self.layer_)
+        step = self._step("centers", model, self._online)
+        size = self._step_size(self.batch_size, self.n_features_in_)
         with training.threads(size, self.threads):
             z = self._embedding(X)
             for batch in z.split(self.batch_size):
-                self._move_centers(self.layer_, optimizer, batch)
-            self.labels_, self.loss_ = Model(self.network_, self.layer_).assign(z)
+                step(0, batch)
+            self.labels_, self.loss_ = model.assign(z)
         return self
 
     def _new_model(self, n_features: int) -> Model:
@@ -326,13 +274,7 @@ class TELL(DeepClusterer):
         """Multiply-adds of a training step, forward and backward."""
         with torch.device("meta"), training.seeded(0):
             model = self._new_model(n_features)
-
-        def forward(X: Tensor) -> None:
-            z = model.network.encode(X)
-            model.network.decode(z)
-            model.layer.logits(z)
-
-        return 3 * training.multiply_adds(forward, (min(self.batch_size, n_samples), n_features))
+        return 3 * training.multiply_adds(model, (min(self.batch_size, n_samples), n_features))
 
     def _check_settings(self, n_samples: int) -> None:
         """Raise InputError for settings that neither the model nor the training checks."""
@@ -345,7 +287,7 @@ class TELL(DeepClusterer):
         if self.n_clusters > n_samples:
             raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}")
         if not set(self.snapshot_epochs) <= set(range(1, self.epochs + 1)):
-            raise InputError("snapshot_epochs must be a list of whole numbers from 1 to the "
+            raise InputError("snapshot_epochs must be whole numbers from 1 to the "
                              f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
 
     @property
@@ -362,22 +304,14 @@ class TELL(DeepClusterer):
         """The embedding: unit vectors, shape (n_samples, embedding_size)."""
         return self._embedding(X).cpu().numpy()
 
-    def soft_assignment(self, X: ArrayLike, temperature: float = 0.1) -> np.ndarray:
-        """How much each sample belongs to each cluster, (n_samples, n_clusters); Eqs. 7 and 8."""
-        z = self._embedding(X)
-        return self.layer_.cluster(z, soft=True, temperature=temperature).cpu().numpy()
-
     @torch.no_grad()
     def reconstruct_centers(self) -> np.ndarray:
-        """The centers decoded, shape (n_clusters, n_features); without a network, themselves."""
+        """The centers decoded, (n_clusters, n_features); without a network, themselves."""
         check_is_fitted(self)
         return self.network_.decode(self.layer_.centers()).cpu().numpy()
 
     def at(self, epoch: int) -> TELL:
-        """The model as it was after an epoch of ``snapshot_epochs``: it predicts and transforms.
-
-        Raises InputError if there is no snapshot of that epoch.
-        """
+        """The model after an epoch of ``snapshot_epochs``; InputError if there is none of it."""
         check_is_fitted(self)
         if str(epoch) not in self._snapshots:
             raise unknown("snapshot of epoch", epoch, self._snapshots)

@@ -28,9 +28,8 @@ STEP_SHARE = 0.1
 def squared_distance(logits: Tensor, alpha: float) -> Tensor:
     r"""Mean squared distance to the nearest center, :math:`2 - 2\cos` (Eq. 13 of the paper).
 
-    A scalar from 0 to 4; Eq. 13 is the sum over samples. *logits*, of shape (n_samples,
-    n_clusters), are :math:`W z` with unit :math:`z` and rows of :math:`W` of length
-    :math:`2\alpha`.
+    A scalar from 0 to 4; Eq. 13 is the sum over samples. *logits*, (n_samples, n_clusters), are
+    :math:`W z` with unit :math:`z` and rows of :math:`W` of length :math:`2\alpha`.
 
     Examples
     --------
@@ -62,18 +61,10 @@ class ClusterLayer(nn.Module):
 
     ``weight`` is :math:`W = 2\alpha\Omega` with unit centers :math:`\Omega`. Call the layer for
     the loss; before an optimizer's step call `normalize_gradient`, after it `normalize_centers`.
-
-    Raises InputError if a size is not a positive whole number, or *alpha* is not a positive number.
-
-    Parameters
-    ----------
-    n_clusters, n_features : int
-        Number of centers, and their dimension.
-    alpha : float
-        Scale of the weights. It cancels in the loss and sets the length of a step: under plain
-        gradient descent with learning rate 1 a normalized step is 10 % of the length of a center
-        whatever *alpha* is; under Adadelta only while :math:`0.2\alpha` is small against the square
-        root of its epsilon.
+    The scale *alpha* cancels in the loss and sets the length of a step: with plain gradient descent
+    and learning rate 1 it is 10 % of a center's length for every *alpha*; with Adadelta only while
+    :math:`0.2\alpha` is small against the square root of its epsilon. Raises InputError for a size
+    or *alpha* that is not positive.
 
     Examples
     --------
@@ -103,20 +94,18 @@ class ClusterLayer(nn.Module):
 
     @torch.no_grad()
     def reset_centers(self, centers: Tensor | None = None) -> None:
-        """Start from these centers, brought to unit length, or from Kaiming-uniform random ones.
+        """Start from these centers, (n_clusters, n_features), or from Kaiming-uniform random ones.
 
-        Raises InputError if their shape is not (n_clusters, n_features), or a center is not finite
-        or is zero.
+        They are brought to unit length. Raises InputError if one is not finite or is zero.
         """
         if centers is None:
             nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # as torch's own linear layer
         else:
             centers = torch.as_tensor(centers)
-            if centers.shape != self.weight.shape:
-                raise InputError(f"centers must have shape {tuple(self.weight.shape)}, not "
-                                 f"{tuple(centers.shape)}")
-            if not torch.isfinite(centers).all() or not (centers != 0).any(1).all():
-                raise InputError("each center needs finite values, not all of them 0")
+            if (centers.shape != self.weight.shape or not torch.isfinite(centers).all()
+                    or not (centers != 0).any(1).all()):
+                raise InputError(f"centers must have shape {tuple(self.weight.shape)} and finite "
+                                 "values, not all of a center's values 0")
             self.weight.copy_(centers / centers.abs().amax(1, keepdim=True))
         self.normalize_centers()
 
@@ -127,7 +116,7 @@ class ClusterLayer(nn.Module):
 
     @torch.no_grad()
     def normalize_gradient(self) -> None:
-        """Give the gradient of each center 10 % of its weights' length; a zero gradient stays zero.
+        """Give each center's gradient 10 % of its weights' length, but for zero gradients.
 
         Then no center takes a longer step than another, however many samples it has.
         """
@@ -154,21 +143,9 @@ class ClusterLayer(nn.Module):
     def cluster(self, z: Tensor, soft: bool = False, temperature: float = 0.1) -> Tensor:
         r"""The nearest center of each sample, or its soft assignment (Eqs. 7 and 8).
 
-        Parameters
-        ----------
-        z : Tensor of shape (n_samples, n_features)
-            Of any length.
-        soft : bool
-            Return the soft assignment instead of the nearest center.
-        temperature : float
-            :math:`\tau`, in units of squared distance, which runs from 0 to 4: with a much smaller
-            one the assignment is hard, with a much larger one uniform.
-
-        Returns
-        -------
-        Tensor
-            (n_samples,) of int64; if *soft*, (n_samples, n_clusters) with rows that sum to 1:
-            :math:`\mathrm{softmax}_j(-\|z - \Omega_j\|^2 / \tau)`.
+        *z*, (n_samples, n_features), may have any length. Returns (n_samples,) of int64; if *soft*,
+        (n_samples, n_clusters): :math:`\mathrm{softmax}_j(-\|z - \Omega_j\|^2 / \tau)` with the
+        *temperature* :math:`\tau` in units of squared distance, which runs from 0 to 4.
         """
         checks.number("temperature", temperature)
         logits = self.logits(functional.normalize(z, dim=1))

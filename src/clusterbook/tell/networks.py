@@ -1,6 +1,4 @@
 """The autoencoders of the paper (section 4.2), none at all, and the model with its cluster layer.
-
-Each takes samples as rows, images flattened, and has `encode` (to unit vectors) and `decode`.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ _CHUNK = 4096                               # samples at a time where no gradien
 
 
 class Autoencoder(nn.Module):
-    """An `encoder` to the unit sphere, of dimension `embedding_size`, and a `decoder` back."""
+    """An `encoder` to unit vectors of `embedding_size` numbers, and a `decoder` back to samples."""
 
     def encode(self, X: Tensor) -> Tensor:
-        """The embedding, unit vectors of shape (n_samples, embedding_size)."""
+        """The embedding of samples, images flattened: unit vectors, (n_samples, embedding_size)."""
         z = self.encoder(X)
         return functional.normalize(z.float() if z.dtype == torch.bfloat16 else z, dim=1)
 
@@ -39,15 +37,8 @@ class ConvAutoencoder(Autoencoder):
     """Four convolutions and two linear layers, mirrored; the images halve twice.
 
     Batch normalization and ReLU follow each convolution but the decoder's last, which ends in a
-    sigmoid, so that pixels lie in [0, 1].
-
-    Raises InputError if the shape is not three positive whole numbers, or is not divisible by 4.
-
-    Parameters
-    ----------
-    image_shape : tuple of int
-        (channels, height, width); height and width divisible by 4.
-    embedding_size : int
+    sigmoid, so that pixels lie in [0, 1]. Raises InputError unless *image_shape* is (channels,
+    height, width) with height and width divisible by 4.
 
     Examples
     --------
@@ -64,32 +55,22 @@ class ConvAutoencoder(Autoencoder):
             raise InputError("the images' height and width must be divisible by 4, but are "
                              f"{height} and {width}; pad or crop them, or take network='fcn'")
         small = (16, height // 4, width // 4)
+        encoder = [nn.Unflatten(1, (channels, height, width)), _ChannelsLast()]
+        for inputs, outputs, stride in ((channels, 16, 1), (16, 32, 2), (32, 32, 1), (32, 16, 2)):
+            encoder += [nn.Conv2d(inputs, outputs, 3, stride, padding=1),
+                        BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+        encoder += [nn.Flatten(), nn.Linear(prod(small), 256), nn.ReLU(),
+                    nn.Linear(256, embedding_size)]
+        decoder = [nn.Linear(embedding_size, 256), nn.ReLU(), nn.Linear(256, prod(small)),
+                   nn.Unflatten(1, small), _ChannelsLast()]
+        for inputs, outputs, stride in ((16, 32, 2), (32, 32, 1), (32, 16, 2)):
+            decoder += [nn.ConvTranspose2d(inputs, outputs, 3, stride, padding=1,
+                                           output_padding=stride - 1),
+                        BatchNorm2d(outputs), nn.ReLU(inplace=True)]
+        decoder += [nn.ConvTranspose2d(16, channels, 3, padding=1), nn.Sigmoid(), nn.Flatten()]
         self.embedding_size = embedding_size
-        self.encoder = nn.Sequential(
-            nn.Unflatten(1, (channels, height, width)), _ChannelsLast(),
-            *_block(nn.Conv2d(channels, 16, 3, stride=1, padding=1)),
-            *_block(nn.Conv2d(16, 32, 3, stride=2, padding=1)),
-            *_block(nn.Conv2d(32, 32, 3, stride=1, padding=1)),
-            *_block(nn.Conv2d(32, 16, 3, stride=2, padding=1)),
-            nn.Flatten(),
-            nn.Linear(prod(small), 256), nn.ReLU(),
-            nn.Linear(256, embedding_size),
-        )
-        self.decoder = nn.Sequential(
-            nn.Linear(embedding_size, 256), nn.ReLU(),
-            nn.Linear(256, prod(small)),
-            nn.Unflatten(1, small), _ChannelsLast(),
-            *_block(nn.ConvTranspose2d(16, 32, 3, stride=2, padding=1, output_padding=1)),
-            *_block(nn.ConvTranspose2d(32, 32, 3, stride=1, padding=1)),
-            *_block(nn.ConvTranspose2d(32, 16, 3, stride=2, padding=1, output_padding=1)),
-            nn.ConvTranspose2d(16, channels, 3, stride=1, padding=1), nn.Sigmoid(),
-            nn.Flatten(),
-        )
+        self.encoder, self.decoder = nn.Sequential(*encoder), nn.Sequential(*decoder)
         self.to(memory_format=torch.channels_last)
-
-
-def _block(convolution: nn.Module) -> tuple[nn.Module, ...]:
-    return convolution, BatchNorm2d(convolution.out_channels), nn.ReLU(inplace=True)
 
 
 class _ChannelsLast(nn.Module):
@@ -102,21 +83,8 @@ class _ChannelsLast(nn.Module):
 class DenseAutoencoder(Autoencoder):
     """Linear layers with ReLU between them, mirrored: the paper's FCN, 500-500-2000-10.
 
-    Parameters
-    ----------
-    n_features : int
-    hidden : sequence of int
-        Neurons of the encoder's hidden layers; the decoder has them in reverse.
-    embedding_size : int
-    dropout : float
-        Dropout rate before each encoder layer: 0.2 in the released code.
-    sigmoid : bool
-        End in a sigmoid, for pixels; else the output is linear, for tables.
-
-    Examples
-    --------
-    >>> DenseAutoencoder(784).encode(torch.rand(2, 784)).shape
-    torch.Size([2, 10])
+    *hidden* are the neurons of the encoder's hidden layers; *dropout* is the rate before each of
+    its layers. The output ends in a *sigmoid*, for pixels, or is linear, for tables.
     """
 
     def __init__(self, n_features: int, hidden: Sequence[int] = (500, 500, 2000),
@@ -127,10 +95,9 @@ class DenseAutoencoder(Autoencoder):
         if not 0 <= dropout < 1:
             raise InputError(f"dropout must be a number from 0 to below 1, not {dropout!r}")
         widths = [n_features, *hidden, embedding_size]
-        down: list[nn.Module] = []
+        down, up = [], []
         for inputs, outputs in pairwise(widths):
             down += [nn.Dropout(dropout), nn.Linear(inputs, outputs), nn.ReLU()]
-        up: list[nn.Module] = []
         for inputs, outputs in pairwise(widths[::-1]):
             up += [nn.Linear(inputs, outputs), nn.ReLU()]
         self.embedding_size = embedding_size
@@ -153,6 +120,11 @@ class Model(nn.Module):
     def __init__(self, network: Autoencoder, layer: ClusterLayer):
         super().__init__()
         self.network, self.layer = network, layer
+
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The samples decoded, and the logits of their embeddings."""
+        z = self.network.encode(X)
+        return self.network.decode(z), self.layer.logits(z)
 
     @torch.no_grad()
     def embed(self, X: Tensor) -> Tensor:
