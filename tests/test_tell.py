@@ -39,10 +39,9 @@ def literal_distance(z, centers):
     return total / len(z)
 
 
-def unit_vectors(n, d, seed, dtype=torch.float64):
+def unit_vectors(n, d, seed):
     generator = torch.Generator().manual_seed(seed)
-    return functional.normalize(torch.randn(n, d, generator=generator, dtype=torch.float64),
-                                dim=1).to(dtype)
+    return functional.normalize(torch.randn(n, d, generator=generator, dtype=torch.float64), dim=1)
 
 
 def layer_with(centers, alpha=1e-3):
@@ -54,11 +53,9 @@ def layer_with(centers, alpha=1e-3):
 # --- the losses -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @EVERY_ALPHA
-def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha, dtype):
-    atol = 1e-12 if dtype == torch.float64 else 1e-6
-    z, centers = unit_vectors(40, 6, 0, dtype), unit_vectors(7, 6, 1, dtype)
+def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha):
+    z, centers = unit_vectors(40, 6, 0), unit_vectors(7, 6, 1)
     found = []
     for loss in (clustering_loss, literal_loss):
         x, W = z.clone().requires_grad_(), (2 * alpha * centers).requires_grad_()
@@ -66,7 +63,7 @@ def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha, dtype):
         found.append((value.detach(), *torch.autograd.grad(value, (x, W))))
     for fast, slow in zip(*found, strict=True):
         scale = float(slow.abs().max())
-        torch.testing.assert_close(fast, slow, rtol=0, atol=atol * max(scale, 1))
+        torch.testing.assert_close(fast, slow, rtol=0, atol=1e-12 * max(scale, 1))
         assert scale > 1e-3
 
 
@@ -125,11 +122,9 @@ def test_alpha_cancels_in_the_loss_and_lengths_do_not_matter():
     values = [layer_with(centers, alpha)(scale * z).item() for alpha in ALPHAS
               for scale in (1.0, 7.0)]
     assert values == pytest.approx([literal_distance(z, centers).item()] * 6, abs=1e-12)
-    assert layer_with(3 * centers)(z).item() == pytest.approx(values[0], abs=1e-12)
 
 
-@pytest.mark.parametrize("temperature", [1e-4, 0.1, 3.0, 1e6])
-@EVERY_ALPHA
+@pytest.mark.parametrize(("alpha", "temperature"), [(1e-3, 1e-4), (0.3, 3.0), (5.0, 0.1)])
 def test_the_soft_assignment_is_a_softmax_of_distances(alpha, temperature):
     z, centers = unit_vectors(15, 4, 0), unit_vectors(6, 4, 1)
     layer = layer_with(centers, alpha)
@@ -140,25 +135,14 @@ def test_the_soft_assignment_is_a_softmax_of_distances(alpha, temperature):
     assert layer.cluster(z).dtype == torch.int64 and not found.requires_grad
 
 
-@pytest.mark.parametrize(("centers", "says"), [
-    (torch.ones(3, 2), r"centers must have shape \(2, 2\), not \(3, 2\)"),
-    (torch.tensor([[1.0, float("nan")], [0.0, 1.0]]), "finite"),
-    (torch.tensor([[1.0, 0.0], [0.0, 0.0]]), "not all of them 0"),
-])
-def test_impossible_centers_are_refused_and_change_nothing(centers, says):
-    layer = ClusterLayer(2, 2)
-    before = layer.centers()
-    with pytest.raises(InputError, match=says):
-        layer.reset_centers(centers)
-    assert torch.equal(layer.centers(), before)
-
-
 @pytest.mark.parametrize("call", [
     lambda: ClusterLayer(2, 2, alpha=0), lambda: ClusterLayer(0, 2), lambda: ClusterLayer(2, 2.0),
     lambda: ClusterLayer(2, 2).cluster(torch.ones(1, 2), soft=True, temperature=0),
+    *(lambda centers=centers: ClusterLayer(2, 2).reset_centers(torch.tensor(centers)) for centers in
+      ([[1.0, 1.0]] * 3, [[1.0, float("nan")], [0.0, 1.0]], [[1.0, 0.0], [0.0, 0.0]])),
 ])
 def test_arguments_out_of_range_are_refused(call):
-    with pytest.raises(InputError, match="must be"):
+    with pytest.raises(InputError, match="must (be|have)"):
         call()
 
 
@@ -204,7 +188,6 @@ def changed(value):
     return X
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 @pytest.mark.parametrize(("X", "y", "options", "says"), [
     (IMAGES[:, :60], None, {"network": "auto", "image_shape": (1, 6, 10)},
      "divisible by 4, but are 6 and 10"),
@@ -213,25 +196,20 @@ def changed(value):
      r"\(1, 28, 28\) has 784 values, but X has 64 features"),
     (255 * IMAGES, None, IMAGE, r"pixels must lie in \[0, 1\].*divide bytes by 255"),
     (changed(-0.01), None, IMAGE, "X runs from -0.01 to"),
-    (changed(np.nan), None, {}, "NaN"), (IMAGES[:1], None, {"n_clusters": 1}, "1 sample"),
-    (1e39 * IMAGES.astype(np.float64), None, {}, "infinity"),                    # beyond float32
-    (IMAGES, [0, 1], {}, "one length"), (IMAGES, np.full(24, np.nan), {}, "NaN"),
+    (IMAGES[:1], None, {"n_clusters": 1}, "1 sample"),
+    (IMAGES, [0, 1], {}, "inconsistent numbers"), (IMAGES, np.full(24, np.nan), {}, "NaN"),
     *((IMAGES, None, options, says) for options, says in (
         ({"alpha": 0}, "alpha must be a number above 0, not 0"),
         ({"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
         ({"n_clusters": 25}, "n_clusters=25 exceeds n_samples=24"),
         ({"embedding_size": 0}, "embedding_size must be"), ({"epochs": -1}, "epochs must be"),
-        ({"batch_size": 0}, "batch_size must be"), ({"evaluate_every": 0}, "evaluate_every must"),
         ({"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
         ({"hidden": (8, 0)}, "each of hidden must be a whole number of at least 1"),
         ({"dropout": 1}, "dropout must be a number from 0 to below 1, not 1"),
-        ({"device": "gpu"}, "can't use the device 'gpu'"),
         ({"random_state": -1}, "random_state must be"),
         ({"network": "auot"}, "no network 'auot'; did you mean 'auto'"),
         ({"optimizer": "Adam"}, "no optimizer 'Adam'; did you mean 'adam'"),
-        ({"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"),
-        ({"init": "sample"}, "no init 'sample'; did you mean 'samples'"),
-        ({"precision": "float"}, "no precision 'float'; did you mean 'float32'"))),
+        ({"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"))),
 ])
 def test_bad_input_is_refused_before_training(monkeypatch, X, y, options, says):
     monkeypatch.setattr(training, "train", None)
@@ -241,20 +219,10 @@ def test_bad_input_is_refused_before_training(monkeypatch, X, y, options, says):
 
 def test_after_fit_new_samples_are_checked_too():
     model = TELL(**{**SMALL, "epochs": 0}, **IMAGE).fit(IMAGES)
-    for ask in (model.predict, model.transform, model.soft_assignment, model.partial_fit):
-        for X, says in ((255 * IMAGES, r"pixels must lie in \[0, 1\]"), (changed(np.nan), "NaN"),
-                        (IMAGES[:, :60], "60 features")):
+    for ask in (model.predict, model.transform, model.partial_fit):
+        for X, says in ((255 * IMAGES, r"pixels must lie in \[0, 1\]"), (changed(np.nan), "NaN")):
             with pytest.raises(ValueError, match=says):
                 ask(X)
-
-
-def test_the_defaults_are_the_papers():
-    stored = TELL().get_params()
-    expected = {"n_clusters": 10, "embedding_size": 10, "hidden": (500, 500, 2000), "dropout": 0.2,
-                "alpha": 1e-3, "clustering_weight": 0.01, "training": "end-to-end", "epochs": 3000,
-                "batch_size": 256, "optimizer": "adadelta", "normalize_gradients": True,
-                "init": "kaiming", "precision": "float32", "compile": False}
-    assert {name: stored[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(("options", "kind"), [

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import pickle
-import random
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 from torch.nn import functional
@@ -29,7 +27,6 @@ K, SIZE, HIDDEN, ALPHA = 10, 5, (16, 12), 1e-3
 CNN = {"network": "cnn", "image_shape": (1, 8, 8)}
 FCN = {"network": "fcn", "image_shape": (1, 8, 8), "hidden": HIDDEN}
 NONE = {"network": "none"}
-NETWORKS = [pytest.param(CNN, id="cnn"), pytest.param(FCN, id="fcn")]
 
 
 def tell(epochs=4, **options):
@@ -153,23 +150,22 @@ def literal_training(kind, epochs, *, normalize=True, optimizer=torch.optim.Adad
     return net, np.array(rows)
 
 
-def literal_centers(W, z, generator, epochs, *, normalize=True, optimizer=torch.optim.Adadelta):
+def literal_centers(W, z, generator, epochs):
     """Spherical k-means in small batches: the released step of the centers on fixed samples."""
     W = nn.Parameter(W.clone())
-    steps = optimizer([W])
+    steps = torch.optim.Adadelta([W])
     for _ in range(epochs):
         for batch in full_batches(z, generator):
-            literal_center_step(W, batch, steps, normalize)
+            literal_center_step(W, batch, steps)
     return W.detach()
 
 
-def literal_center_step(W, batch, steps, normalize=True):
+def literal_center_step(W, batch, steps):
     logits = batch @ W.T
     loss = 0.01 / ALPHA * (2 * ALPHA - one_hot_of_the_nearest(logits) * logits).mean()
     steps.zero_grad()
     loss.backward()
-    if normalize:
-        W.grad = functional.normalize(W.grad, dim=1) * 0.2 * ALPHA
+    W.grad = functional.normalize(W.grad, dim=1) * 0.2 * ALPHA
     steps.step()
     W.data = functional.normalize(W.data, dim=1) * 2 * ALPHA
 
@@ -179,7 +175,7 @@ def assert_close(found, expected, atol=1e-6):
 
 
 @pytest.mark.parametrize(("options", "epochs", "atol"), [
-    *(pytest.param(FCN, epochs, 1e-6, id=f"fcn-{epochs}") for epochs in (1, 2, 3, 4)),
+    pytest.param(FCN, 4, 1e-6, id="fcn-4"),
     # Batch normalization of so few pixels makes rounding grow from step to step.
     pytest.param(CNN, 1, 2e-5, id="cnn-1"), pytest.param(CNN, 2, 5e-4, id="cnn-2"),
 ])
@@ -213,26 +209,20 @@ def test_each_option_changes_what_it_says(options, literal):
         not torch.allclose(usual.cluster_layer.weight, net.cluster_layer.weight, atol=1e-5))
 
 
-@pytest.mark.parametrize(("options", "literal"), [
-    ({}, {}), ({"normalize_gradients": False}, {"normalize": False}),
-    ({"optimizer": "adam"}, {"optimizer": torch.optim.Adam}),
-])
-def test_without_a_network_it_is_spherical_k_means_in_batches(options, literal):
-    ours = tell(3, **NONE, **options).fit(7 * X)
+def test_without_a_network_it_is_spherical_k_means_in_batches():
+    ours = tell(3, **NONE).fit(7 * X)
     with training.seeded(0) as generator:
         W = functional.normalize(torch.empty(K, 64).uniform_(-1 / 8, 1 / 8)) * 2 * ALPHA
         z = functional.normalize(torch.tensor(X))
-        expected = literal_centers(W, z, generator, 3, **literal) / (2 * ALPHA)
+        expected = literal_centers(W, z, generator, 3) / (2 * ALPHA)
     assert_close(torch.tensor(ours.cluster_centers_), expected, atol=1e-5)
     assert np.array_equal(ours.labels_, (z @ expected.T).argmax(1).numpy())
     np.testing.assert_allclose(ours.transform(3 * X), z, atol=1e-6)
     assert ours.loss_ == pytest.approx((2 - 2 * (z @ expected.T).amax(1)).mean().item(), abs=1e-5)
-    assert not np.allclose(tell(0, **NONE).fit(X).cluster_centers_, expected, atol=0.1)
 
 
-@pytest.mark.parametrize("options", NETWORKS)
-def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding(options):
-    ours = tell(2, **options, training="two-stage", snapshot_epochs=[1, 2]).fit(X)
+def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
+    ours = tell(2, **FCN, training="two-stage", snapshot_epochs=[1, 2]).fit(X)
     first, second = ours.at(1), ours.at(2)
     for name, part in weights(first).items():
         assert torch.equal(part, weights(second)[name]) == (name != "centers")
@@ -241,7 +231,7 @@ def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding(options
         ("reconstruction", 1), ("reconstruction", 2), ("centers", 1), ("centers", 2)]
 
     x, rows = torch.tensor(X), []
-    with first_weights(options["network"]) as (net, generator):
+    with first_weights("fcn") as (net, generator):
         steps = torch.optim.Adadelta([*net.encoder.parameters(), *net.decoder.parameters()])
         for _ in range(2):
             seen = []
@@ -272,14 +262,6 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-def test_before_fit_it_says_so(tmp_path):
-    model = tell()
-    for ask in (model.reconstruct_centers, lambda: model.at(1), lambda: model.save(tmp_path / "m")):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
-            ask()
-    assert not hasattr(model, "cluster_centers_") and not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize(("options", "how"), [
     (CNN, "end-to-end"), (FCN, "two-stage"), (NONE, "end-to-end")], ids=["cnn", "fcn", "none"])
 def test_what_was_learnt_fits_together(options, how):
@@ -293,34 +275,10 @@ def test_what_was_learnt_fits_together(options, how):
     distances = np.square(z[:, None].astype(float) - centers).sum(2)
     assert np.array_equal(labels, distances.argmin(1))
     assert model.loss_ == pytest.approx(distances.min(1).mean(), abs=1e-5)
-    soft = np.exp(-distances / 0.3)
-    np.testing.assert_allclose(model.soft_assignment(X, temperature=0.3),
-                               soft / soft.sum(1, keepdims=True), atol=1e-4)
     assert len(model.get_feature_names_out()) == z.shape[1]
     pickled = pickle.loads(pickle.dumps(model))
-    decoded = model.reconstruct_centers()                       # changes nothing
-    one_by_one = [model.network_.decode(center[None]).detach() for center in model.layer_.centers()]
-    np.testing.assert_allclose(decoded, torch.cat(one_by_one), atol=1e-6)
+    np.testing.assert_array_equal(pickled.reconstruct_centers(), model.reconstruct_centers())
     assert same_weights(pickled, model) and np.array_equal(pickled.predict(X), labels)
-
-
-def test_the_seed_decides_and_the_callers_random_numbers_are_left_alone(tmp_path):
-    def states():
-        return (torch.get_rng_state().tolist(), random.getstate(),
-                [str(part) for part in np.random.get_state(legacy=True)])        # noqa: NPY002
-
-    first, other = tell(**FCN).fit(X), tell(**FCN, random_state=1).fit(X)
-    torch.manual_seed(77)
-    np.random.seed(77)                                                           # noqa: NPY002
-    before = states()
-    assert ends_alike(first, tell(**FCN).fit(X))
-    assert not np.array_equal(first.labels_, other.labels_)
-    model = tell(2, **FCN, snapshot_epochs=[1], random_state=None, init="samples").fit(X)
-    model.at(1).predict(X)
-    model.partial_fit(X).reconstruct_centers()
-    model.save(tmp_path / "model.pt")
-    TELL.load(tmp_path / "model.pt").transform(X)
-    assert states() == before
 
 
 def test_the_history_has_each_epoch_and_its_evaluations():
@@ -347,35 +305,26 @@ def test_first_centers_may_be_samples():
     nearest = distances.argmin(1)
     assert distances.min(1).max() < 1e-10 and len(set(nearest.tolist())) == 10
     assert sorted(nearest) != list(range(10))                   # drawn, not the first ones
-    other = tell(0, **FCN, init="samples", random_state=1).fit(X)
-    others = np.square(other.cluster_centers_[:, None] - other.transform(X)).sum(2).argmin(1)
-    assert set(others.tolist()) != set(nearest.tolist())
-    at_random = tell(0, **FCN).fit(X).cluster_centers_
-    assert np.square(at_random[:, None] - z).sum(2).min(1).max() > 1e-3
 
 
-@pytest.mark.parametrize("options", NETWORKS)
-def test_a_snapshot_is_the_model_of_its_epoch(options):
-    model = tell(2, **options, snapshot_epochs=(1, 2)).fit(X)
+def test_a_snapshot_is_the_model_of_its_epoch():
+    model = tell(2, **CNN, snapshot_epochs=(1, 2)).fit(X)
     for epoch in (1, 2):                                                 # they disturb nothing
-        then, alone = model.at(epoch), tell(epoch, **options).fit(X)
+        then, alone = model.at(epoch), tell(epoch, **CNN).fit(X)
         assert same_weights(then, alone) and np.array_equal(then.predict(X), alone.labels_)
-        np.testing.assert_array_equal(then.transform(X), alone.transform(X))
-        np.testing.assert_array_equal(then.reconstruct_centers(), alone.reconstruct_centers())
     with pytest.raises(InputError, match=r"no snapshot of epoch '3'.*Known: 1, 2"):
         model.at(3)
     model.at(1).partial_fit(X)                                  # a snapshot is a copy
-    assert same_weights(model.at(1), tell(1, **options).fit(X))
+    assert same_weights(model.at(1), tell(1, **CNN).fit(X))
 
 
 # --- online -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [CNN, NONE], ids=["cnn", "none"])
-def test_later_samples_move_the_centers_only(options):
-    model, later = tell(2, **options), PIXELS[200:350]
+def test_later_samples_move_the_centers_only():
+    model, later = tell(2, **CNN), PIXELS[200:350]
     assert model.partial_fit(X) is model
-    fitted = tell(2, **options).fit(X)
+    fitted = tell(2, **CNN).fit(X)
     assert ends_alike(model, fitted)
     z = torch.tensor(fitted.transform(later))
     W = nn.Parameter(fitted.layer_.weight.detach().clone())
@@ -385,61 +334,50 @@ def test_later_samples_move_the_centers_only(options):
             literal_center_step(W, z[start:start + 64], steps)
         model.partial_fit(later)
     assert_close(torch.tensor(model.cluster_centers_), W.detach() / (2 * ALPHA), atol=1e-5)
-    assert not np.allclose(model.cluster_centers_, fitted.cluster_centers_, atol=1e-3)
     np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1, atol=1e-6)
     for name, part in model.network_.state_dict().items():
         assert torch.equal(part, fitted.network_.state_dict()[name]), name
     assert np.array_equal(model.labels_, model.predict(later)) and len(model.labels_) == 150
-    assert model.loss_ == pytest.approx(
-        (2 - 2 * (z @ (W.detach() / (2 * ALPHA)).T).amax(1)).mean().item(), abs=1e-5)
 
 
 # --- save and load ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [
-    CNN, {"network": "fcn", "hidden": [7], "snapshot_epochs": range(1, 3)}], ids=["cnn", "table"])
-def test_a_saved_model_comes_back(tmp_path, options):
+def test_a_saved_model_comes_back_and_the_callers_random_numbers_are_left_alone(tmp_path):
+    before = torch.get_rng_state()
+    options = {"network": "fcn", "hidden": [7], "snapshot_epochs": range(1, 3)}
     model, path = tell(2, **options).fit(X), tmp_path / "model.pt"
     model.save(path)
     found = TELL.load(path, device="cpu")
     assert same_weights(found, model) and found.loss_ == model.loss_
     assert np.array_equal(found.predict(X), model.labels_)
-    assert np.array_equal(found.reconstruct_centers(), model.reconstruct_centers())
     assert found._settings() == model._settings()
     assert same_weights(found.partial_fit(PIXELS[200:300]), model.partial_fit(PIXELS[200:300]))
-    with pytest.raises(ValueError, match="63 features"):
-        found.predict(X[:, :63])
+    assert torch.equal(model.at(1).layer_.centers().norm(dim=1).round(), torch.ones(K))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_removed_settings_load_at_their_old_default_only(tmp_path):
-    model, path = tell(1, **FCN).fit(X), tmp_path / "model.pt"
+def test_files_that_hold_no_model_or_a_removed_setting_are_refused(tmp_path):
+    path = tmp_path / "model.pt"
+    model = tell(1, **FCN, checkpoint=tmp_path / "run.pt").fit(X)
     model.save(path)
     stored = torch.load(path, weights_only=True)
-    for old, refused in (({"n_init": 1, "learning_rate": None}, None), ({"n_init": 5}, "n_init"),
-                         ({"learning_rate": 0.1}, "learning_rate")):
-        settings = json.dumps(json.loads(stored["settings"]) | old)
-        torch.save({**stored, "settings": settings}, path)
-        if refused is None:
-            assert same_weights(TELL.load(path, device="cpu"), model)
-        else:
-            with pytest.raises(InputError, match=f"only {refused}=.* is still supported"):
-                TELL.load(path)
 
+    def load(name="model.pt", kind="TELL", **settings):
+        content = {**stored, "clusterbook": kind,
+                   "settings": json.dumps(json.loads(stored["settings"]) | settings)}
+        torch.save(content, path)
+        return TELL.load(tmp_path / name, device="cpu")
 
-def test_files_that_hold_no_model_are_refused(tmp_path):
-    path = tmp_path / "model.pt"
-    tell(1, **FCN, checkpoint=tmp_path / "run.pt").fit(X).save(path)
-    stored = torch.load(path, weights_only=True)
-    other = json.dumps({**json.loads(stored["settings"]), "hidden": [4]})       # another network
-    torch.save({**stored, "settings": other}, tmp_path / "other.pt")
-    torch.save({**stored, "clusterbook": "IDC"}, tmp_path / "idc.pt")
+    assert same_weights(load(n_init=1, learning_rate=None), model)      # at their old default
     (tmp_path / "cut.pt").write_bytes(path.read_bytes()[:1000])
-    for name in ("other.pt", "idc.pt", "cut.pt", "run.pt"):
-        with pytest.raises(InputError, match=f"{name} is no model that TELL.save wrote"):
-            TELL.load(tmp_path / name)
-    with pytest.raises(InputError, match=r"there is no file .*missing\.pt"):
-        TELL.load(tmp_path / "missing.pt")
+    for wrong, says in (
+            ({"n_init": 5}, "only n_init=1 is still supported"), ({"kind": "IDC"}, "holds 'IDC'"),
+            ({"hidden": [4]}, "no model that TELL.save wrote"),         # another network
+            ({"name": "cut.pt"}, "cut.pt is no model"), ({"name": "run.pt"}, "run.pt is no model"),
+            ({"name": "missing.pt"}, r"there is no file .*missing\.pt")):
+        with pytest.raises(InputError, match=says):
+            load(**wrong)
 
 
 # --- resume -------------------------------------------------------------------------------------
@@ -467,12 +405,10 @@ def counted_steps(stop_at=None):
 
 
 RUNS = {
-    "cnn": ({**CNN, "epochs": 3}, 9, 5),
     "fcn": ({**FCN, "epochs": 4, "init": "samples", "snapshot_epochs": [1, 3]}, 12, 8),
-    "adam": ({**FCN, "epochs": 2, "optimizer": "adam"}, 6, 6),
     "stage 1": ({**FCN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12, 2),
     "stage 2": ({**FCN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12, 11),
-    "none": ({**NONE, "epochs": 2}, 6, 4),
+    "none": ({**NONE, "epochs": 2, "optimizer": "adam"}, 6, 4),
 }
 
 
@@ -492,13 +428,9 @@ def test_a_run_that_fails_and_is_started_again_ends_alike(tmp_path, monkeypatch,
     assert ends_alike(resumed, whole) and resumed.history_.seconds > 0
     for epoch in options.get("snapshot_epochs", ()):
         assert same_weights(resumed.at(epoch), whole.at(epoch))
-    with counted_steps() as counted:
-        again = tell(**kept).fit(X)
-    assert counted[0] == 0 and ends_alike(again, whole)
 
 
 @pytest.mark.parametrize(("changed", "rows", "says"), [
-    ({"alpha": 0.002}, X, "the parameter 'alpha' was 0.001 and is now 0.002"),
     ({"hidden": (16, 13)}, X, r"the parameter 'hidden' was \[16, 12\] and is now \[16, 13\]"),
     ({"random_state": 1}, X, "the parameter 'seed' was 0 and is now 1"),
     ({}, PIXELS[1:201], "the data differs"),

@@ -99,19 +99,15 @@ def stopping(at, error=Stop, skip=2):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_seed_decides_everything(device):
-    first, again, other = fit(3, device=device), fit(3, device=device), fit(4, device=device)
-    assert first[1] == again[1] and first[0].rows == again[0].rows
-    assert first[1] != other[1] and first[0].rows != other[0].rows
-
-
-def test_the_callers_generators_are_left_as_they_were():
+def test_the_seed_decides_everything_and_the_callers_generators_are_left_as_they_were(device):
     def states():
         return (torch.get_rng_state().tolist(), random.getstate(),
                 [str(part) for part in np.random.get_state(legacy=True)])  # noqa: NPY002
 
     before = states()
-    fit(0)
+    first, again, other = fit(3, device=device), fit(3, device=device), fit(4, device=device)
+    assert first[1] == again[1] and first[0].rows == again[0].rows
+    assert first[1] != other[1] and first[0].rows != other[0].rows
     with pytest.raises(Stop):
         fit(None, before_step=stopping(2))
     assert states() == before
@@ -126,14 +122,6 @@ def test_shuffling_and_torch_have_different_streams_of_one_seed():
     with seeded(6) as generator:
         assert not torch.equal(torch.rand(4, generator=generator), shuffling)
     assert not torch.equal(shuffling, own)
-
-
-def test_devices():
-    cuda = torch.cuda.is_available()
-    assert training.resolve_device("auto").type == ("cuda" if cuda else "cpu")
-    for wrong in ("gpu", "cpu:x", "cuda:99"):
-        with pytest.raises(InputError, match=f"can't use the device '{wrong}'.*'auto'"):
-            training.resolve_device(wrong)
 
 
 # ------------------------------------------------------------------------------------ the history
@@ -155,18 +143,22 @@ def test_history_means_equal_a_hand_loop():
         assert history.rows == [{"epoch": 1, "mean": float(np.mean(expected)), "largest": largest}]
 
 
-def test_each_epoch_has_every_sample_once_in_a_new_order():
-    orders = {1: [], 2: []}
+def test_each_epoch_has_every_sample_once_in_a_new_order_and_modules_in_their_modes():
+    orders, net = {1: [], 2: []}, nn.Sequential(nn.Dropout()).eval()
 
     def step(epoch, a, b):
-        assert torch.equal(a * 2, b)  # rows stay together
+        assert net[0].training and torch.equal(a * 2, b)        # rows stay together
         orders[epoch] += a.tolist()
         return {"a": a.float().mean()}
 
+    def on_epoch(epoch, row):
+        assert not net[0].training
+        net.train()
+
     x = torch.arange(20)
-    history = train(step, (x, x * 2), epochs=2, batch_size=4,
-                    generator=torch.Generator().manual_seed(0), state={})
-    assert sorted(orders[1]) == sorted(orders[2]) == list(range(20))
+    history = train(step, (x, x * 2), epochs=2, batch_size=4, on_epoch=on_epoch,
+                    generator=torch.Generator().manual_seed(0), state={"net": net})
+    assert sorted(orders[1]) == sorted(orders[2]) == list(range(20)) and not net[0].training
     assert orders[1] != orders[2] != list(range(20)) and history.seconds > 0
 
 
@@ -194,28 +186,11 @@ def test_on_epoch_cannot_disturb_training(device):
     assert meddled[0].rows[0]["drawn"] == [0, 1]
 
 
-def test_modules_train_in_steps_and_rest_in_on_epoch():
-    net, modes = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout()), []
-
-    def step(epoch, x):
-        modes.append(("step", net[1].training))
-        return {"loss": net(x).mean()}
-
-    def on_epoch(epoch, row):
-        modes.append(("on_epoch", net[1].training))
-        net.train()
-
-    train(step, (torch.randn(4, 2),), epochs=2, batch_size=4, generator=torch.Generator(),
-          state={"net": net.eval()}, on_epoch=on_epoch)
-    assert modes == [("step", True), ("on_epoch", False)] * 2
-    assert not net.training
-
-
 # ----------------------------------------------------------------------------------------- resume
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("at", [1, 2, 4, EPOCHS])
+@pytest.mark.parametrize("at", [1, 4, EPOCHS])
 def test_a_resumed_run_ends_where_the_uninterrupted_one_does(tmp_path, at, device):
     whole, path = fit(device=device), tmp_path / "new" / "run.pt"
     with pytest.raises(Stop):
@@ -251,18 +226,15 @@ def test_seconds_add_up_over_pieces(tmp_path, monkeypatch):
     assert history.seconds == 5.0 * EPOCHS
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_ctrl_c_keeps_the_last_finished_epoch(tmp_path, error):
-    rarely = {"every_seconds": 1e9}
-    with pytest.raises(error):
-        fit(checkpoint=checkpoint_at(tmp_path / "run.pt", **rarely),
-            before_step=stopping(4, error))
+def test_ctrl_c_keeps_the_last_finished_epoch(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint=checkpoint_at(tmp_path / "run.pt", every_seconds=1e9),
+            before_step=stopping(4, KeyboardInterrupt))
     started = []
     resumed = fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=started.append)
     assert started[0] == 4 and resumed[1] == fit()[1]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path, monkeypatch):
     whole, path = fit(), tmp_path / "run.pt"
     monkeypatch.setenv("CLUSTERBOOK_UNTIL", "0")
@@ -277,6 +249,7 @@ def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path, m
     assert fit()[1] == whole[1], "a training without a checkpoint could not go on: it isn't stopped"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_kill_9_anywhere_loses_nothing(tmp_path):
     """Children are killed in a step, while writing, and before the rename; then one finishes."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -314,17 +287,10 @@ def doomed(folder, kill, at):
     if kill == "write":
         training.os.fsync = strike
     if kill == "rename":
-        training.os.replace = replacing(os.replace, strike)
+        rename = os.replace
+        training.os.replace = lambda *paths: (strike(), rename(*paths))
     history, state = fit(checkpoint=checkpoint_at(folder / "run.pt"), before_step=before_step)
     (folder / "end.json").write_text(json.dumps({"rows": history.rows, "state": state}))
-
-
-def replacing(replace, strike):
-    def struck(source, target):
-        strike()
-        replace(source, target)
-
-    return struck
 
 
 def nursery(folder):
@@ -349,14 +315,14 @@ def nursery(folder):
 # ----------------------------------------------------------------------------------------- stages
 
 
-def two_stages(path=None, *, first=3, second=3, shared_names=False, before_step=None):
+def two_stages(path=None, *, first=3, before_step=None):
     checkpoint = checkpoint_at(path) if path else None
     x = torch.randn(20, 4, generator=torch.Generator().manual_seed(1))
     history = History()
     with seeded(0) as generator:
         net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.3))
         state = {"net": net, "optimizer": torch.optim.Adadelta(net.parameters())}
-        for stage, epochs in (("pretraining", first), ("clustering", second)):
+        for stage, epochs in (("pretraining", first), ("clustering", 3)):
             def step(epoch, x, stage=stage):
                 if before_step:
                     before_step((stage, epoch))
@@ -367,8 +333,7 @@ def two_stages(path=None, *, first=3, second=3, shared_names=False, before_step=
                 return {"loss": loss}
 
             history += train(step, (x,), epochs=epochs, batch_size=6, generator=generator,
-                             state=state, checkpoint=checkpoint,
-                             stage=None if shared_names else stage)
+                             state=state, checkpoint=checkpoint, stage=stage)
             with torch.no_grad():  # what happens between stages draws random numbers too
                 net[0].weight += 0.01 * torch.randn(4, 4)
         return history, everything(state, generator)
@@ -376,30 +341,16 @@ def two_stages(path=None, *, first=3, second=3, shared_names=False, before_step=
 
 @pytest.mark.parametrize("at", [("pretraining", 2), ("clustering", 1), ("clustering", 3)])
 def test_stages_share_a_checkpoint(tmp_path, at):
-    whole, path = two_stages(), tmp_path / "run.pt"
+    whole, path, started = two_stages(), tmp_path / "run.pt", []
     with pytest.raises(Stop):
         two_stages(path, before_step=stopping(at))
-    started = []
     resumed = two_stages(path, before_step=started.append)
     assert started[0] == at and resumed[1] == whole[1] and resumed[0].rows == whole[0].rows
     again = two_stages(path, before_step=stopping(("pretraining", 1), skip=0))
-    assert again[1] == whole[1]  # both stages finished, nothing was run
-    assert [(row["stage"], row["epoch"]) for row in again[0].rows] == [
-        (stage, epoch) for stage in ("pretraining", "clustering") for epoch in (1, 2, 3)]
+    assert again[1] == whole[1]                     # both stages finished, nothing was run
     assert again[0].column("loss", stage="clustering")[0].tolist() == [1, 2, 3]
-
-
-def test_a_longer_first_stage_voids_the_second(tmp_path):
-    two_stages(tmp_path / "run.pt", first=2)
-    started = []
-    longer = two_stages(tmp_path / "run.pt", first=3, before_step=started.append)
-    assert started[0] == ("pretraining", 3) and ("clustering", 1) in started
-    assert longer[1] == two_stages(first=3)[1]
-
-
-def test_stages_need_names(tmp_path):
-    with pytest.raises(ValueError, match="its own stage"):
-        two_stages(tmp_path / "run.pt", shared_names=True)
+    longer = two_stages(path, first=4, before_step=started.append)
+    assert longer[1] == two_stages(first=4)[1], "a longer first stage voids the second"
 
 
 # -------------------------------------------------------------------------------- the checkpoint
@@ -408,23 +359,16 @@ def test_stages_need_names(tmp_path):
 @pytest.mark.parametrize(("changed", "message"), [
     ({"lr": 0.2}, r"the parameter 'lr' was 0.1 and is now 0.2; name another path, or delete"),
     ({"k": 5}, r"the parameter 'k' was absent and is now 5;"),
-    ({"data": "e"}, "run: the data differs;"),
     ({"code": "e"}, "run: the code differs;"),
     ({"lr": 1, "data": "e"}, "'lr' was 0.1 and is now 1, the data differs;"),
 ])
 def test_another_runs_checkpoint_is_refused_by_name(tmp_path, changed, message):
     path = tmp_path / "run.pt"
-    checkpoint_at(path).save({"a": 1})
-    other = checkpoint_at(path, **changed)
+    checkpoint_at(path, sizes=(2, 3), start=np.eye(2)).save({"a": 1})
+    same = {"start": torch.eye(2), "sizes": [2, 3]}         # compared by value
     with pytest.raises(InputError, match=message):
-        other.load()
-    assert checkpoint_at(path).load() == {"a": 1}
-
-
-def test_parameters_are_compared_by_value(tmp_path):
-    path = tmp_path / "run.pt"
-    checkpoint_at(path, sizes=(2, 3), start=np.eye(2), none=None).save({})
-    assert checkpoint_at(path, none=None, start=torch.eye(2), sizes=[2, 3]).load() == {}
+        checkpoint_at(path, **{**same, **changed}).load()
+    assert checkpoint_at(path, **same).load() == {"a": 1}
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path):
@@ -456,33 +400,17 @@ def test_a_pickled_object_is_never_run(tmp_path):
     assert not struck.exists()
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_training(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="the checkpoint .* can't be written"):
-        checkpoint_at(tmp_path / "file" / "run.pt")
-    with pytest.raises(InputError, match=r"path of a file, such as 'run\.pt', but .* is a folder"):
-        checkpoint_at(tmp_path)
-
-
 def test_fingerprints():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    same = [x, torch.from_numpy(x), np.asfortranarray(x), x.astype(">f4"), torch.tensor(x.T).T]
+    same = [x, torch.from_numpy(x), np.asfortranarray(x), torch.tensor(x.T).T]
     assert len({training.fingerprint(array) for array in same}) == 1
     changed = x + np.float32([[0, 0, 0], [0, 0, 1e-6]])
     different = [x, changed, x.T, x.ravel(), x.astype(np.float64), x.astype(np.int32), x[:0]]
     assert len({training.fingerprint(array) for array in different}) == len(different)
     assert training.fingerprint([1, 2], [3]) != training.fingerprint([1], [2, 3])
-    with pytest.raises(InputError, match="Python objects"):
-        training.fingerprint(None)
 
 
 # -------------------------------------------------------------------------------- what is refused
-
-
-@pytest.mark.parametrize("wrong", [{"epochs": -1}, {"epochs": 2.0}, {"batch_size": 0}])
-def test_bad_input_is_refused(wrong):
-    with pytest.raises(InputError, match="must be a whole number of at least"):
-        fit(**{"epochs": 1, "batch_size": 1, **wrong})
 
 
 def test_a_large_batch_is_clipped_with_a_warning():
@@ -495,28 +423,12 @@ def test_a_large_batch_is_clipped_with_a_warning():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_stops_training(value):
-    epochs = []
-
     def step(epoch, x):
-        epochs.append(epoch)
         return {"fine": x.mean(), "cost": torch.tensor(value if epoch == 2 else 0.0)}
 
     with pytest.raises(TrainingError, match=f"cost became {value} in epoch 2"):
         train(step, (torch.zeros(4),), epochs=5, batch_size=2, generator=torch.Generator(),
               state={})
-    assert epochs == [1, 1, 2, 2]
-
-
-def test_a_checkpoint_of_another_network_is_refused(tmp_path):
-    def run(width):
-        net = nn.Linear(2, width)
-        train(lambda epoch, x: {"loss": net(x).mean()}, (torch.zeros(4, 2),), epochs=2,
-              batch_size=2, state={"net": net}, generator=torch.Generator(),
-              checkpoint=checkpoint_at(tmp_path / "run.pt"))
-
-    run(3)
-    with pytest.raises(InputError, match="does not fit the networks of this run; delete it"):
-        run(4)
 
 
 # ----------------------------------------------------------------------------------------- progress
@@ -531,13 +443,10 @@ def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypa
     assert out == "" and "small net" in err and f"{EPOCHS}/{EPOCHS}" in err
     assert f"loss={history.rows[-1]['loss']:.4g}" in err
     monkeypatch.setenv("CLUSTERBOOK_PROGRESS", "on")
-    assert list(training.bar("ab", "letters")) == ["a", "b"]
+    assert list(progress.bar("ab", "letters")) == ["a", "b"]
     assert "letters" in capfd.readouterr().err
     fit(progress=False)
     assert capfd.readouterr() == ("", "")
-    monkeypatch.setenv("CLUSTERBOOK_PROGRESS", "yes")
-    with pytest.raises(InputError, match="CLUSTERBOOK_PROGRESS 'yes'"):
-        training.bar(3)
 
 
 def test_a_bar_in_a_terminal_named_by_its_path(monkeypatch, tmp_path, capfd):
@@ -549,15 +458,19 @@ def test_a_bar_in_a_terminal_named_by_its_path(monkeypatch, tmp_path, capfd):
     fit(description="small net")
     assert "small net" in os.read(ours, 4096).decode()
     assert capfd.readouterr() == ("", "")  # nothing for the notebook's outputs
-    data = tmp_path / "mine.csv"
-    data.write_text("a,b")
-    for path in (data, tmp_path / "none"):
-        monkeypatch.setenv("CLUSTERBOOK_PROGRESS", str(path))
-        with pytest.raises(InputError, match="is no terminal"):
-            training.bar(3)
-    assert data.read_text() == "a,b" and not (tmp_path / "none").exists()
     progress._terminal(os.ttyname(theirs)).close()
     progress._terminal.cache_clear()
+
+
+@pytest.mark.parametrize(("choice", "error"), [
+    ("yes", InputError), ("{}/mine.csv", OSError), ("{}/none", OSError)])
+def test_a_wrong_setting_of_the_bar_is_refused_and_makes_no_file(
+        monkeypatch, tmp_path, choice, error):
+    (tmp_path / "mine.csv").write_text("a,b")
+    monkeypatch.setenv("CLUSTERBOOK_PROGRESS", choice.format(tmp_path))
+    with pytest.raises(error):
+        progress.bar(3)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["a,b"]
 
 
 class Terminal(io.StringIO):
@@ -569,7 +482,6 @@ class Terminal(io.StringIO):
     ({}, Terminal, True),
     ({}, io.StringIO, False),
     ({"CLUSTERBOOK_RUN": "{}"}, Terminal, False),
-    ({"CLUSTERBOOK_RUN": "{}", "JPY_SESSION_NAME": "a.ipynb"}, io.StringIO, False),
     ({"PYTEST_CURRENT_TEST": "x"}, Terminal, False),
     ({"CLUSTERBOOK_PROGRESS": "off"}, Terminal, False),
     ({"JPY_SESSION_NAME": "a.ipynb"}, io.StringIO, True),
@@ -584,7 +496,7 @@ def test_where_a_person_watches(monkeypatch, environment, stderr, shown):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stderr", stderr())
     monkeypatch.setitem(sys.modules, "ipykernel", sys)  # as in any kernel
-    assert training.bar(1).disable is not shown
+    assert progress.bar(1).disable is not shown
 
 
 if __name__ == "__main__":
