@@ -15,8 +15,8 @@ may come back if one step makes it large again; here it stays 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import count
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,18 +26,13 @@ from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
 from . import training
-from .checks import number, one_of, whole
+from .checks import as_seed, number, one_of, whole
 from .errors import InputError
 from .fingerprint import hash_modules
-
-#: Steps between two updates of the pruning masks, as in the code of Filan et al.
-PRUNING_INTERVAL = 10
 
 
 class MLP(nn.Sequential):
     """A multilayer perceptron with ReLU between its layers.
-
-    Without biases, the default, a layer consists of its weight matrix alone.
 
     Parameters
     ----------
@@ -58,8 +53,6 @@ class MLP(nn.Sequential):
 
     def __init__(self, widths: Sequence[int], *, bias: bool = False, dropout: float = 0.0,
                  init: str = "torch"):
-        for width in widths:
-            whole("a width", width, 1)
         one_of("initialization", init, ("torch", "glorot"))
         layers: list[nn.Module] = []
         for inputs, outputs in zip(widths, widths[1:], strict=False):
@@ -84,33 +77,22 @@ class MLP(nn.Sequential):
         return self.linear[layer].weight.detach().cpu().numpy().astype(np.float64)
 
     @torch.no_grad()
-    def hidden(self, X: Tensor, *, off: Sequence[ArrayLike | None] = ()) -> list[Tensor]:
+    def hidden(self, X: ArrayLike, *, off: Mapping[int, ArrayLike] | None = None) -> list[Tensor]:
         """The outputs of every hidden layer after ReLU, then the network's own output.
 
-        Parameters
-        ----------
-        X : Tensor of shape (n_samples, n_features)
-        off : sequence of (None or bool array of shape (n_neurons,))
-            For each hidden layer, from the first, the neurons that are switched off (held at 0).
-
-        Returns
-        -------
-        list of Tensor
-            Each (n_samples, n_neurons).
+        *X* has shape (n_samples, n_features), each result (n_samples, n_neurons). *off* maps hidden
+        layers, from 0, to masks (n_neurons,) of the neurons that are switched off (held at 0).
         """
-        outputs: list[Tensor] = []
+        weight, outputs = self.linear[0].weight, []
+        X = torch.as_tensor(X, dtype=weight.dtype, device=weight.device)
         for i, layer in enumerate(self.linear):
             X = layer(X)
             if i < len(self.linear) - 1:
                 X = X.relu()
-                if i < len(off) and off[i] is not None:
-                    X = X.masked_fill(torch.as_tensor(off[i], device=X.device), 0.0)
+            if off and i in off:
+                X = X.masked_fill(torch.as_tensor(off[i], device=X.device), 0.0)
             outputs.append(X)
         return outputs
-
-    def accuracy(self, X: Tensor, y: Tensor) -> float:
-        """Share of the samples whose largest output is their class."""
-        return float((self.hidden(X)[-1].argmax(1) == y).float().mean())
 
 
 def train_classifier(
@@ -123,63 +105,45 @@ def train_classifier(
 ) -> tuple[MLP, training.History]:
     """Train an `MLP` as a classifier on cross-entropy.
 
+    Returns the network, and per epoch ``loss`` (mean of the training batches, in nats) and
+    ``accuracy`` (on the test samples). Raises ValueError for bad data or a setting out of range.
+
     Parameters
     ----------
     X, X_test : array-like of shape (n_samples, n_features)
-        Training and test samples, already scaled.
+        Already scaled.
     y, y_test : array-like of shape (n_samples,)
         Classes, 0 to n_classes - 1.
-    hidden : sequence of int
-        Number of neurons in each hidden layer.
-    bias, init, dropout
-        See `MLP`.
-    epochs : int
-        Passes over the data before any pruning.
-    optimizer : {"sgd", "adam"}
+    hidden, bias, init, dropout
+        Numbers of neurons in the hidden layers; see `MLP` for the others.
+    epochs, batch_size : int
+        Passes over the data before any pruning, and samples per step.
+    optimizer, learning_rate : {"sgd", "adam"}, float
         Plain gradient descent, or Adam with torch's defaults.
-    learning_rate, batch_size : float, int
     l1 : float
         Weight of the penalty on the sum of all absolute weights.
     blocks, block_weight : int, float
         With both, ``block_weight`` times the mean `block_share` of the layers between hidden
         layers, for that many equal blocks, is subtracted from the loss.
     pruning_epochs : int
-        Further epochs in which the smallest weights of each layer are set to 0 for good, from 50 %
-        of them to 90 % (see `sparsity`), with a fresh optimizer.
+        Further epochs, with a fresh optimizer, in which `prune` sets weights to 0 for good.
     random_state : int, RandomState instance or None
         Seeds initialization, dropout and the order of the samples.
-    device : str
-        "auto" takes a GPU if there is one.
-    threads : int, optional
-        Of the CPU; by default one where steps are small, see `training.threads`.
-    checkpoint : path, optional
-        File for the state of training, from which a killed run resumes.
-    progress : bool, optional
-        Show a bar; by default only in a terminal or a live notebook.
-
-    Returns
-    -------
-    MLP, History
-        The network, and per epoch ``loss`` (mean of the training batches, in nats) and
-        ``accuracy`` (on the test samples).
-
-    Raises
-    ------
-    ValueError
-        If samples are not finite, lengths do not fit, or a setting is out of range.
+    device, threads, checkpoint, progress
+        As of the estimators: "auto" takes a GPU if there is one, small steps one thread, a killed
+        run resumes from its checkpoint, and a bar is shown where a person watches.
     """
     place = training.resolve_device(device)
     X, y = _samples(X, y, place)
     X_test, y_test = _samples(X_test, y_test, place)
     whole("batch_size", batch_size, 1)
-    whole("blocks", blocks)
     whole("pruning_epochs", pruning_epochs)
     number("l1", l1, zero=True)
     optimizers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     one_of("optimizer", optimizer, optimizers)
     if blocks and block_weight and len(hidden) < 2:
         raise InputError(f"blocks need at least two hidden layers, not {len(hidden)}")
-    random_state = training.as_seed(random_state)
+    random_state = as_seed(random_state)
     settings = {"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
                 "optimizer": optimizer, "learning_rate": learning_rate, "batch_size": batch_size,
                 "dropout": dropout, "l1": l1, "blocks": blocks, "block_weight": block_weight,
@@ -199,15 +163,13 @@ def train_classifier(
 
         def train(stage: str, n_epochs: int) -> training.History:
             updates = optimizers[optimizer](network.parameters(), lr=learning_rate)
-            steps = count()
+            taken: Counter[int] = Counter()             # steps of each epoch
 
-            def start_epoch(epoch: int) -> None:
-                nonlocal steps
-                steps = count((epoch - 1) * n_batches)      # also of a resumed run
-
-            def step(_epoch: int, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
+            def step(epoch: int, batch: Tensor, classes: Tensor) -> dict[str, Tensor]:
                 if stage == "pruning":
-                    prune(network.linear, next(steps), pruning_epochs * n_batches)
+                    prune(network.linear, (epoch - 1) * n_batches + taken[epoch],
+                          pruning_epochs * n_batches)
+                    taken[epoch] += 1
                     masks = [layer.weight != 0 for layer in network.linear]
                 loss = nn.functional.cross_entropy(network(batch), classes)
                 if l1:
@@ -226,8 +188,9 @@ def train_classifier(
 
             return training.train(
                 step, (X, y), epochs=n_epochs, batch_size=batch_size, generator=generator,
-                state={"network": network, "optimizer": updates}, on_epoch_start=start_epoch,
-                on_epoch=lambda _epoch, _row: {"accuracy": network.accuracy(X_test, y_test)},
+                state={"network": network, "optimizer": updates},
+                on_epoch=lambda *_: {"accuracy": float(
+                    (network.hidden(X_test)[-1].argmax(1) == y_test).float().mean())},
                 checkpoint=checkpoint, stage=stage, progress=progress, description=stage)
 
         history = train("training", epochs)
@@ -237,42 +200,29 @@ def train_classifier(
 
 
 def block_share(weight: Tensor, blocks: int) -> Tensor:
-    r"""Share of the squared weight inside equal diagonal blocks, differentiable.
+    r"""Share of the squared weight inside equal diagonal blocks, a differentiable scalar.
 
     :math:`\sum_{ij\ \mathrm{in\ a\ block}} W_{ij}^2 / \sum_{ij} W_{ij}^2`, the *clusterability* of
-    Golechha et al. (arXiv:2409.15747); ``1 / blocks`` for weights without structure. *weight* has
-    shape (n_outputs, n_inputs); the result is a scalar.
-
-    Examples
-    --------
-    >>> block_share(torch.eye(4), 2)
-    tensor(1.)
+    Golechha et al. (arXiv:2409.15747), of *weight* (n_outputs, n_inputs); ``1 / blocks`` for
+    weights without structure.
     """
     rows, columns = (torch.arange(n, device=weight.device) * blocks // n for n in weight.shape)
     squares = weight.square()
     return (squares * (rows[:, None] == columns)).sum() / squares.sum()
 
 
-def sparsity(progress: float) -> float:
-    r"""Share of weights that are pruned after a share *progress* of the pruning steps.
-
-    :math:`s(t) = 0.9 - 0.4\,(1 - t)^3`, from 50 % to 90 %, as in the code of Filan et al.
-
-    Examples
-    --------
-    >>> sparsity(0.0), sparsity(1.0)
-    (0.5, 0.9)
-    """
-    return 0.9 + (0.5 - 0.9) * (1 - progress) ** 3
-
-
 @torch.no_grad()
 def prune(layers: Sequence[nn.Linear], step: int, total: int) -> None:
-    """Set the smallest weights of each layer to 0, every tenth of *total* steps and in the last."""
+    r"""Set the smallest weights of each layer to 0, every tenth of *total* steps and in the last.
+
+    After a share :math:`t` of the steps, a share :math:`s(t) = 0.9 - 0.4\,(1 - t)^3` of the
+    weights is 0: from 50 % to 90 %, as in the code of Filan et al.
+    """
     last = step == total - 1
-    if step % PRUNING_INTERVAL and not last:
+    if step % 10 and not last:
         return
-    share = sparsity(1.0 if last else step / total)
+    t = 1.0 if last else step / total
+    share = 0.9 + (0.5 - 0.9) * (1 - t) ** 3
     for layer in layers:
         size = layer.weight.abs()
         if cut := round(share * size.numel()):

@@ -1,21 +1,19 @@
 r"""Co-clustering of a network's weights: which output neurons go with which input neurons.
 
 A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, columns: inputs, as in
-torch) is read as a bipartite graph: neurons are vertices and :math:`A = |W|` holds the weights of
-the edges. Spectral co-clustering [1]_ gives rows and columns one common set of labels; the
-normalized cut measures how much weight runs between clusters [2]_; and a null model of shuffled
-weights decides whether that is less than in any other arrangement of the same weights.
-
-The whole network is one such graph, too: every edge joins an even layer to an odd one, so the
-neurons of even layers are rows and those of odd layers columns.
+torch) is a bipartite graph: neurons are vertices and :math:`A = |W|` holds the weights of the
+edges. So is the whole network, with the neurons of even layers as rows and those of odd layers as
+columns. Spectral co-clustering [1]_ gives rows and columns one common set of labels, the normalized
+cut measures how much weight runs between clusters [2]_, and a null model of shuffled weights
+decides whether that is less than in any other arrangement of the same weights.
 
 Differences from the authors' code
 ----------------------------------
 The notebook that this chapter repeats clusters left and right singular vectors by two separate
 k-means runs, so its row label *i* is unrelated to its column label *i*; here one k-means sees both.
 It inverts the degrees, which fails on a neuron without weights; here such a neuron belongs to no
-cluster (label -1). It keeps the singular vectors as they are; here each neuron's row of them is
-scaled to unit length, so that its degree does not decide its cluster.
+cluster (label -1). It keeps the singular vectors; here each neuron's row of them is scaled to unit
+length, so that its degree does not decide its cluster.
 
 References
 ----------
@@ -26,7 +24,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -42,21 +40,16 @@ from ..checks import as_seed, one_of, whole
 from ..errors import InputError
 from ..progress import bar
 
-# --------------------------------------------------------------------------------- the graph
-
 
 def degree_scale(A: np.ndarray) -> np.ndarray:
     r"""Scale a bipartite graph's weights by the degrees: :math:`D_r^{-1/2} A D_c^{-1/2}`.
 
-    *A* (n_rows, n_columns) holds the edge weights, not negative. The singular values of the result
-    lie in [0, 1] and the first is 1. A row or column without weight stays 0.
+    *A* (n_rows, n_columns) holds the edge weights, not negative; a row or column without weight
+    stays 0. The singular values of the result lie in [0, 1] and the first is 1.
     """
-    return A * _inverse_root(A.sum(1))[:, None] * _inverse_root(A.sum(0))
-
-
-def _inverse_root(degrees: np.ndarray) -> np.ndarray:
-    root = np.sqrt(degrees)
-    return np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
+    rows, columns = (1 / np.sqrt(np.where(degrees > 0, degrees, np.inf))
+                     for degrees in (A.sum(1), A.sum(0)))
+    return A * rows[:, None] * columns
 
 
 def normalized_cut(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike) -> float:
@@ -67,11 +60,9 @@ def normalized_cut(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike
        \mathrm{cut}(c) = \mathrm{vol}(c) - 2 \sum_{i, j \in c} |W_{ij}|,
 
     over clusters *c* of rows and columns together, with the degrees :math:`d` of all neurons
-    (Filan et al., section 3). It is 0 if no weight runs between clusters, and about
-    ``n_clusters - 1`` for a partition that is unrelated to the weights.
-
-    The absolute values of *W* (n_rows, n_columns) are the edges; the labels (n_rows,) and
-    (n_columns,) are -1 for a neuron that belongs to no cluster.
+    (Filan et al., section 3): 0 if no weight runs between clusters, and about ``n_clusters - 1``
+    for a partition that is unrelated to the weights. *W* has shape (n_rows, n_columns), the labels
+    (n_rows,) and (n_columns,); -1 is a neuron that belongs to no cluster.
 
     Examples
     --------
@@ -93,14 +84,8 @@ def share_inside(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike,
                  *, power: int = 1) -> float:
     r"""Share of the weight that runs inside clusters: :math:`\sum_\mathrm{in}|W|^p / \sum|W|^p`.
 
-    With ``power=2`` this is the *clusterability* of Golechha et al. (arXiv:2409.15747). It is about
-    ``1 / n_clusters`` for equal clusters that are unrelated to the weights. For the parameters see
-    `normalized_cut`.
-
-    Examples
-    --------
-    >>> float(share_inside([[3, -1], [1, 3]], [0, 1], [0, 1]))
-    0.75
+    With ``power=2`` the *clusterability* of Golechha et al. (arXiv:2409.15747); about
+    ``1 / n_clusters`` for equal clusters that are unrelated to the weights. See `normalized_cut`.
     """
     A, rows, columns = _graph(W, row_labels, column_labels)
     A = A**power
@@ -127,15 +112,8 @@ def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
     """All layers' absolute weights as one matrix: neurons of even layers × neurons of odd layers.
 
     *layers* are weight matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
-    neurons; biases are no edges. Raises InputError if all weights of a layer are 0, and ValueError
-    if two layers do not fit.
-
-    Examples
-    --------
-    >>> bipartite([[[1.0, -2.0]], [[3.0]]])
-    array([[1.],
-           [2.],
-           [3.]])
+    neurons; biases are no edges. Raises ValueError if a layer's weights are all 0, or two layers do
+    not fit.
     """
     matrices = [np.abs(as_weights(layer)) for layer in layers]
     sizes = [matrices[0].shape[1], *map(len, matrices)]
@@ -150,10 +128,14 @@ def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
 
 #: Up to about this many neurons a full SVD is as fast as a truncated one, without a random start.
 FULL_SVD = 256
+Labels = tuple[np.ndarray, np.ndarray]
 
 
 class WeightCoclustering(BiclusterMixin, BaseEstimator):
     """Spectral co-clustering of a weight matrix: rows and columns share one set of clusters.
+
+    Raises ValueError for weights that are not a matrix, not finite or all 0, and for too many
+    clusters.
 
     Parameters
     ----------
@@ -165,27 +147,16 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
         moves of single neurons as long as they make the normalized cut smaller.
         "dhillon": scikit-learn's `SpectralCoclustering` with ``svd_method="randomized"``, which
         keeps 1 + ceil(log2 n_clusters) vectors, drops the first and scales by the degrees again.
-    n_init : int, default=10
-        Starts of k-means; the tightest result is kept.
     random_state : int, RandomState instance or None, default=None
-        Seeds k-means and the truncated decomposition.
 
     Attributes
     ----------
     row_labels_, column_labels_ : ndarray of shape (n_rows,) and (n_columns,)
-        Cluster of each row (output neuron) and column (input neuron); -1 for a dead neuron, whose
-        weights are all 0.
+        Cluster of each row (output neuron) and column (input neuron); -1 if its weights are all 0.
     rows_, columns_ : bool ndarray of shape (n_clusters, n_rows) and (n_clusters, n_columns)
         The same as indicator matrices, as in scikit-learn's biclusters.
     normalized_cut_ : float
         Of the labels on the fitted weights.
-    n_features_in_ : int
-        Number of columns.
-
-    Raises
-    ------
-    ValueError
-        For weights that are not a matrix, not finite or all 0, and for too many clusters.
 
     Examples
     --------
@@ -195,21 +166,19 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, n_clusters: int = 2, method: str = "joint", *, n_init: int = 10,
-                 random_state=None):
+    def __init__(self, n_clusters: int = 2, method: str = "joint", *, random_state=None):
         self.n_clusters = n_clusters
         self.method = method
-        self.n_init = n_init
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y=None) -> WeightCoclustering:
         """Co-cluster a weight matrix *X* (n_rows, n_columns), signed or not; *y* is ignored."""
-        methods = {"joint": _joint, "dhillon": _dhillon}
+        methods = {"joint": _spectral, "dhillon": _dhillon}
         one_of("method", self.method, methods)
         A = np.abs(as_weights(X))
         validate_data(self, X, skip_check_array=True)           # sets n_features_in_
         self.row_labels_, self.column_labels_ = _cluster_live(
-            A, methods[self.method], self.n_clusters, self.n_init, self.random_state)
+            methods[self.method], A, self.n_clusters, self.random_state)
         clusters = np.arange(self.n_clusters)[:, None]
         self.rows_ = self.row_labels_ == clusters
         self.columns_ = self.column_labels_ == clusters
@@ -218,52 +187,48 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
 
 def partition(A: np.ndarray, n_clusters: int = 12, *, n_init: int = 25,
-              random_state=None) -> tuple[np.ndarray, np.ndarray]:
+              random_state=None) -> Labels:
     """Spectral clustering of a graph from `bipartite`, as in scikit-learn's `SpectralClustering`.
 
-    The leading eigenvectors of the degree-scaled graph, divided by the roots of the degrees (not
-    scaled to unit length, as in `WeightCoclustering`), and one k-means over all vertices, with
-    *n_init* starts (25 in the code of Filan et al.). The singular vectors of the bipartite matrix
-    are these eigenvectors, found several times faster.
-
-    Returns the labels of rows (n_rows,) and columns (n_columns,), -1 for a neuron without weights.
-    Raises InputError for more clusters than rows or columns with weights.
+    One k-means with *n_init* starts (25 in the code of Filan et al.) over the leading eigenvectors
+    of the degree-scaled graph, which are the singular vectors of its matrix, divided by the roots
+    of the degrees. Labels and errors are those of `WeightCoclustering`.
     """
-    return _cluster_live(A, _random_walk, n_clusters, n_init, random_state)
+    return _cluster_live(_spectral, A, n_clusters, random_state, n_init, False)
 
 
-Labels = tuple[np.ndarray, np.ndarray]
-
-
-def _cluster_live(A: np.ndarray, method: Callable[..., Labels], k: int, n_init: int,
-                  random_state) -> Labels:
+def _cluster_live(method, A: np.ndarray, k: int, *options) -> Labels:
     """Cluster the rows and columns that have weights; the labels of the others are -1."""
     live_rows, live_columns = A.any(1), A.any(0)
     whole("n_clusters", k, 1)
-    if k > min(live_rows.sum(), live_columns.sum()):
-        raise InputError(f"n_clusters={k} is too many for weights with n_samples = "
-                         f"{live_rows.sum()} live rows and n_features = {live_columns.sum()} live "
-                         "columns")
+    n_rows, n_columns = live_rows.sum(), live_columns.sum()
+    if k > min(n_rows, n_columns):
+        raise InputError(f"n_clusters={k} is too many for weights with n_samples = {n_rows} live "
+                         f"rows and n_features = {n_columns} live columns")
     rows, columns = np.full(len(A), -1), np.full(A.shape[1], -1)
-    found = method(A[np.ix_(live_rows, live_columns)], k, n_init, random_state)
+    found = method(A[np.ix_(live_rows, live_columns)], k, *options)
     rows[live_rows], columns[live_columns] = found
     return rows, columns
 
 
-def _joint(A: np.ndarray, k: int, n_init: int, random_state) -> Labels:
+def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
+              unit_length: bool = True) -> Labels:
+    """One k-means over rows and columns; for *unit_length* see `WeightCoclustering`."""
     rng = check_random_state(random_state)
     neurons = np.vstack(singular_vectors(degree_scale(A), k, rng))    # (n_rows + n_columns, k)
-    length = np.linalg.norm(neurons, axis=1, keepdims=True)
-    neurons = np.divide(neurons, length, out=np.zeros_like(neurons), where=length > 0)
+    roots = np.sqrt(np.concatenate([A.sum(1), A.sum(0)]))             # of the degrees
+    length = np.linalg.norm(neurons, axis=1) if unit_length else roots
+    neurons /= np.where(length > 0, length, 1)[:, None]
     labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
-    return _refine(A, labels[: len(A)], labels[len(A):], k)
+    rows, columns = labels[: len(A)], labels[len(A):]
+    return _refine(A, rows, columns, k) if unit_length else (rows, columns)
 
 
 def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Labels:
     """Move neurons to where most of their weight goes, while the normalized cut gets smaller.
 
-    Each neuron goes to the cluster that takes the most of its weight per volume, rows and columns
-    in turn: weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007).
+    Rows and columns in turn go to the cluster that takes the most of their weight per volume:
+    weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007).
     """
     degrees = A.sum(1), A.sum(0)
     cut = normalized_cut(A, rows, columns)
@@ -279,23 +244,10 @@ def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Lab
         cut, (rows, columns) = smaller, moved
 
 
-def _dhillon(A: np.ndarray, k: int, n_init: int, random_state) -> Labels:
-    if k == 1:
-        # No vector is left after the first, and scikit-learn fails.
-        return np.zeros(A.shape[0], dtype=int), np.zeros(A.shape[1], dtype=int)
+def _dhillon(A: np.ndarray, k: int, random_state) -> Labels:
     # svd_method="arpack" drops the wrong vector: scikit-learn issue 12863.
-    model = SpectralCoclustering(k, svd_method="randomized", n_init=n_init,
-                                 random_state=random_state).fit(A)
+    model = SpectralCoclustering(k, svd_method="randomized", random_state=random_state).fit(A)
     return model.row_labels_, model.column_labels_
-
-
-def _random_walk(A: np.ndarray, k: int, n_init: int, random_state) -> Labels:
-    rng = check_random_state(random_state)
-    vectors = np.vstack(singular_vectors(degree_scale(A), k, rng))
-    degrees = np.concatenate([A.sum(1), A.sum(0)])
-    neurons = vectors / np.sqrt(degrees)[:, None]
-    labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
-    return labels[: len(A)], labels[len(A):]
 
 
 def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
@@ -315,9 +267,7 @@ def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray
 def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
     """The original notebook's recipe: one k-means for rows, another one for columns.
 
-    Kept to show its mistake: the two runs, both seeded with *random_state*, number their clusters
-    independently, so a row and a column of the same label are unrelated. Returns the labels of the
-    rows (n_rows,) and of the columns (n_columns,) of *W*.
+    Kept to show its mistake: its labels, (n_rows,) and (n_columns,), are unrelated.
     """
     A = np.abs(as_weights(W))
     left, right = singular_vectors(degree_scale(A), n_clusters, check_random_state(0))
@@ -330,8 +280,8 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
                    random_state=None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights with known clusters: absolute Gaussians of scale 1 inside, *off_block* outside.
 
-    Returns the weights (n_rows, n_columns), rows and columns in random order, and the clusters of
-    rows (n_rows,) and columns (n_columns,), as equal in size as the numbers allow.
+    Returns the weights (n_rows, n_columns), and the clusters of rows (n_rows,) and columns
+    (n_columns,), in random order and as equal in size as the numbers allow.
     """
     rng = check_random_state(random_state)
     rows = rng.permutation(np.arange(n_rows) % n_clusters)
@@ -348,17 +298,28 @@ def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.
 
     With *keep_zeros* only the non-zero weights are permuted, so that a pruned layer keeps its
     pattern of connections (the "layer_nonzero" null of Filan et al.).
-
-    Examples
-    --------
-    >>> np.sort(shuffle([[1, 2], [3, 4]], 0), axis=None)
-    array([1., 2., 3., 4.])
     """
     W = as_weights(W).copy()
     rng = check_random_state(random_state)
     places = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
     W[places] = rng.permutation(W[places])
     return W
+
+
+def _shuffled(layers: Sequence[np.ndarray], n_shuffles: int, seed: int,
+              keep_zeros: bool = False) -> Iterator[list[np.ndarray]]:
+    rng = check_random_state(seed)
+    for _ in bar(range(n_shuffles), "shuffles"):
+        yield [shuffle(layer, rng, keep_zeros=keep_zeros) for layer in layers]
+
+
+def _without_isolated(layers: Sequence[ArrayLike]) -> list[np.ndarray]:
+    """The layers without the neurons that have no weights on either side."""
+    matrices = [as_weights(layer) for layer in layers]
+    into, out = [m.any(1) for m in matrices], [m.any(0) for m in matrices]
+    kept = [out[0], *(i | o for i, o in zip(into, out[1:], strict=False)), into[-1]]
+    return [m[np.ix_(after, before)]
+            for m, before, after in zip(matrices, kept, kept[1:], strict=False)]
 
 
 # The same quantity summed in another order is a tie.
@@ -379,7 +340,6 @@ class NullTest:
     @cached_property
     def z(self) -> float:
         """Effect size: distance from the null's mean in its standard deviations."""
-        # Mean and deviation of equal numbers have rounding errors: compare the numbers.
         if _equal(self.null, self.null[0]).all():
             distance = self.value - self.null[0]
             return 0.0 if _equal(distance, 0) else float(np.copysign(np.inf, distance))
@@ -398,51 +358,30 @@ class NullTest:
         return 1 / (1 + len(self.null))
 
 
-def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50,
-               random_state: int | None = None, progress: bool | None = None
+def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50, random_state=None
                ) -> dict[str, NullTest]:
     """Test whether a layer's best clusters beat those of its own weights in random order.
 
-    The same estimator clusters the layer and every shuffle anew, so that both are searched alike
-    (Filan et al., section 3). Neurons without weights are left out first; a shuffle would give them
-    weights and compare the layer with larger ones.
-
-    Parameters
-    ----------
-    W : array-like of shape (n_rows, n_columns)
-    n_clusters, n_shuffles : int
-        At least 2 shuffles; p is at least 1 / (n_shuffles + 1).
-    random_state : int or None
-        Seeds the shuffles and the clustering.
-    progress : bool, optional
-        Show a bar; by default only in a terminal or a live notebook.
-
-    Returns
-    -------
-    dict of str to NullTest
-        ``cut``: the normalized cut; ``share`` and ``share_of_squares``: the share of the absolute
-        and of the squared weight inside clusters.
-
-    Raises InputError for fewer than 2 shuffles, and as `WeightCoclustering`.
+    The same estimator clusters the layer, without its dead neurons, and every shuffle anew, so that
+    both are searched alike (Filan et al., section 3). Returns the tests ``cut`` (normalized cut),
+    ``share`` and ``share_of_squares`` (of the absolute and the squared weight inside clusters).
+    *random_state* seeds the shuffles and the clustering. Raises InputError for fewer than 2
+    shuffles, and as `WeightCoclustering`.
     """
     whole("n_shuffles", n_shuffles, 2)
     seed = as_seed(random_state)
-    rng = check_random_state(seed)
 
-    def measured(weights: np.ndarray) -> list[float]:
+    def measured(weights: np.ndarray) -> dict[str, float]:
         found = WeightCoclustering(n_clusters, random_state=seed).fit(weights)
         labels = found.row_labels_, found.column_labels_
-        return [normalized_cut(weights, *labels), share_inside(weights, *labels),
-                share_inside(weights, *labels, power=2)]
+        return {"cut": normalized_cut(weights, *labels), "share": share_inside(weights, *labels),
+                "share_of_squares": share_inside(weights, *labels, power=2)}
 
-    W = as_weights(W)
-    W = W[np.ix_(W.any(1), W.any(0))]
-    cut, share, share_of_squares = measured(W)
-    shuffles = bar(range(n_shuffles), "shuffles", progress=progress)
-    null = np.array([measured(shuffle(W, rng)) for _ in shuffles])
-    return {"cut": NullTest(cut, null[:, 0]),
-            "share": NullTest(share, null[:, 1], larger=True),
-            "share_of_squares": NullTest(share_of_squares, null[:, 2], larger=True)}
+    connected = _without_isolated([W])
+    values = measured(connected[0])
+    null = [measured(layer) for layer, in _shuffled(connected, n_shuffles, seed)]
+    return {name: NullTest(value, np.array([one[name] for one in null]), larger=name != "cut")
+            for name, value in values.items()}
 
 
 def null_test(W: ArrayLike, n_clusters: int = 2, **options) -> NullTest:
@@ -451,39 +390,20 @@ def null_test(W: ArrayLike, n_clusters: int = 2, **options) -> NullTest:
 
 
 def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffles: int = 50,
-                 keep_zeros: bool = False, n_init: int = 25,
-                 random_state: int | None = None, progress: bool | None = None) -> NullTest:
+                 keep_zeros: bool = False, n_init: int = 25, random_state=None) -> NullTest:
     """Test whether the whole network's cut is smaller than those of networks with shuffled layers.
 
-    The test of Filan et al.: spectral clustering cuts the graph of all neurons, inputs and outputs
-    included, into *n_clusters* pieces (12 in their runs). Neurons without weights are left out
-    before shuffling, as in their code. With *keep_zeros* only the non-zero weights are shuffled, so
-    that the pattern of a pruned network stays. For *layers* see `bipartite`, for *n_init*
-    `partition`, for the others `null_tests`.
-
-    Raises InputError for fewer than 2 shuffles, and as `bipartite` and `partition`.
+    The test of Filan et al.: `partition` cuts the graph of all neurons into *n_clusters* pieces (12
+    in their runs). Neurons without weights are left out before shuffling, as in their code. For
+    *layers* see `bipartite`, for *keep_zeros* `shuffle`, for the others and errors `null_tests`.
     """
     whole("n_shuffles", n_shuffles, 2)
     seed = as_seed(random_state)
-    rng = check_random_state(seed)
 
-    def best(matrices: Sequence[ArrayLike]) -> float:
+    def cut(matrices: Sequence[ArrayLike]) -> float:
         graph = bipartite(matrices)
-        return normalized_cut(graph, *partition(graph, n_clusters, n_init=n_init,
-                                                random_state=seed))
+        labels = partition(graph, n_clusters, n_init=n_init, random_state=seed)
+        return normalized_cut(graph, *labels)
 
-    value = best(layers)
-    layers = _without_isolated(layers)
-    shuffles = bar(range(n_shuffles), "shuffled networks", progress=progress)
-    null = [best([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in layers])
-            for _ in shuffles]
-    return NullTest(value, np.array(null))
-
-
-def _without_isolated(layers: Sequence[ArrayLike]) -> list[np.ndarray]:
-    """The layers without the neurons that have no weights on either side."""
-    matrices = [as_weights(layer) for layer in layers]
-    into, out = [m.any(1) for m in matrices], [m.any(0) for m in matrices]
-    kept = [out[0], *(i | o for i, o in zip(into, out[1:], strict=False)), into[-1]]
-    return [m[np.ix_(after, before)]
-            for m, before, after in zip(matrices, kept, kept[1:], strict=False)]
+    shuffles = _shuffled(_without_isolated(layers), n_shuffles, seed, keep_zeros)
+    return NullTest(cut(layers), np.array([cut(shuffled) for shuffled in shuffles]))

@@ -1,23 +1,16 @@
 r"""How good clusters of neurons are: what they do on data, and all measures of one network.
 
 The normalized cut sees weights only. Here the same clusters are compared with what the neurons do
-on data, each time beside a null model, because chance alone makes every measure positive:
-
-- clusters of *activations*: do neurons of a cluster fire together?
-- *preferred classes*: do neurons of a cluster prefer the same digits?
-- *information*: does a cluster's activity tell the class?
-- *lesions*: which classes are lost when a cluster is switched off?
-
-Agreement is the adjusted mutual information (AMI), which is 0 on average for unrelated labels.
+on data, each time beside a null model, because chance alone makes every measure positive: do
+neurons of a cluster fire together, do they prefer the same classes, does their activity tell the
+class, and which classes are lost when they are switched off?
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import mutual_info_score
@@ -25,7 +18,6 @@ from sklearn.utils import check_consistent_length, check_random_state
 
 from .. import metrics
 from ..checks import whole
-from ..classifier import MLP
 from ..errors import InputError
 from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
@@ -43,33 +35,25 @@ class Neurons:
     is_row: np.ndarray          #: (n_neurons,), bool
 
 
-def neurons(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
+def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
             column_labels: ArrayLike) -> Neurons:
-    """Run data through a network and collect the neurons on both sides of a layer.
+    """Run data through a network and collect the neurons on both sides of a layer of weights.
 
-    *X* (n_samples, n_features) are samples, *y* (n_samples,) their classes, *layer* a layer of
-    weights between two hidden layers of neurons, and the labels (n_outputs,) and (n_inputs,) its
-    clusters. Raises InputError if the layer lies elsewhere, ValueError if lengths do not fit.
+    *network* is a `clusterbook.classifier.MLP`, *X* (n_samples, n_features) are samples, *y*
+    (n_samples,) their classes, and the labels (n_outputs,) and (n_inputs,) clusters of the layer,
+    which lies between two hidden layers. Raises InputError if it lies elsewhere, ValueError if
+    lengths do not fit.
     """
     if not 1 <= layer < len(network.linear) - 1:
         raise InputError(f"layer {layer} does not lie between two hidden layers; this network's "
                          f"layers 1 to {len(network.linear) - 2} do")
-    outputs = network.hidden(_on_device(network, X))
+    outputs = network.hidden(np.asarray(X))
     rows, columns = (outputs[i].cpu().numpy() for i in (layer, layer - 1))
-    check_consistent_length(rows, y)
-    check_consistent_length(rows.T, row_labels)
-    activity = np.hstack([rows, columns])
+    for data, given in ((rows, y), (rows.T, row_labels), (columns.T, column_labels)):
+        check_consistent_length(data, given)
     labels = np.concatenate([row_labels, column_labels])
-    check_consistent_length(activity.T, labels)
-    return Neurons(activity, np.asarray(y), labels, np.arange(len(labels)) < len(row_labels))
-
-
-def _on_device(network: MLP, X: ArrayLike) -> torch.Tensor:
-    device = network.linear[0].weight.device
-    return torch.as_tensor(np.asarray(X), dtype=torch.float32, device=device)
-
-
-# ---------------------------------------------------------------- activations and preferred classes
+    return Neurons(np.hstack([rows, columns]), np.asarray(y), labels,
+                   np.arange(len(labels)) < len(row_labels))
 
 
 def _varies(activity: np.ndarray) -> np.ndarray:
@@ -95,25 +79,19 @@ def activation_clusters(activity: np.ndarray, n_clusters: int, random_state=None
 
 
 def preferred_class(activity: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The class with each neuron's largest mean activity, (n_neurons,); -1 for a constant neuron.
-
-    Examples
-    --------
-    >>> preferred_class(np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([0, 1]))
-    array([0, 1])
-    """
+    """The class of each neuron's largest mean activity, (n_neurons,); -1 for a constant neuron."""
     names = np.unique(classes)
     means = np.stack([activity[classes == c].mean(0) for c in names])
     return np.where(_varies(activity), names[means.argmax(0)], -1)
 
 
-def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50,
-                   random_state=None) -> NullTest:
-    """AMI between the weight clusters and another labeling of the same neurons.
+def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50, random_state=None
+                   ) -> NullTest:
+    """Adjusted mutual information between the weight clusters and other labels (n_neurons,).
 
-    The null permutes the other labels among the neurons of one side, so that a difference between
-    the two sides alone is no agreement. *other* (n_neurons,) holds activation clusters or preferred
-    classes; neurons with -1 in either labeling are left out.
+    The null permutes the others, activation clusters or preferred classes, among the neurons of one
+    side, so that a difference between the two sides alone is no agreement. Neurons with -1 in
+    either labeling are left out.
     """
     whole("n_shuffles", n_shuffles, 2)
     rng = check_random_state(random_state)
@@ -128,20 +106,12 @@ def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50,
     return NullTest(metrics.ami(labels, other), np.array(null), larger=True)
 
 
-# -------------------------------------------------------------------- information about the class
-
-
 def information(activity: np.ndarray, classes: np.ndarray, *, bins: int = 10) -> float:
     """Mutual information between the activity of a set of neurons and the class, in bits.
 
     The set's activity, the mean over its neurons, is cut into bins of equal counts. The estimate is
     above 0 by chance, and at most log2 of the number of classes or of bins. *activity* has shape
     (n_samples, n_neurons), *classes* (n_samples,).
-
-    Examples
-    --------
-    >>> round(information(np.array([[0.0], [0.0], [9.0], [9.0]]), np.array([3, 3, 5, 5])), 6)
-    1.0
     """
     level = activity.mean(1)
     edges = np.unique(np.quantile(level, np.linspace(0, 1, bins + 1)[1:-1]))
@@ -173,9 +143,6 @@ def _with_random_sets(found: Neurons, n_random: int, random_state) -> dict[int, 
     return sets
 
 
-# --------------------------------------------------------------------------------------- lesions
-
-
 @dataclass(frozen=True)
 class Lesions:
     """Accuracy by class with clusters switched off."""
@@ -194,35 +161,30 @@ class Lesions:
         """The loss beyond the mean of the random sets, (n_clusters, n_classes)."""
         return self.random.mean(1) - self.without
 
-    def tests(self, summary: Callable[[np.ndarray], np.ndarray]) -> list[NullTest]:
+    def tests(self, summary) -> list[NullTest]:
         """A summary of each cluster's losses by class (mean, range …), beside the random sets'."""
-        return [NullTest(float(summary(drop)), np.array([summary(row) for row in random]),
-                         larger=True)
-                for drop, random in zip(self.drop, self.whole - self.random, strict=True)]
+        drops = zip(self.drop, self.whole - self.random, strict=True)
+        return [NullTest(float(summary(own)), np.array(list(map(summary, random))), larger=True)
+                for own, random in drops]
 
 
-def lesions(network: MLP, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
+def lesions(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
             column_labels: ArrayLike, *, n_shuffles: int = 50, random_state=None) -> Lesions:
-    """Switch off one cluster after the other, and random sets of the same size on each side.
+    """Switch off one cluster after the other, and *n_shuffles* random sets of the same sizes.
 
-    For the first six parameters and the errors see `neurons`; *n_shuffles* is the number of random
-    sets per cluster.
+    For the other parameters and the errors see `neurons`.
     """
     found = neurons(network, X, y, layer, row_labels, column_labels)
-    X, classes = _on_device(network, X), np.unique(found.classes)
+    X, classes = np.asarray(X, dtype=np.float32), np.unique(found.classes)
 
     def by_class(off: np.ndarray) -> np.ndarray:
-        masks: list[np.ndarray | None] = [None] * (layer + 1)
-        masks[layer], masks[layer - 1] = off[found.is_row], off[~found.is_row]
-        right = network.hidden(X, off=masks)[-1].argmax(1).cpu().numpy() == found.classes
+        outputs = network.hidden(X, off={layer: off[found.is_row], layer - 1: off[~found.is_row]})
+        right = outputs[-1].argmax(1).cpu().numpy() == found.classes
         return np.array([right[found.classes == c].mean() for c in classes])
 
     sets = _with_random_sets(found, n_shuffles, random_state)
     accuracy = np.array([[by_class(chosen) for chosen in each] for each in sets.values()])
     return Lesions(by_class(np.zeros_like(found.is_row)), accuracy[:, 0], accuracy[:, 1:])
-
-
-# ---------------------------------------------------------------------------------- all measures
 
 
 @dataclass(frozen=True)
@@ -241,18 +203,15 @@ class Quality:
     @property
     def effects(self) -> dict[str, float]:
         """Effect size z of each measure; positive where clusters are better than chance."""
-        def mean_z(tests: Iterable[NullTest]) -> float:
-            return float(np.mean([test.z for test in tests]))
-
         return {
             "normalized cut of the layer": -self.layer["cut"].z,
             "weight inside clusters": self.layer["share"].z,
             "normalized cut of the network": -self.network.z,
             "agreement with activations": self.activations.z,
             "agreement with preferred classes": self.classes.z,
-            "information about the class": mean_z(self.information.values()),
-            "accuracy lost by a lesion": mean_z(self.lesions.tests(np.mean)),
-            "difference between classes": mean_z(self.lesions.tests(np.ptp)),
+            "information about the class": np.mean([test.z for test in self.information.values()]),
+            "accuracy lost by a lesion": np.mean([test.z for test in self.lesions.tests(np.mean)]),
+            "difference between classes": np.mean([test.z for test in self.lesions.tests(np.ptp)]),
         }
 
     def metrics(self) -> dict[str, float]:
@@ -268,70 +227,55 @@ class Quality:
         return flat
 
 
-def quality(network: MLP, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: int = 2,
+def quality(network, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: int = 2,
             network_clusters: int = 12, n_init: int = 25, n_shuffles: int = 50,
-            random_state: int = 0, progress: bool | None = None) -> Quality:
+            random_state: int = 0) -> Quality:
     """Cluster a layer's weights and measure how good the clusters are.
 
-    Parameters
-    ----------
-    network : MLP
-    X, y : array-like of shape (n_samples, n_features) and (n_samples,)
-        Test samples, scaled as for training, and their classes.
-    layer : int
-        A layer of weights between two hidden layers.
-    n_clusters, network_clusters : int
-        Clusters of the layer, and of the whole network.
-    n_init : int
-        Starts of k-means for the whole network.
-    n_shuffles : int
-        Random versions in every null model.
-    random_state : int
-    progress : bool, optional
-        Show bars; by default only in a terminal or a live notebook.
-
-    Raises InputError as `null_tests`, `neurons` and `network_test`.
+    *X* (n_samples, n_features) are test samples, scaled as for training, and *y* (n_samples,) their
+    classes; *layer* lies between two hidden layers and gets *n_clusters*, the whole network
+    *network_clusters* from *n_init* starts of k-means; every null model has *n_shuffles* random
+    versions. Raises InputError as `null_tests`, `neurons` and `network_test`.
     """
     weights = network.weights(layer)
     clusters = WeightCoclustering(n_clusters, random_state=random_state).fit(weights)
     labels = clusters.row_labels_, clusters.column_labels_
     found = neurons(network, X, y, layer, *labels)
     activations = activation_clusters(found.activity, n_clusters, random_state)
-    preferred = preferred_class(found.activity, found.classes)
-    all_weights = [network.weights(i) for i in range(len(network.linear))]
     options = {"n_shuffles": n_shuffles, "random_state": random_state}
     return Quality(
         clusters=clusters,
-        layer=null_tests(weights, n_clusters, **options, progress=progress),
+        layer=null_tests(weights, n_clusters, **options),
         found=found,
         activations=agreement_test(found, activations, **options),
-        classes=agreement_test(found, preferred, **options),
+        classes=agreement_test(found, preferred_class(found.activity, found.classes), **options),
         information=information_tests(found, **options),
         lesions=lesions(network, X, y, layer, *labels, **options),
-        network=network_test(all_weights, network_clusters, n_init=n_init, **options,
-                             progress=progress),
+        network=network_test(_matrices(network), network_clusters, n_init=n_init, **options),
     )
 
 
-def clusterability(network: MLP, *, layer: int = 1, n_clusters: int = 2, network_clusters: int = 12,
-                   n_init: int = 25, n_shuffles: int = 50, random_state: int = 0,
-                   progress: bool | None = None) -> dict[str, float]:
+def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clusters: int = 12,
+                   n_init: int = 25, n_shuffles: int = 50, random_state: int = 0) -> dict:
     """How well a network's weights cluster, as flat numbers: its layer, and the whole of it.
 
-    For networks with pruned weights a second null model, ``network_cut_kept``, shuffles the
-    remaining weights among their own places. For the parameters see `quality`. Returns the value of
-    each test, the mean and spread of its null, z and p.
+    Each test has its value, the mean and spread of its null, z and p. For networks with pruned
+    weights a second null model, ``network_cut_kept``, shuffles the remaining weights among their
+    own places. For the parameters see `quality`.
     """
-    options = {"n_shuffles": n_shuffles, "random_state": random_state, "progress": progress}
+    options = {"n_shuffles": n_shuffles, "random_state": random_state}
     of_layer = null_tests(network.weights(layer), n_clusters, **options)
     tests = {f"layer_{name}": test for name, test in of_layer.items()}
-    weights = [network.weights(i) for i in range(len(network.linear))]
-    options["n_init"] = n_init
+    weights, options["n_init"] = _matrices(network), n_init
     tests["network_cut"] = network_test(weights, network_clusters, **options)
     if any((matrix == 0).any() for matrix in weights):
-        tests["network_cut_kept"] = network_test(weights, network_clusters, keep_zeros=True,
-                                                 **options)
+        options["keep_zeros"] = True
+        tests["network_cut_kept"] = network_test(weights, network_clusters, **options)
     return _flat(tests)
+
+
+def _matrices(network) -> list[np.ndarray]:
+    return [network.weights(i) for i in range(len(network.linear))]
 
 
 def _flat(tests: dict[str, NullTest]) -> dict[str, float]:
