@@ -19,18 +19,11 @@ _MARKERS = "osD^vP*X"
 
 @styled
 def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False) -> Figure:
-    """One panel a quantity, against the epoch.
+    """One panel a quantity, against the epoch, or whatever *x* names; *log* is for the x axis.
 
-    Parameters
-    ----------
-    curves : sequence of mappings
-        Each with ``label`` (the y axis, with its unit), ``runs``: a mapping from a run's name to
-        (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both
-        sides, and, if wanted, ``title``. Panels of the same runs have one legend above them.
-    x : str
-        The x axis.
-    log : bool
-        Whether the x axis is logarithmic.
+    Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
+    (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
+    and, if wanted, ``title``. Panels of the same runs have one legend above them.
     """
     figure, axes = blank(2.7, len(curves), squeeze=False)
     for panel, axis in zip(curves, axes[0], strict=True):
@@ -121,16 +114,8 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
                references: Mapping[str, float] | None = None, log: bool = False) -> Figure:
     """One dot a seed, one row a group, reference values as lines.
 
-    Parameters
-    ----------
-    groups : mapping
-        Name → values, one per seed.
-    quantity : str
-        The x axis, with its unit.
-    references : mapping, optional
-        Name → value: a source's, or chance.
-    log : bool
-        Whether the x axis is logarithmic.
+    *groups* maps names to values, one per seed; *quantity* is the x axis, with its unit, and *log*
+    makes it logarithmic; *references* maps names to values: a source's, or chance.
     """
     names = [_broken(name, 30) for name in groups]
     figure, axis = blank(1.3 + sum(max(0.45, 0.22 * (1 + name.count("\n"))) for name in names))
@@ -156,16 +141,8 @@ def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
                  colors: Mapping[str, str], hatched: Collection[str] = ()) -> Figure:
     """One bar a group, made of parts, each with its number where there is room.
 
-    Parameters
-    ----------
-    groups : mapping
-        Name → part → size; a missing part has size 0.
-    quantity : str
-        The x axis, with its unit.
-    colors : mapping
-        Part → color, in the order of the parts.
-    hatched : collection of str
-        Parts to be drawn hatched.
+    *groups* maps names to parts to sizes (a missing part has size 0), *colors* parts to colors, in
+    their order; *quantity* is the x axis, with its unit; the parts in *hatched* are hatched.
     """
     parts = [part for part in colors if any(sizes.get(part) for sizes in groups.values())]
     figure, axis = blank(1.5 + 0.5 * len(groups))
@@ -174,13 +151,13 @@ def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
     for part in parts:
         sizes = np.array([sizes.get(part, 0) for sizes in groups.values()], dtype=float)
         light = np.dot(to_rgb(colors[part]), (0.299, 0.587, 0.114)) > 0.38     # needs dark text
-        axis.barh(range(len(groups)), sizes, left=starts, height=0.66, color=colors[part],
-                  label=part, edgecolor="#555555" if light else "white", linewidth=0.8,
-                  hatch="///" if part in hatched else None)
-        for row, (start, size) in enumerate(zip(starts, sizes, strict=True)):
-            if size >= 0.022 * longest:
-                axis.text(start + size / 2, row, f"{size:.0f}", ha="center", va="center",
-                          fontsize=9, color="#111111" if light else "white")
+        bars = axis.barh(range(len(groups)), sizes, left=starts, height=0.66,
+                         color=colors[part], label=part, linewidth=0.8,
+                         edgecolor="#555555" if light else "white",
+                         hatch="///" if part in hatched else None)
+        numbers = [f"{size:.0f}" if size >= 0.022 * longest else "" for size in sizes]
+        axis.bar_label(bars, numbers, label_type="center", fontsize=9,
+                       color="#111111" if light else "white")
         starts += sizes
     axis.set(xlabel=quantity, yticks=range(len(groups)), yticklabels=list(groups),
              xlim=(0, 1.01 * longest))
@@ -261,7 +238,7 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
 @styled
 def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float | None]]], *,
              x: str, y: str, scale: str = "linear", seeds: str = "", lines_are: str = "") -> Figure:
-    """A quantity against a parameter: every run a dot, the mean a line, the spread a band.
+    """A quantity against a parameter: every run a dot, the mean a line, the spread a bar.
 
     Parameters
     ----------
@@ -271,63 +248,41 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
     x, y : str
         The axes, with their units.
     scale : {"linear", "log", "steps", "names"}
-        The x axis: of numbers, or of values in equal steps; names are not joined by a line, and
-        their spread is a bar.
+        The x axis: of numbers, or of values in equal steps; names are not joined by a line.
     seeds : str
-        The number of runs per point, for the legend: ``"5 seeds"``.
+        The number of runs per point, for the title: ``"5 seeds"``.
     lines_are : str
         What the names of several lines are.
     """
     columns = _columns(lines)
-    figure, axis = blank(3.6 + (0.2 + 0.2 * -(-len(lines) // columns) if len(lines) > 1 else 0))
+    figure, axis = blank(3.8 + 0.2 * -(-len(lines) // columns))
     values = list(dict.fromkeys(point[0] for points in lines.values() for point in points))
     evenly, joined = scale in ("steps", "names"), scale != "names" and len(values) > 1
-    dash = {"marker": "_", "markersize": 15, "markeredgewidth": 2.2, "linestyle": "none"}
-    mean_mark = {} if joined else dash
     for i, (name, points) in enumerate(lines.items()):
         color = COLORS[i % len(COLORS)]
-        # Without a line, the groups stand side by side.
-        aside = 0 if joined else min(0.14, 0.7 / len(lines)) * (i - (len(lines) - 1) / 2)
-        at = [values.index(point[0]) + aside if evenly else point[0] for point in points]
+        at = [values.index(point[0]) if evenly else point[0] for point in points]
         for place, (_, runs, *_) in zip(at, points, strict=True):
             axis.scatter([place] * len(runs), runs, s=26, color=color, alpha=0.55, linewidth=0,
                          marker=_MARKERS[i % 8], zorder=3)
         # None becomes NaN, which is not drawn.
         mean, spread = np.array([point[2:] for point in points], dtype=float).T
-        axis.plot(at, mean, color=color, label=name, **mean_mark, zorder=4)
-        if joined:
-            axis.fill_between(at, mean - spread, mean + spread, color=color, alpha=0.18,
-                              linewidth=0)
-        else:
-            axis.errorbar(at, mean, spread, color=color, linestyle="none", capsize=4)
+        axis.errorbar(at, mean, spread, color=color, label=name, capsize=4, zorder=4,
+                      marker="_", markersize=15, linestyle="-" if joined else "none")
     axis.set(xlabel=x, ylabel=y)
-    _parameter_axis(axis, values, scale)
-    if len(lines) > 1:
-        figure.legend(*axis.get_legend_handles_labels(), loc=_ABOVE, title=lines_are,
-                      alignment="left", ncols=columns)
-    gray, line = "#555555", mpl.lines.Line2D
-    marks = [line([], [], color=gray, marker="o", linestyle="none", markersize=5, alpha=0.55,
-                  label="one run")]
     if any(point[3] is not None for points in lines.values() for point in points):
-        spread = f"± 1 standard deviation ({seeds})"
-        band = mpl.patches.Patch(color=gray, alpha=0.25, linewidth=0, label=spread)
-        bar = line([], [], color=gray, marker="|", markersize=11, linestyle="none", label=spread)
-        marks += [line([], [], color=gray, label="mean", **mean_mark), band if joined else bar]
-    figure.legend(handles=marks, loc="outside lower left", ncols=3)
-    return figure
-
-
-def _parameter_axis(axis: mpl.axes.Axes, values: Sequence, scale: str) -> None:
-    """Ticks at the values themselves, as long as there is room for them."""
-    if scale in ("steps", "names"):
-        axis.set(xticks=range(len(values)), xlim=(-0.5, len(values) - 0.5))
+        axis.set_title(f"mean ± 1 standard deviation ({seeds})", fontsize=9, fontweight="normal")
+    if len(lines) > 1:
+        figure.legend(loc=_ABOVE, title=lines_are, alignment="left", ncols=columns)
+    if evenly:
         crowded = sum(len(str(value)) for value in values) > 80
-        axis.set_xticklabels(map(str, values), rotation=30 if crowded else 0,
-                             ha="right" if crowded else "center")
+        axis.set_xticks(range(len(values)), map(str, values), rotation=30 if crowded else 0,
+                        ha="right" if crowded else "center")
+        axis.set_xlim(-0.5, len(values) - 0.5)
         axis.grid(axis="x", visible=False)
-        return
+        return figure
     axis.set_xscale(scale)
     places = np.sort(np.log(values) if scale == "log" else values)
-    if np.ptp(places) == 0 or np.diff(places).min() > np.ptp(places) / 14:
+    if np.diff(places).min(initial=np.inf) > np.ptp(places) / 14:           # room for all values
         axis.set_xticks(values, [f"{value:g}" for value in values])
         axis.set_xticks([], minor=True)
+    return figure

@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike
 
 from .showing import COLORS, NEUTRAL, WIDTH, bare, blank, styled
 
-_SMALL = {"fontsize": 9, "fontweight": "normal", "loc": "center"}      # titles of images
+
+def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
+    """An image (height, width), or with channels as a third axis, in [0, 1]; NaN: none."""
+    axis.set(xticks=[], yticks=[])
+    bare(axis)
+    axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
+    if np.isfinite(image).all():
+        image = image[..., 0] if image.shape[2:] == (1,) else image
+        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation="nearest")
 
 
 @styled
@@ -19,13 +27,8 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
                columns: Sequence[str]) -> Figure:
     """Small images in rows and columns, each row and column with its name.
 
-    Parameters
-    ----------
-    images : array-like of shape (n_rows, n_columns, n_features)
-        Flattened, in [0, 1]; NaN where there is none.
-    image_shape : tuple of int
-        (channels, height, width).
-    rows, columns : sequence of str
+    *images* has shape (n_rows, n_columns, n_features), flattened, in [0, 1], with NaN where there
+    is none; *image_shape* is (channels, height, width).
     """
     images = np.asarray(images, dtype=float)
     n_rows, n_columns, _ = images.shape
@@ -35,13 +38,7 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
                          n_rows, squeeze=False)
     for (i, j), axis in np.ndenumerate(axes):
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
-        if np.isfinite(image).all():
-            axis.imshow(image[..., 0] if image_shape[0] == 1 else image, vmin=0, vmax=1,
-                        cmap="gray", interpolation="nearest")
-        axis.set(xticks=[], yticks=[])
-        bare(axis)
-        if i == 0:
-            axis.set_title(columns[j], **_SMALL)
+        _picture(axis, image, columns[j] if i == 0 else "")
         if j == 0:
             axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
     figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
@@ -74,21 +71,15 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
     figure = Figure(figsize=(WIDTH, 0.2 + sum(heights)))
     figure.suptitle("members", fontsize=9)
     grid = figure.add_gridspec(3, 1, height_ratios=heights)
-    rows = [{f"{i + 1}": image for i, image in enumerate(members)}, images, masks]
-    for place, row in zip(grid, rows, strict=True):
+    untitled = [("", image) for image in members]
+    for i, row in enumerate([untitled, list(images.items()), list(masks.items())]):
         if not row:
             continue
-        axes = place.subgridspec(1, len(row)).subplots(squeeze=False)[0]
-        for axis, (title, picture) in zip(axes, row.items(), strict=True):
-            picture = np.asarray(picture, dtype=float)
-            picture = picture[..., 0] if picture.shape[2:] == (1,) else picture
-            shown = axis.imshow(picture, vmin=0, vmax=1, interpolation="nearest",
-                                cmap="cividis" if row is masks else "gray")
-            if row is not rows[0]:
-                axis.set_title(title, **_SMALL)
-            axis.set(xticks=[], yticks=[])
-            bare(axis)
-        if row is masks:
+        axes = grid[i].subgridspec(1, len(row)).subplots(squeeze=False)[0]
+        for axis, (title, picture) in zip(axes, row, strict=True):
+            shown = _picture(axis, np.asarray(picture, dtype=float), title,
+                             "cividis" if i == 2 else "gray")
+        if i == 2:
             figure.colorbar(shown, ax=axes.tolist(), label=values, location="bottom", shrink=0.5,
                             aspect=35)
     return figure
@@ -99,15 +90,8 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     """The stages of a data flow, each as a small picture, joined by arrows in a circle.
 
     The first half runs from left to right, the second below it from right to left, and an arrow
-    leads from the last stage back to the first.
-
-    Parameters
-    ----------
-    stages : mapping of str to array-like
-        Title → a color image of shape (height, width, 3), a matrix or gray image of shape (height,
-        width), or the values of a curve of shape (n,).
-    back : str
-        The text at the arrow from the last stage to the first.
+    with the text *back* leads from the last stage to the first. *stages* maps a title to a color
+    image (height, width, 3), a matrix or gray image (height, width), or a curve (n,).
     """
     columns = (len(stages) + 1) // 2
     figure, axes = blank(4.3, columns, 2, squeeze=False)
@@ -122,8 +106,7 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
         if values.ndim == 1:
             axis.plot(values, color=COLORS[0])
         else:
-            axis.imshow(values, cmap="gray" if "gray" in title else None, aspect="equal",
-                        interpolation="nearest")
+            axis.imshow(values, cmap="gray" if "gray" in title else None, interpolation="nearest")
         axis.set_box_aspect(1)
         axis.set(xticks=[], yticks=[], xlabel=title)
         axis.grid(False)
@@ -146,14 +129,9 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
          classes: Sequence[str], stars: str, axes: str) -> Figure:
     """Points in the plane, colored by class, with special ones as stars: one panel a moment.
 
-    Parameters
-    ----------
-    panels : mapping
-        Title → (points of shape (n, 2), class of each as an index, stars of shape (m, 2)).
-    classes : sequence of str
-        The names of the classes; up to ten have colors of their own.
-    stars, axes : str
-        What the stars are, and the name of the plane's axes.
+    *panels* maps a title to (points of shape (n, 2), class of each as an index, stars of shape (m,
+    2)); *classes* are the classes' names, *stars* says what the stars are, and *axes* names the
+    plane's axes.
     """
     figure, grid = blank(2.9, len(panels), squeeze=False)
     palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], COLORS[7])

@@ -9,7 +9,6 @@ import re
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
@@ -19,9 +18,6 @@ from PIL import Image
 
 from .. import paths
 from ..errors import InputError
-from ..paths import write_atomically
-
-# ----------------------------------------------------------------------------------- the style
 
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
@@ -70,31 +66,8 @@ def bare(axis: mpl.axes.Axes) -> None:
     axis.spines[:].set_visible(False)
 
 
-# ---------------------------------------------------------------------------------- the display
-
 LIST = "figures.json"
 """Lies beside the files of a run's figures: each one's name, text, caption and, if any, steps."""
-
-
-class Shown:
-    """A figure as a notebook displays it: a PNG with its alternative text.
-
-    Of a figure in steps, *png* is the first one, and *page* has all of them as HTML.
-    """
-
-    def __init__(self, png: bytes, width: int, about: Mapping[str, str], page: str = ""):
-        self.png, self.width, self.about, self.page = png, width, about, page
-
-    def __repr__(self) -> str:
-        return f"Figure {self.about['name']}: {self.about['alt']}"
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        # The book's build makes figures of the page from alt and caption (clusterbook.book).
-        data = {"image/png": base64.b64encode(self.png).decode(), "text/plain": repr(self)}
-        if self.page:
-            data["text/html"] = self.page
-        return data, {"image/png": {"width": self.width, "alt": self.about["alt"]},
-                      "clusterbook": self.about}
 
 
 def show(figure: Figure, name: str, alt: str, caption: str) -> None:
@@ -103,6 +76,8 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
     figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and listed with its texts in
     ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so.
+
+    Raises InputError if name, alt or caption is missing, or the files can't be written.
 
     Parameters
     ----------
@@ -113,54 +88,51 @@ def show(figure: Figure, name: str, alt: str, caption: str) -> None:
         Alternative text. No measured number: it is compared between runs.
     caption : str
         What to look at, and what the figure does not show. Markdown, no measured number.
-
-    Raises InputError if name, alt or caption is missing, or the files can't be written.
     """
-    about = _checked(name, alt, caption)
-    if folder := paths.asked("figures"):
-        save(figure, folder, **about)
-    _display(Shown(_png(figure), _width(figure), about))
+    _show(figure, figure, _checked(name, alt, caption))
 
 
 def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *,
                pause: float = 0.6) -> None:
     """Display figures one at a time, with buttons and a slider to step through them or play them.
 
-    It needs no network and no widgets: the pictures and a short script are in the output, so it
-    works in the book, in Jupyter and on Colab. Without scripts, the first step is shown.
+    The pictures and a short script are in the output, so it works in the book, in Jupyter and on
+    Colab, without network and widgets. Without scripts, the first step is shown.
 
-    Parameters
-    ----------
-    steps : mapping of str to matplotlib Figure
-        The title of each step and its figure, all of one size.
-    name, alt, caption : str
-        As for `show`, of all steps together. Files are ``DIR/name-1.png``, and so on.
-    pause : float
-        Seconds from one step to the next.
-
-    Raises InputError as `show`, and if there is no step or the figures differ in size.
+    *steps* maps titles to figures of one size; files are ``DIR/name-1.png``, and so on. The texts
+    are of all steps together; *pause* is the seconds from one step to the next. Raises InputError
+    as `show`, and if there is no step or the figures differ in size.
     """
     sizes = {tuple(figure.get_size_inches()) for figure in steps.values()}
     if len(sizes) != 1:
         raise InputError(f"figure {name!r} needs at least one step, and all of one size, not "
                          f"{len(steps)} steps of {len(sizes)} sizes")
     about = _checked(name, alt, caption)
-    if folder := paths.asked("figures"):
-        save(steps, folder, **about)
-    first, *_ = steps.values()
-    pictures = [(title, base64.b64encode(_smaller(_png(figure))).decode())
-                for title, figure in steps.items()]
+    pictures = [(title, _png(figure, colors=256)) for title, figure in steps.items()]
     # Escaped, because titles and texts become attributes.
     template = Environment(trim_blocks=True, autoescape=True).from_string(_STEPPER)
+    first, *_ = steps.values()
     page = template.render(images=pictures, width=_width(first), alt=about["alt"], pause=pause)
-    _display(Shown(base64.b64decode(pictures[0][1]), _width(first), about, page))
+    _show(first, steps, about, {"image/png": pictures[0][1], "text/html": page})
+
+
+def _show(figure: Figure, drawn: Figure | Mapping[str, Figure], about: Mapping[str, str],
+          pictures: Mapping[str, str] | None = None) -> None:
+    from IPython.display import Markdown, display
+
+    if folder := paths.asked("figures"):
+        save(drawn, folder, **about)
+    # The book's build makes figures of the page from alt and caption (clusterbook.book).
+    data = {"text/plain": f"Figure {about['name']}: {about['alt']}",
+            **(pictures or {"image/png": _png(figure)})}
+    image = {"width": _width(figure), "alt": about["alt"]}
+    display(data, metadata={"image/png": image, "clusterbook": about}, raw=True)
+    display(Markdown(f"*{about['caption']}*"), metadata={
+        "clusterbook": {"caption_of": about["name"]}})
 
 
 def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
-    """The name and both texts; in a run with other parameters these say so.
-
-    Raises InputError if one of them is missing.
-    """
+    """The name and both texts; in a run with other parameters these say so."""
     if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name or ""):
         raise InputError(f"a figure's name is lower-case words joined by hyphens, not {name!r}")
     for kind, text in (("alt", alt), ("caption", caption)):
@@ -180,13 +152,12 @@ def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
 @styled
 def save(figure: Figure | Mapping[str, Figure], folder: Path, name: str, alt: str,
          caption: str) -> None:
-    """Write a figure as ``name.png`` and ``name.svg``, and enter it into the folder's list.
+    """Write a figure, or several as steps, as PNG and SVG, and enter it into the folder's list.
 
-    A figure in steps, given by their titles, becomes ``name-1.png``, and so on. For the texts see
-    `show`. Makes the folder if needed; raises InputError if it can't be written.
+    For the names of the files see `show` and `show_steps`. Makes the folder if needed; raises
+    InputError if it can't be written.
     """
-    about: dict[str, Any] = {"name": name, "alt": alt, "caption": caption}
-    files = {name: figure}
+    about, files = {"name": name, "alt": alt, "caption": caption}, {name: figure}
     if not isinstance(figure, Figure):
         about["steps"] = list(figure)
         files = {f"{name}-{i}": step for i, step in enumerate(figure.values(), start=1)}
@@ -200,42 +171,29 @@ def save(figure: Figure | Mapping[str, Figure], folder: Path, name: str, alt: st
         raise InputError(f"figures can't be written to {folder}: {error.strerror}") from None
     entries = {entry["name"]: entry for entry in listed(folder)} | {name: about}
     content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
-    write_atomically(folder / LIST, content.encode(), noun="the list of figures")
+    paths.write_atomically(folder / LIST, content.encode(), noun="the list of figures")
 
 
 def listed(folder: Path) -> list[dict]:
-    """The figures whose files a run left in a folder, in the order in which it drew them.
-
-    Each has ``name``, ``alt``, ``caption`` and, if it has steps, their titles as ``steps``.
-    """
+    """The ``name``, ``alt``, ``caption`` and titles of ``steps`` of the figures that a run left."""
     path = folder / LIST
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
 @styled
-def _png(figure: Figure) -> bytes:
+def _png(figure: Figure, colors: int | None = None) -> str:
+    """The picture in base64; with few *colors*, dozens of them go into one page."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=SCREEN_DPI)
-    return buffer.getvalue()
-
-
-def _smaller(png: bytes) -> bytes:
-    """The picture with 256 colors: dozens of them go into one page."""
-    buffer = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(256).save(buffer, "PNG", optimize=True)
-    return min(png, buffer.getvalue(), key=len)
+    if colors:
+        image = Image.open(buffer).convert("RGB").quantize(colors)
+        buffer = io.BytesIO()
+        image.save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 def _width(figure: Figure) -> int:
     return round(figure.get_size_inches()[0] * SCREEN_DPI / 2)
-
-
-def _display(shown: Shown) -> None:
-    from IPython.display import Markdown, display
-
-    name, caption = shown.about["name"], shown.about["caption"]
-    display(shown)
-    display(Markdown(f"*{caption}*"), metadata={"clusterbook": {"caption_of": name}})
 
 
 _STEPPER = """\
@@ -268,27 +226,25 @@ for (const figure of document.querySelectorAll("figure.cb-steps:not([data-ready]
   const pictures = [...figure.querySelectorAll("img")], slider = figure.querySelector("input");
   const [back, next, play] = figure.querySelectorAll("button");
   const words = figure.querySelector("output");
-  let at = 0, timer = null;
+  let timer = null;
+  const at = () => Number(slider.value);
   const go = to => {
-    at = Math.min(Math.max(to, 0), pictures.length - 1);
-    pictures.forEach((picture, i) => picture.hidden = i !== at);
-    slider.value = at + 1;
-    words.textContent = `${at + 1} of ${pictures.length}: ${pictures[at].dataset.title}`;
+    slider.value = to;                          // stays between its ends
+    pictures.forEach((picture, i) => picture.hidden = i + 1 !== at());
+    words.textContent = `${at()} of ${pictures.length}: ${pictures[at() - 1].dataset.title}`;
   };
-  const stop = () => {
-    clearInterval(timer); timer = null;
-    play.innerHTML = "&#9654;"; play.setAttribute("aria-label", "Play");
-  };
-  back.onclick = () => { stop(); go(at - 1); };
-  next.onclick = () => { stop(); go(at + 1); };
-  slider.oninput = () => { stop(); go(slider.value - 1); };
+  const turn = (sign, label) => { play.innerHTML = sign; play.setAttribute("aria-label", label); };
+  const stop = () => { clearInterval(timer); timer = null; turn("&#9654;", "Play"); };
+  back.onclick = () => { stop(); go(at() - 1); };
+  next.onclick = () => { stop(); go(at() + 1); };
+  slider.oninput = () => { stop(); go(at()); };
   play.onclick = () => {
     if (timer) { stop(); return; }
-    if (at === pictures.length - 1) go(0);
-    play.innerHTML = "&#10073;&#10073;"; play.setAttribute("aria-label", "Pause");
+    if (at() === pictures.length) go(1);
+    turn("&#10073;&#10073;", "Pause");
     timer = setInterval(() => {
-      go(at + 1);
-      if (at === pictures.length - 1) stop();
+      go(at() + 1);
+      if (at() === pictures.length) stop();
     }, 1000 * figure.dataset.pause);
   };
 }
