@@ -90,25 +90,19 @@ def in_a_notebook(monkeypatch):
     InteractiveShell.clear_instance()
 
 
-def shown(figure: Figure, **about):
-    """What a notebook gets from `show`: the outputs, each with data and metadata."""
+def shown(figure: Figure | dict[str, Figure], **about):
+    """What a notebook gets from `show` or `show_steps`: the outputs, with data and metadata."""
     about = {"name": "a-figure", "alt": "Two lines fall.", "caption": "What to *see*.", **about}
     with capture_output() as captured:
-        assert figures.show(figure, **about) is None
-    assert not captured.stdout
+        (figures.show if isinstance(figure, Figure) else figures.show_steps)(figure, **about)
     return captured.outputs
 
 
-def contrast(color, ground="white") -> float:
-    """Of WCAG 2: from 1, not to be seen, to 21, black on white."""
-    def luminance(color) -> float:
-        channels = np.array(mpl_colors.to_rgb(color))
-        linear = np.where(channels <= 0.04045, channels / 12.92,
-                          ((channels + 0.055) / 1.055) ** 2.4)
-        return float(linear @ (0.2126, 0.7152, 0.0722))
-
-    low, high = sorted((luminance(color), luminance(ground)))
-    return (high + 0.05) / (low + 0.05)
+def contrast(color) -> float:
+    """With white, of WCAG 2: from 1, not to be seen, to 21, black."""
+    channels = np.array(mpl_colors.to_rgb(color))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return 1.05 / (linear @ (0.2126, 0.7152, 0.0722) + 0.05)
 
 
 # The page puts every figure on white, in light and in dark (clusterbook.css).
@@ -138,16 +132,12 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
 
 
 def test_neither_the_callers_style_nor_pyplot_are_touched():
-    plain = pixels(draw("matrix_blocks"))
+    plain = shown(draw("matrix_blocks"))[0].data["image/png"]
     with mpl.rc_context({"font.size": 23, "axes.facecolor": "red", "lines.linewidth": 9}):
         style = dict(mpl.rcParams)
-        assert pixels(draw("matrix_blocks")) == plain
+        assert shown(draw("matrix_blocks"))[0].data["image/png"] == plain
         assert dict(mpl.rcParams) == style
     assert not plt.get_fignums()
-
-
-def pixels(figure: Figure) -> str:
-    return shown(figure)[0].data["image/png"]
 
 
 def texts(legend) -> list[str]:
@@ -165,10 +155,8 @@ def test_curves_have_a_band_a_title_and_a_logarithmic_axis_where_asked():
     last = edges[edges[:, 0] == EPOCHS[-1], 1]
     assert (last.min(), last.max()) == (2.0, 3.0)
     assert (left.get_title("left"), left.get_xscale()) == ("random", "log")
-    # Panels of the same runs have one legend, others their own.
-    assert not left.get_legend() and texts(figure.legends[0]) == ["mean", "plain"]
-    left, right = draw("training_curves").axes
-    assert texts(left.get_legend()) == ["seed 0", "seed 1"] and not right.get_legend()
+    assert texts(figure.legends[0]) == ["mean", "plain"]        # panels of other runs: their own
+    assert texts(draw("training_curves").axes[0].get_legend()) == ["seed 0", "seed 1"]
 
 
 def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
@@ -189,8 +177,7 @@ def test_stacked_bars_end_where_their_parts_add_up_to():
     assert parts == {"good": [(0, 30), (0, 0)], "bad": [(30, 1), (0, 2)],
                      "unknown": [(31, 0), (2, 3)]}, "a part that no group has is left out"
     assert {bars.get_label() for bars in axis.containers if bars[0].get_hatch()} == {"bad"}
-    on = {text.get_text(): text.get_color() for text in axis.texts if text.get_text()}
-    assert sorted(on) == ["1", "2", "3", "30"]
+    on = {text.get_text(): text.get_color() for text in axis.texts}
     assert (on["30"], on["3"]) == ("white", "#111111"), "on dark blue and on white"
 
 
@@ -208,10 +195,8 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
     (tables,), options = ARGUMENTS["heatmap"]
     table = tables["loss of accuracy"].copy()
     axis = draw("heatmap").axes[0]
-    np.testing.assert_array_equal(axis.images[0].get_array(), table)
     assert axis.images[0].get_clim() == (-1, 1)
-    assert [text.get_text() for text in axis.texts] == ["0.50", "−0.25", "0.00", "0.10", "1.00",
-                                                       "0.20"]
+    assert " ".join(text.get_text() for text in axis.texts) == "0.50 −0.25 0.00 0.10 1.00 0.20"
     table[0, 0] = np.nan
     two = figures.heatmap({"one": table, "two": 3 * table}, outlined={"two": [(2, 0), (0, 1)]},
                           **options | {"diverging": False})
@@ -233,10 +218,8 @@ def test_a_response_has_every_run_the_mean_and_its_spread():
     np.testing.assert_allclose(line.get_xydata(), [[1e-3, 0.55], [1e-2, 0.8]])
     np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()],
                                [[0.48, 0.62], [0.7, 0.9]])
-    assert axis.get_xscale() == "log"
     assert [t.get_text() for t in axis.get_xticklabels()] == ["0.001", "0.01"]
     assert texts(figure.legends[0]) == ["adam", "sgd"]
-    assert figure.legends[0].get_title().get_text() == "optimizer"
     assert axis.get_title("left") == "mean ± 1 standard deviation (1 to 3 seeds)"
     # Without a spread it claims none; names are not joined.
     lines = {"": [("cnn", [0.5], 0.5, None), ("fcn", [0.6], 0.6, None)]}
@@ -251,13 +234,10 @@ def test_an_image_grid_has_each_image_in_its_place():
     images[1, 2] = np.nan
     axes = np.reshape(figures.image_grid(images, **options).axes, (2, 3))
     assert not axes[1, 2].images, "there is no image"
-    for i, j in ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1)):
+    for i, j in ((0, 0), (0, 1), (1, 1)):
         np.testing.assert_array_equal(axes[i, j].images[0].get_array(), images[i, j].reshape(3, 4))
-        assert axes[i, j].images[0].get_clim() == (0, 1)
     assert [axis.get_title(loc="center") for axis in axes.flat] == ["a", "b", "c", "", "", ""]
     assert [axis.get_ylabel() for axis in axes[:, 0]] == ["epoch 1", "epoch 2"]
-    color = figures.image_grid(RNG.random((1, 1, 27)), (3, 3, 3), rows=["a"], columns=["b"])
-    assert color.axes[0].images[0].get_array().shape == (3, 3, 3)
 
 
 def test_a_map_has_the_dots_of_each_class_and_the_stars():
@@ -269,20 +249,16 @@ def test_a_map_has_the_dots_of_each_class_and_the_stars():
 
 def test_the_stages_of_a_pipeline_stand_in_their_order_and_lead_back():
     figure = draw("pipeline")
-    (stages,), _ = ARGUMENTS["pipeline"]
-    drawn = {axis.get_xlabel(): axis for axis in figure.axes}
-    assert list(drawn) == ["photograph", "gray", "spectrum", "labels", "features"]
+    assert [axis.get_xlabel() for axis in figure.axes] == [
+        "photograph", "gray", "spectrum", "labels", "features"]
     figure.draw_without_rendering()
-    np.testing.assert_array_equal(drawn["photograph"].images[0].get_array(), stages["photograph"])
-    np.testing.assert_array_equal(drawn["spectrum"].lines[0].get_ydata(), stages["spectrum"])
     ways = [arrow.coords2.transform(arrow.xy2) - arrow.coords1.transform(arrow.xy1)
             for arrow in figure.artists]
     on, down, up = np.array([[1, 0], [0, -1], [0, 1]])
     for way, direction in zip(ways, [on, on, down, -on, up], strict=True):
         # An arrow that is longer than its gap would turn round.
         assert way @ direction > 0.08 * figure.dpi, (way, direction)
-    (said,) = drawn["labels"].texts
-    assert said.get_text() == "next epoch"
+    (said,) = figure.axes[3].texts
     assert not any(said.get_window_extent().overlaps(axis.get_window_extent())
                    for axis in figure.axes)
 
@@ -297,7 +273,6 @@ def test_an_explained_cluster_has_its_members_then_images_then_masks():
     for axis, picture in zip(axes, pictures, strict=True):
         np.testing.assert_array_equal(axis.images[0].get_array(), picture)
         assert axis.images[0].get_clim() == (0, 1)
-    assert [axes[i].images[0].get_cmap().name for i in (0, 5, 7)] == ["gray", "gray", "cividis"]
     assert bar.get_xlabel() == "absolute weight"
     color = figures.explained_cluster(np.zeros((2, 27)), (3, 3, 3), images={}, masks={}, values="")
     assert color.axes[0].images[0].get_array().shape == (3, 3, 3) and len(color.axes) == 2
@@ -318,18 +293,11 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     assert caption.metadata["clusterbook"] == {"caption_of": "strip-2"}
 
 
-def steps_shown(steps, **about):
-    about = {"name": "two-steps", "alt": "Dots move.", "caption": "They *settle*.", **about}
-    with capture_output() as captured:
-        assert figures.show_steps(steps, **about) is None
-    return captured.outputs
-
-
 def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
     steps = {"epoch <1>": draw("scatter"), "epoch 2": draw("response"), "epoch 3": draw("scatter")}
     for figure in steps.values():
         figure.set_size_inches(7.2, 3.6)
-    picture, caption = steps_shown(steps, pause=0.5)
+    picture, _ = shown(steps, alt="Dots move.", pause=0.5)
     page = picture.data["text/html"]
     told = re.findall(r'<img width="518" alt="([^"]*)" data-title="([^"]*)"( hidden)? '
                       r'src="data:image/png;base64,([^"]*)">', page)
@@ -339,17 +307,13 @@ def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
         ("Dots move. Step 3 of 3: epoch 3.", "epoch 3", " hidden")]
     assert Image.open(io.BytesIO(base64.b64decode(told[1][3]))).size[0] in (1036, 1037)
     assert told[0][3] == told[2][3] == picture.data["image/png"] != told[1][3]
-    assert page.startswith('<figure class="cb-steps" data-pause="0.5">') and 'max="3"' in page
-    assert "http" not in page                                # it plays without the network
-    assert picture.data["text/plain"] == "Figure two-steps: Dots move."
-    assert picture.metadata["clusterbook"]["name"] == "two-steps"
-    assert caption.data["text/markdown"] == "*They *settle*.*"
+    assert 'data-pause="0.5"' in page and "http" not in page        # it plays without the network
 
 
 def test_steps_are_written_as_files_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path))
     figure = Figure(figsize=(1, 1))
-    steps_shown({"a": figure, "b": figure})
+    shown({"a": figure, "b": figure}, name="two-steps")
     names = [f"two-steps-{i}.{kind}" for i in (1, 2) for kind in ("png", "svg")]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.json", *names]
     assert listed(tmp_path)[0]["steps"] == ["a", "b"]
@@ -361,7 +325,7 @@ def test_steps_are_written_as_files_of_their_own(tmp_path, monkeypatch):
 def test_steps_of_two_sizes_and_no_steps_are_refused():
     for steps in ({"a": Figure(figsize=(1, 1)), "b": Figure(figsize=(1, 2))}, {}):
         with pytest.raises(InputError, match=f"not {len(steps)} steps of {len(steps)} sizes"):
-            steps_shown(steps)
+            shown(steps)
 
 
 def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
@@ -384,15 +348,11 @@ def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
         shown(Figure())
 
 
-@pytest.mark.parametrize(("about", "says"), [
-    *(({"name": name}, f"lower-case words joined by hyphens, not {name!r}")
-      for name in ("", "a strip", "../strip", "strip-")),
-    ({"alt": "  "}, "figure 'a-figure' has no alt text"), ({"alt": None}, "has no alt text"),
-    ({"caption": ""}, "figure 'a-figure' has no caption text"),
-])
-def test_a_figure_without_its_name_or_texts_is_refused(about, says, tmp_path, monkeypatch):
-    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / "figures"))
-    with pytest.raises(InputError, match=re.escape(says)):
-        shown(Figure(), **about)
-    assert not (tmp_path / "figures").exists()
-
+def test_a_figure_without_its_name_or_texts_is_refused():
+    for about, says in (
+            *(({"name": name}, f"lower-case words joined by hyphens, not {name!r}")
+              for name in ("", "a strip", "../strip", "strip-")),
+            ({"alt": "  "}, "figure 'a-figure' has no alt text"), ({"alt": None}, "no alt text"),
+            ({"caption": ""}, "figure 'a-figure' has no caption text")):
+        with pytest.raises(InputError, match=re.escape(says)):
+            shown(Figure(), **about)

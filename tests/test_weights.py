@@ -228,7 +228,7 @@ def test_z_and_p_by_hand():
     for value, others, larger, p in (
             (2, null, False, 3 / 6),        # 2 of 5, and the network's own, are at most 2
             (9, null, False, 1), (2, null, True, 5 / 6), (9, null, True, 1 / 6),
-            (tie, [0.3, 0.5, 0.1], False, 3 / 4), (0.3, [tie, 0.5, 0.1], True, 3 / 4),
+            (0.3, [tie, 0.5, 0.1], False, 3 / 4), (tie, [0.3, 0.5, 0.1], True, 3 / 4),
             (0.3 + 1e-6, [tie, 0.5, 0.1], True, 2 / 4)):
         test = NullTest(value, np.array(others, dtype=float), larger)
         assert test.p == p and test.smallest_p == 1 / (1 + len(others))

@@ -71,7 +71,6 @@ def lesion(layer: int, n_rows: int, n_columns: int, n: int = 80, **options):
     (lambda: lesion(3, 3, 6), "layer 3 does not lie"),
     (lambda: lesion(1, 7, 4), "inconsistent numbers of samples"),
     (lambda: lesion(1, 4, 7, n=79), "inconsistent numbers of samples"),
-    (lambda: lesion(1, 4, 7, n_shuffles=1), "at least 2, not 1"),
     (lambda: information_tests(observed([0, 1]), n_shuffles=1), "at least 2, not 1"),
     (lambda: agreement_test(observed([0, 1]), np.zeros(2), n_shuffles=1), "at least 2, not 1"),
     (lambda: activation_clusters(np.eye(6)[:, [0, 1, 2, 2]] * [0, 1, 1, 1], 3), "not constant, 3"),
@@ -111,10 +110,6 @@ def test_agreement_is_the_ami_of_the_neurons_that_have_both_labels():
     test = agreement_test(observed(labels), other, n_shuffles=5)
     expected = adjusted_mutual_info_score([0, 0, 1, 1, 2], [5, 5, 5, 6, 6])
     assert test.value == pytest.approx(expected, abs=1e-12) and test.larger
-    labels = np.random.default_rng(0).permutation(np.arange(40) % 4)
-    test = agreement_test(observed(labels), labels + 1, n_shuffles=49, random_state=0)
-    assert test.value == pytest.approx(1) and test.p == 0.02
-    assert test.z > 5 and abs(test.null.mean()) < 0.05
 
 
 def test_a_difference_between_the_sides_alone_is_no_agreement():
@@ -138,13 +133,6 @@ def test_information_is_the_sum_of_entropies_less_the_joint_one(n, bins):
     pairs = list(zip(classes.tolist(), bin_of, strict=True))
     expected = entropy(classes.tolist()) + entropy(bin_of) - entropy(pairs)
     assert information(activity, classes, bins=bins) == pytest.approx(expected, abs=1e-9)
-
-
-def test_many_equal_activities_share_a_bin():
-    classes, silent = np.arange(100) % 2, np.zeros((100, 1))
-    silent[90:, 0] = classes[90:]               # a ReLU is silent on most samples
-    expected = 1 + entropy([1] * 5 + [0] * 95) - entropy([0] * 50 + [1] * 45 + [2] * 5)
-    assert information(silent, classes) == pytest.approx(expected)
 
 
 def test_a_cluster_that_knows_the_class_stands_out():
