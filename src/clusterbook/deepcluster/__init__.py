@@ -13,18 +13,18 @@ The code is written for Python 2 and PyTorch 0.1.8, and does not run on a curren
   drawn by nearly their natural shares: ``sampling="natural"`` is closer to that code. Images of a
   cluster smaller than its share appear equally often; there they are drawn with replacement.
 - K-means starts from k-means++ on a random part of the images; there faiss starts from random ones.
-- An empty cluster takes part of a random other one: that one's center is moved to either side, and
-  its images are divided between the two. In the paper the other center stays, and the empty cluster
-  takes a perturbed copy of it. The released code leaves that to faiss, which splits large clusters.
-- PCA whitens to variance 1; faiss to variance 1/n, which the normalization to length 1 undoes. A
-  component of rounding noise, and an image of length 0, become 0; there the latter becomes NaN. Of
-  more than 100,000 images the PCA is fitted to a random part, so that not all features are held.
+- An empty cluster takes part of a random other one, whose center is moved to either side. In the
+  paper that center stays, and the empty cluster takes a perturbed copy of it; the released code
+  leaves it to faiss, which splits large clusters.
+- PCA whitens to variance 1; faiss to 1/n, which the normalization to length 1 undoes. A component
+  of rounding noise, and an image of length 0, become 0; there the latter becomes NaN. Of more than
+  100,000 images the PCA is fitted to a random part.
 - NMI is normalized by the geometric mean of the entropies, as the paper says. The released script
   calls scikit-learn's default, which was that until 0.22 and is the arithmetic mean since.
-- After the last epoch the images are clustered once more, by the final network.
-- A killed run resumes after its last epoch; the released code can't resume on Python 3, where it
-  changes a dictionary while looping over it.
-- A last batch of one image is left out: batch normalization needs two.
+- After the last epoch the images are clustered once more, by the final network. A last batch of one
+  image is left out: batch normalization needs two.
+- A killed run resumes after its last epoch; the released code can't on Python 3, where it changes a
+  dictionary while looping over it.
 - Pixels are normalized by the data's own means; with ``pixel_statistics="imagenet"`` by ImageNet's.
 - Linear probes are fitted by L-BFGS with a penalty, on standardized activations of one view; there
   by gradient descent, for 90 epochs on random crops.
@@ -32,24 +32,15 @@ The code is written for Python 2 and PyTorch 0.1.8, and does not run on a curren
   weights, those of AlexNet and VGG-16 from a deviation of 0.01, as in the released code.
 
 As in the released code, features are those before the last ReLU, computed in evaluation mode; each
-epoch has a new classifier with its own optimizer without momentum, while the network's goes on;
-images that are clustered are not augmented; 200 epochs are the default (500 in the paper's runs).
+epoch has a new classifier, which is trained without momentum; images that are clustered are not
+augmented; 200 epochs are the default (500 in the paper's runs).
 """
 
-from .clustering import (
-    assign,
-    churn,
-    epoch_indices,
-    fit_reduction,
-    geometric_nmi,
-    kmeans,
-    reduce,
-    split_empty,
-)
-from .estimator import DeepCluster
+from .clustering import epoch_indices, fit_reduction, kmeans, reduce, split_empty
+from .estimator import DeepCluster, churn, geometric_nmi
 from .images import augment, clustering_transform, training_transform
 from .networks import VGG16, AlexNet, ConvNet, Sobel
 
-__all__ = ["AlexNet", "ConvNet", "DeepCluster", "Sobel", "VGG16", "assign", "augment", "churn",
+__all__ = ["AlexNet", "ConvNet", "DeepCluster", "Sobel", "VGG16", "augment", "churn",
            "clustering_transform", "epoch_indices", "fit_reduction", "geometric_nmi", "kmeans",
            "reduce", "split_empty", "training_transform"]

@@ -1,13 +1,9 @@
 r"""Pseudo-labels of DeepCluster: PCA and whitening, k-means, sampling (sections 3.2 to 3.4).
 
-Features :math:`f` with mean :math:`\mu` and covariance :math:`U \Lambda U^\top` are reduced to
-:math:`d` dimensions, 256 in the paper,
-
-.. math:: z = \Lambda_d^{-1/2} U_d^\top (f - \mu), \qquad \hat z = z / \lVert z \rVert
-
-and clustered by k-means (Eq. 2). Section 3.3 names two trivial solutions: empty clusters, which
-`split_empty` fills, and one cluster of most images, against which `epoch_indices` samples uniformly
-over the clusters.
+Features :math:`f` with mean :math:`\mu` and covariance :math:`U \Lambda U^\top` become
+:math:`z = \Lambda_d^{-1/2} U_d^\top (f - \mu)`, of :math:`d = 256` dimensions in the paper, then
+:math:`z / \lVert z \rVert`. Against trivial solutions `split_empty` fills empty clusters, and
+`epoch_indices` draws equally many images of each (section 3.3).
 """
 
 from __future__ import annotations
@@ -15,18 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log
-from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike
-from sklearn.metrics import normalized_mutual_info_score
 from torch import Tensor
 from torch.nn import functional
 
 from .. import checks
 from ..errors import InputError
-from ..metrics import accuracy
 
 #: A component with less than this part of the largest variance is rounding noise, and becomes 0.
 NOISE = 1e-10
@@ -34,16 +25,12 @@ NOISE = 1e-10
 HELD_ROWS = 4096
 #: Distances held at once: 4 bytes each, so that they stay in a core's cache.
 HELD_DISTANCES = 2**18
-#: The first centers are chosen among this many random points, or `PER_CLUSTER` times k if larger.
-SEEDED_ON, PER_CLUSTER = 8192, 8
-#: Rounds on these points alone, each of which saves about one round on all samples.
-FIRST_ROUNDS = 10
+#: The first centers are chosen among this many random points, or `PER_CLUSTER` times k if larger,
+#: and move on these alone for some rounds, each of which saves about one round on all samples.
+SEEDED_ON, PER_CLUSTER, FIRST_ROUNDS = 8192, 8, 10
 #: Distance of the two halves of a split cluster from its center, relative to the center's length.
 PERTURBATION = 1 / 1024
 SAMPLINGS = ("uniform", "natural")
-
-
-# ------------------------------------------------------------------- PCA and whitening, section 3.4
 
 
 @dataclass
@@ -54,8 +41,8 @@ class Reduction:
     components: Tensor      # (n_components, n_features), unit vectors by decreasing variance
     variances: Tensor       # (n_components,), divided by n_samples - 1
     spectrum: Tensor        # variances along all components, including those left out
-    whiten: bool = True
-    normalize: bool = True
+    whiten: bool = True     # scale each component to variance 1, and rounding noise to 0
+    normalize: bool = True  # then scale each sample to length 1, but for one of length 0
 
 
 def fit_reduction(features: Tensor | Iterable[Tensor], n_components: int | None = 256, *,
@@ -64,29 +51,21 @@ def fit_reduction(features: Tensor | Iterable[Tensor], n_components: int | None 
 
     ``n_components=None`` keeps all dimensions. Raises InputError if there are fewer samples or
     features than components, or features are not finite.
-
-    Examples
-    --------
-    >>> features = torch.randn(100, 5, generator=torch.Generator().manual_seed(0))
-    >>> z = reduce(features, fit_reduction(features, 3, normalize=False))
-    >>> z.shape, z.std(0).round(decimals=3).tolist()
-    (torch.Size([100, 3]), [1.0, 1.0, 1.0])
     """
     if isinstance(features, Tensor) and 1 < len(features) < features.shape[1]:
-        mean, spectrum, directions, n = _by_svd(features)
+        n, mean, spectrum, directions = _by_svd(features)
     else:
-        mean, spectrum, directions, n = _by_covariance(
+        n, mean, spectrum, directions = _by_covariance(
             features.split(HELD_ROWS) if isinstance(features, Tensor) else features)
     kept = check_components(n_components, n, len(mean))
     components = directions[:kept]
-    largest = components.gather(1, components.abs().argmax(1, keepdim=True))
-    components = components * largest.sign()
+    components = components * components.gather(1, components.abs().argmax(1, keepdim=True)).sign()
     return Reduction(mean.float(), components.float().contiguous(), spectrum[:kept].float(),
                      spectrum.float(), whiten, normalize)
 
 
-def _by_covariance(batches: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor, int]:
-    """Mean, variances and directions by decreasing variance, and the number of samples."""
+def _by_covariance(batches: Iterable[Tensor]) -> tuple[int, Tensor, Tensor, Tensor]:
+    """The number of samples, their mean, and variances and directions by decreasing variance."""
     n, origin, total, outer = 0, None, 0.0, 0.0
     for batch in batches:
         rows = batch.double()
@@ -98,16 +77,16 @@ def _by_covariance(batches: Iterable[Tensor]) -> tuple[Tensor, Tensor, Tensor, i
     shift = total / n
     covariance = (outer - n * torch.outer(shift, shift)) / max(n - 1, 1)
     variances, vectors = torch.linalg.eigh(covariance)
-    return origin + shift, variances.flip(0).clamp_(min=0), vectors.flip(1).T, n
+    return n, origin + shift, variances.flip(0).clamp_(min=0), vectors.flip(1).T
 
 
-def _by_svd(features: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
+def _by_svd(features: Tensor) -> tuple[int, Tensor, Tensor, Tensor]:
     """The same for fewer samples than features: as many directions as samples."""
     _check_finite(features)
     rows = features.double()
     mean = rows.mean(0)
     _, lengths, directions = torch.linalg.svd(rows - mean, full_matrices=False)
-    return mean, lengths.square() / (len(rows) - 1), directions, len(rows)
+    return len(rows), mean, lengths.square() / (len(rows) - 1), directions
 
 
 def _check_finite(values: Tensor) -> None:
@@ -118,22 +97,16 @@ def _check_finite(values: Tensor) -> None:
 
 def check_components(n_components: int | None, n_samples: int, n_features: int) -> int:
     """The number of components to keep; raises InputError if it exceeds samples or features."""
-    most = min(n_samples, n_features)
-    if n_components is None:
-        return most
-    checks.whole("n_components", n_components, 1)
-    if n_components > most:
+    kept = min(n_samples, n_features) if n_components is None else n_components
+    checks.whole("n_components", kept, 1)
+    if kept > min(n_samples, n_features):
         raise InputError(f"n_components={n_components} exceeds n_samples={n_samples} or the "
                          f"network's n_features={n_features}")
-    return n_components
+    return kept
 
 
 def reduce(features: Tensor, fitted: Reduction) -> Tensor:
-    """Project features, (n_samples, n_features), to (n_samples, n_components); never NaN.
-
-    With ``fitted.whiten`` each component is scaled to variance 1 (rounding noise to 0); with
-    ``fitted.normalize`` each sample is then scaled to length 1 (a sample of length 0 stays 0).
-    """
+    """Project features, (n_samples, n_features), to (n_samples, n_components); never NaN."""
     rotation = fitted.components.T
     if fitted.whiten:
         real = fitted.variances > NOISE * fitted.spectrum[0].clamp(min=torch.finfo().tiny)
@@ -143,9 +116,6 @@ def reduce(features: Tensor, fitted: Reduction) -> Tensor:
     return functional.normalize(z, dim=1) if fitted.normalize else z
 
 
-# ----------------------------------------------------------------------------- k-means, section 3.2
-
-
 @dataclass
 class Clusters:
     """The result of k-means."""
@@ -153,7 +123,6 @@ class Clusters:
     labels: Tensor          # int64, (n_samples,)
     centers: Tensor         # (n_clusters, n_features)
     inertia: float          # sum of squared distances of the samples to their centers
-    n_iter: int             # rounds
 
 
 def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
@@ -165,36 +134,15 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
         \min_C \frac1N \sum_n \min_{y_n} \lVert x_n - C y_n \rVert^2
         \quad\text{with}\quad y_n \in \{0, 1\}^k,\ y_n^\top 1_k = 1
 
-    Parameters
-    ----------
-    X : Tensor of shape (n_samples, n_features)
-        float32, on any device.
-    n_clusters : int
-    n_init : int
-        Number of starts, of which the one with the smallest inertia is kept.
-    max_iter : int
-        Rounds of assigning all samples and moving centers; 20 in the released code. It stops
-        earlier when no sample changes its cluster.
-    reassign_empty : bool
-        Fill empty clusters by `split_empty`; otherwise they keep their center.
-    seed : int
+    Raises InputError for fewer samples than clusters, features that are not finite, or a setting
+    out of range. On a GPU the order of additions varies, and so may the clusters of a seed.
 
-    Raises
-    ------
-    InputError
-        For fewer samples than clusters, features that are not finite, or a setting out of range.
+    *X* is float32, (n_samples, n_features), on any device. Of *n_init* starts the one with the
+    smallest inertia is kept. A start ends after *max_iter* rounds of assigning all samples and
+    moving centers, 20 in the released code, or when no sample changes its cluster. Empty clusters
+    are filled by `split_empty`, or keep their center.
 
-    Notes
-    -----
-    Beyond *X* itself the peak memory, for N samples of d features, is about :math:`4 (m (d + 3 \log
-    k + 6) + 5 k d + 3 N + \max(2^{18}, 256 k)) + 16 N` bytes with :math:`m = \min(N, \max(8192, 8
-    k))`, and 4 N d more where the features' mean is far from the origin. The same seed gives the
-    same clusters on a CPU; on a GPU the order of additions varies.
-
-    References
-    ----------
-    .. [1] D. Arthur and S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA
-       2007.
+    .. [1] D. Arthur, S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
 
     Examples
     --------
@@ -212,7 +160,7 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
     # Differences of squares lose digits far from the origin, so the origin moves to the mean.
     mean = X.mean(0)
     squares = sum((part - mean).square().sum(dtype=torch.float64) for part in X.split(HELD_ROWS))
-    if float(mean.square().sum()) > 1e-3 * float(squares / X.numel()) * X.shape[1]:
+    if float(mean.square().sum()) > 1e-3 * float(squares) / len(X):
         X = X - mean
     else:                                       # spares a copy
         mean = torch.zeros_like(mean)
@@ -224,25 +172,23 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
 
 def _one_start(X: Tensor, k: int, max_iter: int, reassign_empty: bool,
                generator: torch.Generator) -> Clusters:
-    lengths, before, n_iter = _lengths(X), None, 0
-    centers = _first_centers(X, k, generator)
-    while n_iter < max_iter:
-        n_iter += 1
-        labels, _ = assign(X, centers, lengths)
+    centers, before = _first_centers(X, k, generator), None
+    for _ in range(max_iter):
+        labels, _ = assign(X, centers)
         if before is not None and torch.equal(labels, before):
             break
         before = labels
         if reassign_empty:
             labels = split_empty(X, labels, centers, generator)
         centers = _means(X, labels, centers)
-    labels, distances = assign(X, centers, lengths)
+    labels, distances = assign(X, centers)
     # The last move can leave a cluster empty; only equal samples can keep it so.
     for _ in range(10 if reassign_empty else 0):
         if torch.bincount(labels, minlength=k).all():
             break
         centers = _means(X, split_empty(X, labels, centers, generator), centers)
-        labels, distances = assign(X, centers, lengths)
-    return Clusters(labels, centers, float(distances.sum(dtype=torch.float64)), n_iter)
+        labels, distances = assign(X, centers)
+    return Clusters(labels, centers, float(distances.sum(dtype=torch.float64)))
 
 
 def _first_centers(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
@@ -280,18 +226,14 @@ def _plus_plus(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
     return X[chosen]
 
 
-def assign(X: Tensor, centers: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The nearest center of each row, int64, and the squared distance to it, both (n_samples,).
-
-    *lengths*, (n_samples,), are the rows' squared lengths, where they are known.
-    """
-    lengths = _lengths(X) if lengths is None else lengths
+def assign(X: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
+    """The nearest center of each row, int64, and the squared distance to it, both (n_samples,)."""
     # The nearest center has the largest inner product, less half its own squared length.
     half, transposed = -0.5 * centers.square().sum(1), centers.T.contiguous()
     size = max(256, HELD_DISTANCES // len(centers))
     found = [torch.addmm(half, part, transposed).max(1) for part in X.split(size)]
     inner, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
-    return labels, inner.mul_(-2).add_(lengths).clamp_(min=0)
+    return labels, inner.mul_(-2).add_(_lengths(X)).clamp_(min=0)
 
 
 def _lengths(X: Tensor) -> Tensor:
@@ -306,22 +248,16 @@ def _means(X: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
     return torch.where((counts > 0)[:, None], sums / counts.clamp(min=1)[:, None], centers)
 
 
-# ----------------------------------------------------------------- trivial solutions, section 3.3
-
-
 def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Generator) -> Tensor:
     """Labels in which each empty cluster has received part of a random other one (section 3.3).
 
     The center of a random cluster is perturbed to either side, by a random sign of each feature,
-    and its samples go to the nearer of the two. *X* has shape (n_samples, n_features), *labels*
-    (n_samples,), *centers* (n_clusters, n_features); the generator is on the CPU.
+    and its samples go to the nearer of the two. The generator is on the CPU.
     """
     labels = labels.clone()
     counts = torch.bincount(labels, minlength=len(centers))
     for empty in torch.nonzero(counts == 0)[:, 0].tolist():
         donors = torch.nonzero(counts > 1)[:, 0]
-        if not len(donors):
-            break
         donor = int(donors[int(torch.randint(len(donors), (), generator=generator))])
         members = torch.nonzero(labels == donor)[:, 0]
         signs = torch.randint(2, (X.shape[1],), generator=generator).to(X) * 2 - 1
@@ -340,18 +276,9 @@ def epoch_indices(labels: Tensor, n_draws: int, generator: torch.Generator,
                   sampling: str = "uniform") -> Tensor:
     """The images of an epoch in the order of training, (n_draws,) (section 3.3).
 
-    Parameters
-    ----------
-    labels : Tensor of int64, shape (n_samples,)
-        The pseudo-labels, on the CPU.
-    n_draws : int
-        Number of images; n_samples in training.
-    generator : torch.Generator
-        On the CPU.
-    sampling : {"uniform", "natural"}
-        Equally many images of each nonempty cluster, or equally many copies of each image, both to
-        within one. Of a cluster larger than its share images are distinct; of a smaller one each
-        appears equally often, to within one.
+    ``"uniform"`` draws equally many images of each nonempty cluster, of it each equally often,
+    ``"natural"`` each image equally often, all to within one. *labels*, (n_samples,), are the
+    pseudo-labels; they and the generator are on the CPU.
 
     Examples
     --------
@@ -373,41 +300,3 @@ def epoch_indices(labels: Tensor, n_draws: int, generator: torch.Generator,
     rank = torch.arange(n_draws) - (shares.cumsum(0) - shares)[of]
     drawn = by_cluster[starts[of] + rank % sizes[of]]
     return drawn[torch.randperm(n_draws, generator=generator)]
-
-
-# ------------------------------------------------------- comparing two clusterings, section 4.1
-
-
-def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:
-    r"""Normalized mutual information as in the paper: :math:`I(A;B) / \sqrt{H(A) H(B)}`.
-
-    `clusterbook.metrics.nmi` divides by the arithmetic mean of the entropies instead,
-    scikit-learn's default since 0.22, which the released script therefore prints now.
-    """
-    return float(normalized_mutual_info_score(np.asarray(first), np.asarray(second),
-                                              average_method="geometric"))
-
-
-def churn(previous: ArrayLike, labels: ArrayLike) -> float:
-    """The share of images whose cluster changed, after the best matching of the clusters.
-
-    Examples
-    --------
-    >>> churn([0, 0, 1, 1], [5, 5, 3, 5])
-    0.25
-    """
-    return 1 - accuracy(previous, labels)
-
-
-def describe(assignments: Tensor, n_clusters: int, y: ArrayLike | None = None) -> dict[str, Any]:
-    """The history's numbers of the last of several clusterings, (n_clusterings, n_samples)."""
-    labels = assignments[-1]
-    sizes = torch.bincount(labels, minlength=n_clusters)
-    row = {"active": int((sizes > 0).sum()), "smallest": int(sizes[sizes > 0].min()),
-           "largest": int(sizes.max()), "sizes": sizes.tolist()}
-    if len(assignments) > 1:
-        previous = assignments[-2]
-        row |= {"nmi_previous": geometric_nmi(previous, labels), "churn": churn(previous, labels)}
-    if y is not None:
-        row["nmi_labels"] = geometric_nmi(y, labels)
-    return row

@@ -5,15 +5,11 @@ An epoch is
 1. the features of all images, not augmented, before the last ReLU, in evaluation mode;
 2. PCA, whitening, length 1 (`fit_reduction`, `reduce`);
 3. k-means: pseudo-labels :math:`y_n` (Eq. 2, `kmeans`);
-4. a new classifier :math:`g_W`, because the clusters' numbers mean nothing: weights of deviation
-   0.01, biases 0;
-5. augmented images, equally many of each cluster (`epoch_indices`), and for each batch a step of
-   gradient descent, with momentum for the network only, on Eq. 1,
+4. a new classifier :math:`g_W`, because the clusters' numbers mean nothing;
+5. steps of gradient descent on :math:`\frac1N \sum_n \ell(g_W(f_\theta(x_n)), y_n)` (Eq. 1), with
+   cross-entropy :math:`\ell`, on augmented images, equally many of each cluster (`epoch_indices`).
 
-   .. math:: \min_{\theta, W} \frac1N \sum_n \ell\left(g_W(f_\theta(x_n)), y_n\right)
-
-with :math:`\ell` the cross-entropy. After the last epoch the final network's features are clustered
-once more.
+After the last epoch the final network's features are clustered once more.
 """
 
 from __future__ import annotations
@@ -29,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from sklearn.metrics import normalized_mutual_info_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
@@ -38,20 +35,17 @@ from torch.utils.data import Dataset
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
 from ..checkpoints import fingerprint
+from ..datasets.folders import find_images
 from ..errors import InputError, unknown
-from ..metrics import contingency
+from ..metrics import accuracy, contingency
 from . import clustering, networks
 from .clustering import Clusters, Reduction, epoch_indices
-from .images import IMAGENET, ArrayImages, ImageFiles, Statistics, StreamedImages
+from .images import IMAGENET, ArrayImages, StreamedImages
 
 Images = ArrayLike | Dataset | str | os.PathLike
-Source = ArrayImages | StreamedImages
 
 #: Images that the PCA is fitted to; of more a random part, so that not all features are held.
 PCA_SAMPLES = 100_000
-_CHOICES = {"sampling": clustering.SAMPLINGS, "color": ("refuse", "convert"),
-            "pixel_statistics": ("data", "imagenet")}
-_WHOLE = {"n_clusters": 1, "epochs": 0, "batch_size": 2, "num_workers": 0}
 
 
 @dataclass(repr=False, eq=False)
@@ -60,7 +54,9 @@ class DeepCluster(DeepClusterer):
 
     Images are an array, (n_samples, n_features), of rows of ``image_shape`` with pixels in [0, 1];
     a `torch.utils.data.Dataset` of PIL images or tensors (or of tuples that begin with one); or the
-    path of a folder. The last two are read batch by batch, resized and cropped.
+    path of a folder. The last two are read batch by batch, resized, cropped, and gray or in color
+    as ``image_shape`` says. Held are the features of at most 100,000 images, the reduced ones of
+    all, and all epochs' labels, 4 bytes a number.
 
     Parameters
     ----------
@@ -69,67 +65,45 @@ class DeepCluster(DeepClusterer):
     network : {"convnet", "alexnet", "vgg16"} or callable
         See `networks`; or a function from the image shape to a module with ``features(images)``,
         before its last ReLU, their number ``n_features``, and, for probes, ``layers(images)``.
-    image_shape : tuple of int
-        (channels, height, width). With None, rows of an array are vectors, for a network of your
-        own, and are not augmented.
-    sobel : bool
-        Whether the named networks see edges, as in the paper, or the pixels.
+    image_shape, sobel : tuple of int, bool
+        (channels, height, width), with None for a network of your own that takes vectors; whether
+        the named networks see edges, as in the paper, or the pixels.
     n_components, whiten, normalize : int or None, bool, bool
         Dimensions that PCA keeps (None: all); scale each to variance 1, and each image to length 1.
-    reassign_empty : bool
-        Fill empty clusters with part of another one.
+    reassign_empty, renew_classifier : bool
+        Fill empty clusters with part of another one; start each epoch with a new classifier.
     sampling : {"uniform", "natural"}
         Draw equally many images of each cluster in an epoch, or each image once.
-    renew_classifier : bool
-        Start each epoch with a new classifier.
     epochs, batch_size : int
         200 epochs in the released code, 500 in the paper. A last batch of one image is left out.
     learning_rate, momentum, weight_decay : float
-        Of gradient descent; the classifier's has no momentum, as in the released code.
-    crop_scale : (float, float), optional
-        Smallest and largest part of an image's area in training; None takes the whole.
-    flip : bool
-        Mirror half of the images in training; not for digits.
-    resize : int, optional
-        Pixels of the short side of images from files before the middle is cropped: 256 for 224 in
-        the paper; by default as few as the crop needs.
+        Of gradient descent; the classifier's has no momentum.
+    crop_scale, flip : (float, float) or None, bool
+        Smallest and largest part of an image's area in training (None: the whole); mirror half of
+        the images in training, which is not for digits.
+    resize, num_workers : int or None, int
+        Pixels of the short side of images from files before the middle is cropped, 256 for 224 in
+        the paper (None: as few as the crop needs); processes that read them.
     pixel_statistics : {"data", "imagenet"}
         Whose mean and deviation of each channel normalize the pixels; ImageNet's in the paper.
-    color : {"refuse", "convert"}
-        For images from files with other channels than ``image_shape``.
-    num_workers : int
-        Processes that read files; their number changes no result.
-    random_state : int, RandomState instance or None
-        Decides first weights, k-means, the order of the images, their augmentation and dropout.
-    device, threads, checkpoint, progress
+    random_state, device, threads, checkpoint, progress
         As in `TELL`.
 
     Attributes
     ----------
-    labels_ : ndarray of int64, shape (n_samples,)
-        Cluster of each image, by the final network.
-    cluster_centers_ : ndarray of shape (n_clusters, n_components)
-        In the space of `transform`; ``inertia_`` is the sum of squared distances to them.
+    labels_, cluster_centers_ : ndarrays of shape (n_samples,) and (n_clusters, n_components)
+        By the final network; centers are in the space of `transform`, and ``inertia_`` is the sum
+        of squared distances to them.
     history_ : History
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
-        ``largest`` and ``sizes``; from the second on ``nmi_previous``, with the epoch before, and
-        ``churn``; ``nmi_labels`` if ``fit`` was given classes; ``feature_seconds``,
-        ``clustering_seconds`` (with PCA), ``training_seconds``. NMI is `geometric_nmi`.
+        ``largest``, ``sizes``, and `geometric_nmi` and `churn` to the epoch before,
+        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes;
+        ``feature_seconds``, ``clustering_seconds`` (with PCA), ``training_seconds``.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
     network_, reduction_ : Module, Reduction
     pixel_mean_, pixel_std_ : Tensor of shape (channels,)
-
-    Notes
-    -----
-    Memory, beyond the network's and the images': the features of at most 100,000 images, the
-    reduced ones of all, and all epochs' labels, 4 bytes a number, and that of `kmeans`.
-
-    References
-    ----------
-    M. Caron, P. Bojanowski, A. Joulin and M. Douze, "Deep Clustering for Unsupervised Learning of
-    Visual Features", ECCV 2018.
 
     Examples
     --------
@@ -161,7 +135,6 @@ class DeepCluster(DeepClusterer):
     flip: bool = True
     resize: int | None = None
     pixel_statistics: str = "data"
-    color: str = "refuse"
     num_workers: int = 0
     random_state: Any = None
     device: str = "auto"
@@ -171,13 +144,13 @@ class DeepCluster(DeepClusterer):
 
     _silent = (*DeepClusterer._silent, "num_workers")
     _removed = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
-                "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse"}
+                "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse",
+                "color": "convert"}
 
     def fit(self, X: Images, y: ArrayLike | None = None) -> DeepCluster:
         """Train, and cluster the images; classes *y*, (n_samples,), only add to ``history_``.
 
-        Raises InputError before training for a setting out of range, images that can't be used or
-        are too few or too small, or a checkpoint of another run.
+        Raises InputError for a setting, images or a checkpoint that can't be used.
         """
         self._check_settings()
         device, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
@@ -190,46 +163,45 @@ class DeepCluster(DeepClusterer):
               training.seeded(seed, device) as generator):
             network = networks.build(self.network, images.shape, self.sobel).to(device)
             head = nn.Linear(network.n_features, self.n_clusters).to(device)
-            renew(head)
-            options = {"lr": self.learning_rate, "weight_decay": self.weight_decay}
-            optimizer = torch.optim.SGD(network.parameters(), momentum=self.momentum, **options)
-            head_optimizer = torch.optim.SGD(head.parameters(), **options)      # without momentum
+            networks.initialize(head)
+            optimizer = torch.optim.SGD(
+                [{"params": network.parameters(), "momentum": self.momentum},
+                 {"params": head.parameters()}],                    # without momentum
+                lr=self.learning_rate, weight_decay=self.weight_decay)
             assignments = nn.Module()           # its one buffer is kept in checkpoints
             assignments.register_buffer("labels", torch.zeros(self.epochs + 1, n, dtype=torch.int))
-            row, targets, batches, started = {}, None, None, 0.0    # of the current epoch
+            targets = torch.empty(n, dtype=torch.int64, device=device)      # of the current epoch,
+            row, batches, started = {}, None, 0.0                           # and more of it
 
             def start_epoch(epoch: int) -> None:
-                nonlocal row, targets, batches, started
+                nonlocal row, batches, started
                 clusters, _, row = self._cluster(network, images, generator)    # steps 1 to 3
                 labels = clusters.labels.cpu()
                 assignments.labels[epoch - 1] = labels
-                row |= clustering.describe(assignments.labels[:epoch], self.n_clusters, y)
+                row |= describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)
                 if self.renew_classifier and epoch > 1:                         # step 4
-                    renew(head)
+                    networks.initialize(head)
                 order = epoch_indices(labels, n, generator, self.sampling)      # step 5
-                targets = clusters.labels[order.to(device)]
-                batches = images.for_training(order, self.batch_size, generator)
+                targets.copy_(clusters.labels[order.to(device)])
+                batches = images.batches(self.batch_size, order, generator)
                 network.train()
                 started = _seconds(device)
 
-            def step(_epoch: int, rows: Tensor) -> dict[str, Tensor]:
+            def step(_epoch: int, labels: Tensor) -> dict[str, Tensor]:
                 """A step of network and classifier on the pseudo-labels (Eq. 1)."""
                 features = functional.relu(network.features(next(batches)))
-                loss = functional.cross_entropy(head(features), targets[rows])  # Eq. 1
+                loss = functional.cross_entropy(head(features), labels)         # Eq. 1
                 optimizer.zero_grad()
-                head_optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                head_optimizer.step()
                 return {"loss": loss}
 
             self.history_ = training.train(
-                step, (torch.arange(n, device=device),), epochs=self.epochs,
-                batch_size=self.batch_size, generator=generator,
-                shuffle=False,                              # `start_epoch` shuffles
+                step, (targets,), epochs=self.epochs, batch_size=self.batch_size,
+                generator=generator, shuffle=False,         # `start_epoch` shuffles
                 drop_last=n % self.batch_size == 1,         # batch normalization needs two images
-                state={"network": network, "optimizer": optimizer, "head": head,
-                       "head_optimizer": head_optimizer, "assignments": assignments},
+                state={"network": network, "head": head, "optimizer": optimizer,
+                       "assignments": assignments},
                 on_epoch_start=start_epoch,
                 on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started},
                 checkpoint=self._checkpoint(fingerprint(*images.content), seed, number),
@@ -238,42 +210,39 @@ class DeepCluster(DeepClusterer):
         assignments.labels[-1] = clusters.labels.cpu()
         self.network_, self.labels_ = network.eval(), clusters.labels.cpu().numpy()
         self.assignments_ = assignments.labels.numpy()
-        self._set_state(images.shape, images.statistics, reduction, clusters.centers,
-                        clusters.inertia)
+        self._take(images.shape, images.statistics, reduction, clusters.centers, clusters.inertia)
         return self
 
-    def _cluster(self, network: nn.Module, images: Source, generator: torch.Generator
-                 ) -> tuple[Clusters, Reduction, dict[str, float]]:
+    def _take(self, shape: Any, statistics: Any, reduction: Any, centers: Any, inertia: float):
+        self.shape_, self.n_features_in_ = tuple(shape), math.prod(shape)
+        self.pixel_mean_, self.pixel_std_ = statistics
+        self.reduction_, self.inertia_ = reduction, inertia
+        self.cluster_centers_ = centers.cpu().numpy()
+
+    def _cluster(self, network: nn.Module, images: ArrayImages | StreamedImages,
+                 generator: torch.Generator) -> tuple[Clusters, Reduction, dict[str, float]]:
         """Features, PCA and k-means of all images; what the history says of them."""
         started, n = _seconds(images.device), len(images)
         options = {"whiten": self.whiten, "normalize": self.normalize}
+
+        def outputs(rows: Tensor | None = None) -> Iterator[Tensor]:
+            return networks.outputs(network, images.batches(self.batch_size, rows))
+
         if n <= PCA_SAMPLES:
-            batches = images.for_clustering(self.batch_size)
-            features = torch.cat(list(networks.features(network, batches)))
+            features = torch.cat(list(outputs()))
             computed = _seconds(images.device)
             fitted = clustering.fit_reduction(features, self.n_components, **options)
             reduced = clustering.reduce(features, fitted)
         else:           # a second pass over all images holds the reduced features only
             rows = torch.randperm(n, generator=generator)[:PCA_SAMPLES].sort().values
-            batches = images.for_clustering(self.batch_size, rows)
-            fitted = clustering.fit_reduction(networks.features(network, batches),
-                                              self.n_components, **options)
-            batches = images.for_clustering(self.batch_size)
-            reduced = torch.cat([clustering.reduce(part, fitted)
-                                 for part in networks.features(network, batches)])
+            fitted = clustering.fit_reduction(outputs(rows), self.n_components, **options)
+            reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs()])
             computed = _seconds(images.device)
         clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
                                      seed=int(torch.randint(2**31, (), generator=generator)))
         return clusters, fitted, {"inertia": clusters.inertia / n,
                                   "feature_seconds": computed - started,
                                   "clustering_seconds": _seconds(images.device) - computed}
-
-    def _set_state(self, shape: tuple[int, ...], statistics: Statistics, reduction: Reduction,
-                   centers: Tensor, inertia: float) -> None:
-        self.shape_, self.n_features_in_ = tuple(shape), math.prod(shape)
-        self.pixel_mean_, self.pixel_std_ = statistics
-        self.reduction_, self.inertia_ = reduction, inertia
-        self.cluster_centers_ = centers.cpu().numpy()
 
     def predict(self, X: Images) -> np.ndarray:
         """The nearest center of each image, shape (n_samples,)."""
@@ -282,49 +251,40 @@ class DeepCluster(DeepClusterer):
 
     def transform(self, X: Images) -> np.ndarray:
         """The reduced features, which are clustered, shape (n_samples, n_components)."""
-        reduced = [clustering.reduce(part, self.reduction_) for part in self._features(X)]
+        reduced = [clustering.reduce(part, self.reduction_) for part in self._outputs(X)]
         return torch.cat(reduced).cpu().numpy()
 
     def features(self, X: Images) -> np.ndarray:
         """The network's features before its last ReLU, shape (n_samples, n_features)."""
-        return torch.cat(list(self._features(X))).cpu().numpy()
+        return torch.cat(list(self._outputs(X))).cpu().numpy()
 
-    def _features(self, X: Images) -> Iterator[Tensor]:
-        batches = self._images(X).for_clustering(self.batch_size)
-        return networks.features(self.network_, batches)
+    def _outputs(self, X: Images, *layer: int | str) -> Iterator[Tensor]:
+        batches = self._images(X).batches(self.batch_size)
+        return networks.outputs(self.network_, batches, *layer)
 
     def linear_probe(self, X: Images, y: ArrayLike, *, layer: int | str = "features",
                      X_test: Images | None = None, y_test: ArrayLike | None = None,
                      test_size: float = 0.2, most_numbers: int = networks.MOST_NUMBERS) -> float:
         """Accuracy, from 0 to 1, of a linear classifier on a frozen layer (section 4.2).
 
-        Raises InputError for an unknown layer.
-
-        Parameters
-        ----------
-        X, y : images and classes
-        layer : int or "features"
-            A convolutional layer, from 1; or the representation, after its ReLU.
-        X_test, y_test : images and classes, optional
-            To measure the accuracy on; by default a random share ``test_size`` of *X*, stratified.
-        most_numbers : int
-            A layer is averaged until at most this many numbers are left of an image.
+        *layer* is a convolutional one, from 1, averaged until at most *most_numbers* are left of an
+        image, or ``"features"``, the representation after its ReLU. Without *X_test* and *y_test* a
+        stratified random part of *X*, its share *test_size*, is tested on.
         """
         check_is_fitted(self)
         known = ["features", *range(1, getattr(self.network_, "n_layers", 0) + 1)]
         if layer not in known:
             raise unknown("layer", layer, map(str, known))
 
-        def activations(images: Images) -> Tensor:
-            batches = self._images(images).for_clustering(self.batch_size)
-            return networks.activations(self.network_, batches, layer, most_numbers)
+        def seen(images: Images) -> Tensor:
+            return torch.cat([part.cpu() for part in self._outputs(images, layer, most_numbers)])
 
-        x = activations(X)
+        x = seen(X)
         if X_test is None:
             x, x_test, y, y_test = train_test_split(x, np.asarray(y), test_size=test_size,
                                                     random_state=0, stratify=y)
         else:
-            x_test = activations(X_test)
+            x_test = seen(X_test)
         return networks.linear_accuracy(x, y, x_test, y_test)
 
     def _fitted(self) -> dict[str, Any]:
@@ -334,42 +294,36 @@ class DeepCluster(DeepClusterer):
                 "weights": self.network_.state_dict()}
 
     def _restore(self, stored: Mapping[str, Any]) -> nn.Module:
-        if isinstance(self.network, str) and self.network not in networks.NETWORKS:
-            raise InputError(f"its network was made by a function, {self.network}; give it again "
-                             "by network=")
         self.network_ = networks.build(self.network, stored["shape"], self.sobel)
-        self._set_state(stored["shape"], stored["statistics"], Reduction(**stored["reduction"]),
-                        stored["centers"], stored["inertia"])
+        self._take(stored["shape"], stored["statistics"], Reduction(**stored["reduction"]),
+                   stored["centers"], stored["inertia"])
         return self.network_
 
-    def _images(self, X: Images, device: torch.device | None = None) -> Source:
+    def _images(self, X: Images, device: torch.device | None = None
+                ) -> ArrayImages | StreamedImages:
         """The images to fit on a device, or as the fitted network sees them."""
         fitting = device is not None
-        if not fitting:
+        if fitting:
+            rows_are_vectors = self.image_shape is None and callable(self.network)
+            shape = None if rows_are_vectors else checks.image_shape(self.image_shape)
+            statistics = IMAGENET if self.pixel_statistics == "imagenet" else None
+        else:
             check_is_fitted(self)
             device = next(self.network_.parameters()).device
-            shape, statistics = self.shape_, (self.pixel_mean_, self.pixel_std_)
-        else:
-            shape = None if self.image_shape is None else checks.image_shape(self.image_shape)
-            statistics = None
-            if self.pixel_statistics == "imagenet":
-                if shape is None or shape[0] != 3:
-                    raise InputError("pixel_statistics='imagenet' needs images of 3 channels")
-                statistics = torch.tensor(IMAGENET[0]), torch.tensor(IMAGENET[1])
-        if shape is None and isinstance(self.network, str):
-            raise InputError("DeepCluster needs image_shape, the (channels, height, width) of the "
-                             "network's input")
-        augmentation = {"scale": self.crop_scale, "flip": self.flip}
-        data = ImageFiles(X) if isinstance(X, str | os.PathLike) else X
-        if isinstance(data, Dataset):
-            return StreamedImages(data, shape, statistics, resize=self.resize, color=self.color,
-                                  num_workers=self.num_workers, device=device, **augmentation)
-        data = validate_data(self, data, dtype=np.float32, order="C", reset=fitting,
-                             ensure_min_samples=2 if fitting else 1)
-        shape = shape or data.shape[1:]
+            shape, statistics = self.shape_, torch.stack([self.pixel_mean_, self.pixel_std_])
+        if self.pixel_statistics == "imagenet" and (shape is None or shape[0] != 3):
+            raise InputError("pixel_statistics='imagenet' needs images of 3 channels")
+        if isinstance(X, str | os.PathLike | Dataset):
+            return StreamedImages(X if isinstance(X, Dataset) else find_images(X).files, shape,
+                                  statistics, scale=self.crop_scale, flip=self.flip,
+                                  resize=self.resize, device=device,
+                                  num_workers=self.num_workers)
+        X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting)
+        shape = shape or X.shape[1:]
         if len(shape) == 3:
-            checks.pixels(data, shape)
-        return ArrayImages(as_tensor(data, device).view(-1, *shape), statistics, **augmentation)
+            checks.pixels(X, shape)
+        return ArrayImages(as_tensor(X, device).view(-1, *shape), statistics,
+                           scale=self.crop_scale, flip=self.flip)
 
     def _step_size(self, n_samples: int, shape: tuple[int, ...]) -> int:
         """Multiply-adds of a training step; raises InputError for too few or too small images."""
@@ -384,12 +338,11 @@ class DeepCluster(DeepClusterer):
         return 4 * two * min(self.batch_size, n_samples) // 2
 
     def _check_settings(self) -> None:
-        for name, known in _CHOICES.items():
-            checks.one_of(name, getattr(self, name), known)
-        for name, least in _WHOLE.items():
+        checks.one_of("sampling", self.sampling, clustering.SAMPLINGS)
+        checks.one_of("pixel_statistics", self.pixel_statistics, ("data", "imagenet"))
+        for name, least in (("n_clusters", 1), ("epochs", 0), ("batch_size", 2),
+                            ("num_workers", 0)):
             checks.whole(name, getattr(self, name), least)
-        if self.resize is not None:
-            checks.whole("resize", self.resize, 1)
         for name in ("learning_rate", "momentum", "weight_decay"):
             checks.number(name, getattr(self, name), zero=name != "learning_rate")
         smallest, largest = self.crop_scale or (1, 1)
@@ -398,20 +351,36 @@ class DeepCluster(DeepClusterer):
                              f"image's area, such as (0.08, 1.0), not {self.crop_scale!r}")
 
     def _settings(self) -> dict[str, Any]:
-        settings = super()._settings()
-        if callable(self.network):
-            settings["network"] = f"{self.network.__module__}.{self.network.__qualname__}"
-        return settings
+        network = getattr(self.network, "__qualname__", self.network)       # of a function
+        return {**super()._settings(), "network": network}
 
     @property
     def _n_features_out(self) -> int:
         return len(self.reduction_.components)
 
 
-def renew(head: nn.Linear) -> None:
-    """New first weights of a classifier, as in the released code: deviation 0.01, biases 0."""
-    nn.init.normal_(head.weight, 0, 0.01)
-    nn.init.zeros_(head.bias)
+def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:
+    r"""Normalized mutual information as in the paper: :math:`I(A;B) / \sqrt{H(A) H(B)}`."""
+    return float(normalized_mutual_info_score(first, second, average_method="geometric"))
+
+
+def churn(previous: ArrayLike, labels: ArrayLike) -> float:
+    """The share of images whose cluster changed, after the best matching of the clusters."""
+    return 1 - accuracy(previous, labels)
+
+
+def describe(assignments: np.ndarray, n_clusters: int, y: ArrayLike | None) -> dict[str, Any]:
+    """The history's numbers of the last of several clusterings, (n_clusterings, n_samples)."""
+    labels = assignments[-1]
+    sizes = np.bincount(labels, minlength=n_clusters)
+    row = {"active": (sizes > 0).sum(), "smallest": sizes[sizes > 0].min(),
+           "largest": sizes.max(), "sizes": sizes}
+    if len(assignments) > 1:
+        previous = assignments[-2]
+        row |= {"nmi_previous": geometric_nmi(previous, labels), "churn": churn(previous, labels)}
+    if y is not None:
+        row["nmi_labels"] = geometric_nmi(y, labels)
+    return row
 
 
 def _seconds(device: torch.device) -> float:

@@ -1,14 +1,14 @@
 """Networks: Sobel filters, AlexNet, VGG-16 and a small one; linear probes on frozen layers.
 
 A network has `features`, the representation before its last ReLU, which is clustered, and `layers`,
-the activations of its convolutional layers, for probes. A classifier is put on the ReLU of the
-features. Layers and first weights of AlexNet and VGG-16 are those of the released code.
+for probes. Layers and first weights of AlexNet and VGG-16 are those of the released code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import isqrt, prod, sqrt
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +19,7 @@ from .. import checks
 from ..batchnorm import BatchNorm2d
 from ..errors import InputError
 
-#: Activations kept of a layer for a probe, at most: AlexNet's five layers then give 9,600, 9,216,
-#: 9,600, 9,600 and 9,216, as in the released ``eval_linear.py``.
+#: Most activations kept of a layer for a probe; AlexNet's are those of ``eval_linear.py``.
 MOST_NUMBERS = 9600
 #: Weight of a probe's squared weights, and rounds of its L-BFGS.
 PENALTY, MAX_ITER = 1e-3, 200
@@ -45,22 +44,21 @@ class Sobel(nn.Module):
 class Network(nn.Module):
     """Base of the networks: images of (channels, height, width), seen as edges or as pixels.
 
-    It has `convolutions`, `dense`, the size of the representation, `n_features`, and the smallest
-    height and width, `smallest`. Raises InputError for smaller images, or if Sobel filters are to
-    see neither 1 nor 3 channels.
+    `n_features` is the size of the representation. Raises InputError for images with a side below
+    `smallest`.
     """
 
-    def __init__(self, image_shape: Sequence[int], sobel: bool) -> None:
+    def __init__(self, image_shape: Sequence[int] = (3, 224, 224), sobel: bool = True) -> None:
         super().__init__()
-        channels, height, width = checks.image_shape(image_shape)
-        if min(height, width) < self.smallest:
+        channels, *size = checks.image_shape(image_shape)
+        if min(size) < self.smallest:
             raise InputError(f"{type(self).__name__} needs images of at least {self.smallest} x "
-                             f"{self.smallest} pixels, but these have {height} x {width}")
-        if sobel and channels not in (1, 3):
-            raise InputError("Sobel filters need images of 1 or 3 channels, but these have "
-                             f"{channels}; set sobel=False")
+                             f"{self.smallest} pixels, but these have {size[0]} x {size[1]}")
         self.edges = Sobel() if sobel else nn.Identity()
-        self.n_inputs = 2 if sobel else channels
+        convolutions, dense = self._parts(2 if sobel else channels, size)
+        self.convolutions, self.dense = nn.Sequential(*convolutions), nn.Sequential(*dense)
+        initialize(self)
+        self.to(memory_format=torch.channels_last)
 
     def features(self, images: Tensor) -> Tensor:
         """The representation before its last ReLU, (n_samples, n_features)."""
@@ -88,51 +86,30 @@ class Network(nn.Module):
         # Convolutions are faster on a CPU with a pixel's channels adjacent in memory.
         return self.edges(images).contiguous(memory_format=torch.channels_last)
 
-    def _initialize(self) -> None:
-        """The first weights of the released code."""
-        for part in self.modules():
-            if isinstance(part, nn.Conv2d):
-                n = prod(part.kernel_size) * part.out_channels
-                nn.init.normal_(part.weight, 0, sqrt(2 / n))
-            elif isinstance(part, nn.Linear):
-                nn.init.normal_(part.weight, 0, 0.01)
-            if isinstance(part, nn.Conv2d | nn.Linear):
-                nn.init.zeros_(part.bias)
-        self.to(memory_format=torch.channels_last)
-
 
 class ConvNet(Network):
     """A small network for images of 8 x 8 to 64 x 64 pixels; not from the paper.
 
-    Blocks of 32, 64, 128 and 256 channels (below 16 pixels without the last one): a 3 x 3
-    convolution, pooling to half the size (but in the last), batch normalization and ReLU. The last
-    activations are averaged to 2 x 2; one linear layer leads from there to 256 features.
-
-    Examples
-    --------
-    >>> network = ConvNet((1, 8, 8))
-    >>> images = torch.rand(5, 1, 8, 8)
-    >>> network.features(images).shape, [tuple(a.shape[1:]) for a in network.layers(images)]
-    (torch.Size([5, 256]), [(32, 4, 4), (64, 2, 2), (128, 2, 2)])
+    Blocks of 32, 64, 128 and, from 16 pixels on, 256 channels: a 3 x 3 convolution, pooling to half
+    the size (but in the last), batch normalization and ReLU; then the mean over 2 x 2 parts, and
+    one linear layer.
     """
 
     n_features, smallest = 256, 8
 
     def __init__(self, image_shape: Sequence[int], sobel: bool = True) -> None:
         super().__init__(image_shape, sobel)
-        widths = (32, 64, 128) if min(image_shape[1:]) < 16 else (32, 64, 128, 256)
-        parts: list[nn.Module] = []
-        inputs = self.n_inputs
-        for width in widths:
-            convolution, normalization, relu = _block(inputs, width, 3, padding=1)
-            pooling = [] if width == widths[-1] else [nn.MaxPool2d(2)]
-            parts += [convolution, *pooling, normalization, relu]
-            inputs = width
-        self.convolutions = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(2))
-        self.dense = nn.Sequential(nn.Linear(4 * inputs, self.n_features))
-        self._initialize()
         # With the released code's 0.01 so small a network would take epochs to start learning.
         nn.init.kaiming_normal_(self.dense[0].weight)
+
+    def _parts(self, inputs: int, size: Sequence[int]) -> tuple[list, list]:
+        found = []
+        for width in (32, 64, 128) if min(size) < 16 else (32, 64, 128, 256):
+            convolution, *others = _block(inputs, width, 3, padding=1)
+            found += [convolution, nn.MaxPool2d(2), *others]
+            inputs = width
+        del found[-3]                                       # the last block does not pool
+        return [*found, nn.AdaptiveAvgPool2d(2)], [nn.Linear(4 * inputs, self.n_features)]
 
 
 class AlexNet(Network):
@@ -140,19 +117,17 @@ class AlexNet(Network):
 
     n_features, smallest = 4096, 63
 
-    def __init__(self, image_shape: Sequence[int] = (3, 224, 224), sobel: bool = True) -> None:
-        super().__init__(image_shape, sobel)
-        self.convolutions = nn.Sequential(
-            *_block(self.n_inputs, 96, 11, stride=4, padding=2), nn.MaxPool2d(3, 2),
+    def _parts(self, inputs: int, size: Sequence[int]) -> tuple[list, list]:
+        convolutions = [
+            *_block(inputs, 96, 11, stride=4, padding=2), nn.MaxPool2d(3, 2),
             *_block(96, 256, 5, padding=2), nn.MaxPool2d(3, 2),
             *_block(256, 384, 3, padding=1),
             *_block(384, 384, 3, padding=1),
             *_block(384, 256, 3, padding=1), nn.MaxPool2d(3, 2),
-        )
+        ]
         # The last pooling's pixels are 32 apart, and each sees 63.
-        area = prod((side - 31) // 32 for side in image_shape[1:])
-        self.dense = nn.Sequential(nn.Dropout(0.5), *_dense(256 * area))
-        self._initialize()
+        area = prod((side - 31) // 32 for side in size)
+        return convolutions, [nn.Dropout(0.5), *_dense(256 * area)]
 
 
 class VGG16(Network):
@@ -160,19 +135,14 @@ class VGG16(Network):
 
     n_features, smallest = 4096, 32
 
-    def __init__(self, image_shape: Sequence[int] = (3, 224, 224), sobel: bool = True) -> None:
-        super().__init__(image_shape, sobel)
-        parts: list[nn.Module] = []
-        inputs = self.n_inputs
+    def _parts(self, inputs: int, size: Sequence[int]) -> tuple[list, list]:
+        convolutions = []
         for width, repeats in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
             for _ in range(repeats):
-                parts += _block(inputs, width, 3, padding=1)
+                convolutions += _block(inputs, width, 3, padding=1)
                 inputs = width
-            parts.append(nn.MaxPool2d(2))
-        self.convolutions = nn.Sequential(*parts)
-        area = prod(side // 32 for side in image_shape[1:])
-        self.dense = nn.Sequential(*_dense(512 * area))
-        self._initialize()
+            convolutions.append(nn.MaxPool2d(2))
+        return convolutions, _dense(512 * prod(side // 32 for side in size))
 
 
 def _block(inputs: int, outputs: int, size: int, **options: int) -> list[nn.Module]:
@@ -184,69 +154,60 @@ def _dense(inputs: int) -> list[nn.Module]:
     return [nn.Linear(inputs, 4096), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(4096, 4096)]
 
 
+def initialize(module: nn.Module) -> None:
+    """Draw the first weights of convolutions and linear layers as the released code does."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            n = prod(part.kernel_size) * part.out_channels
+            nn.init.normal_(part.weight, 0, sqrt(2 / n))
+        elif isinstance(part, nn.Linear):
+            nn.init.normal_(part.weight, 0, 0.01)
+        if isinstance(part, nn.Conv2d | nn.Linear):
+            nn.init.zeros_(part.bias)
+
+
 NETWORKS = {"convnet": ConvNet, "alexnet": AlexNet, "vgg16": VGG16}
 
 
-def build(network: str | Callable[..., nn.Module], image_shape: Sequence[int], sobel: bool = True
-          ) -> nn.Module:
+def build(network: Any, image_shape: Sequence[int], sobel: bool = True) -> nn.Module:
     """The network of that name, or the one that a function of the image shape returns."""
     if callable(network):
         return network(tuple(image_shape))
     checks.one_of("network", network, NETWORKS)
-    return NETWORKS[network](image_shape, sobel=sobel)
+    return NETWORKS[network](image_shape, sobel)
 
 
 @torch.no_grad()
-def features(network: nn.Module, batches: Iterable[Tensor]) -> Iterator[Tensor]:
-    """The features of each batch, (n_samples, n_features), in evaluation mode."""
+def outputs(network: nn.Module, batches: Iterable[Tensor], layer: int | str | None = None,
+            most: int = MOST_NUMBERS) -> Iterator[Tensor]:
+    """What a layer gives for each batch, in evaluation mode, (n_samples, n_numbers).
+
+    None is the representation before its last ReLU, ``"features"`` that after it, and a number,
+    from 1, a convolutional layer, `pooled`.
+    """
     network.eval()
     for batch in batches:
-        yield network.features(batch).float()
+        if layer in (None, "features"):
+            found = network.features(batch).float()
+            yield found if layer is None else functional.relu(found)
+        else:
+            yield pooled(network.layers(batch)[layer - 1], most)
 
 
-# ------------------------------------------------------------------------------- linear probes
-
-
-def pooled(activations: Tensor, most: int = MOST_NUMBERS) -> Tensor:
-    """Activations, (n_samples, channels, height, width), averaged over a square grid.
-
-    The grid is the finest that leaves at most *most* numbers, and no finer than the pixels.
-
-    Examples
-    --------
-    >>> pooled(torch.rand(2, 96, 55, 55)).shape
-    torch.Size([2, 9600])
-    """
+def pooled(activations: Tensor, most: int) -> Tensor:
+    """Activations, (n, channels, h, w), averaged over the finest grid of at most *most* numbers."""
     channels, height, width = activations.shape[1:]
     side = max(1, isqrt(most // channels))
     grid = (min(side, height), min(side, width))
     return functional.adaptive_avg_pool2d(activations, grid).flatten(1)
 
 
-@torch.no_grad()
-def activations(network: nn.Module, batches: Iterable[Tensor], layer: int | str,
-                most: int = MOST_NUMBERS) -> Tensor:
-    """Pooled activations of a layer, (n_samples, n_numbers), on the CPU.
-
-    *layer* is the number of a convolutional layer, from 1, or ``"features"``: the representation
-    after its ReLU, on which the network's own classifier is put.
-    """
-    network.eval()
-    if layer == "features":
-        return torch.cat([functional.relu(network.features(batch)).cpu() for batch in batches])
-    return torch.cat([pooled(network.layers(batch)[layer - 1], most).cpu() for batch in batches])
-
-
 def linear_accuracy(train: Tensor, y: np.ndarray, test: Tensor, y_test: np.ndarray) -> float:
     r"""Accuracy on *test*, from 0 to 1, of a linear classifier trained on *train*.
 
-    Multinomial logistic regression on standardized numbers,
-
-    .. math:: \min_{W,b} \frac1N \sum_n -\log \mathrm{softmax}(W x_n + b)_{y_n}
-              + \frac{\text{PENALTY}}{2} \lVert W \rVert^2
-
-    by L-BFGS from zeros: nothing about it is random. *train* and *test* are (n_samples, n_numbers)
-    on the CPU; *y* and *y_test* are classes of any kind.
+    Multinomial logistic regression on standardized numbers, (n_samples, n_numbers), by L-BFGS from
+    zeros: the mean of :math:`-\log \mathrm{softmax}(W x_n + b)_{y_n}` and `PENALTY` times
+    :math:`\lVert W \rVert^2 / 2`. Nothing about it is random.
     """
     classes, targets = np.unique(y, return_inverse=True)
     mean, std = train.mean(0), train.std(0, correction=0)
@@ -255,8 +216,7 @@ def linear_accuracy(train: Tensor, y: np.ndarray, test: Tensor, y_test: np.ndarr
     weight = torch.zeros(len(classes), x.shape[1], requires_grad=True)
     bias = torch.zeros(len(classes), requires_grad=True)
     optimizer = torch.optim.LBFGS([weight, bias], max_iter=MAX_ITER, history_size=10,
-                                  tolerance_grad=1e-5, tolerance_change=1e-9,
-                                  line_search_fn="strong_wolfe")
+                                  tolerance_grad=1e-5, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         optimizer.zero_grad()
