@@ -297,13 +297,15 @@ def deepcluster_parts() -> Any:
                   for n in (5, None) for whiten in (True, False) for unit in (True, False)}
     short = fit(X[:10], 5)
     clusters = kmeans(X, 8, n_init=3, max_iter=10, seed=0)
+    end = kmeans(X, 8, max_iter=100, seed=1)
     labels = torch.clamp(clusters.labels, max=5)
     generator = torch.Generator().manual_seed(0)
     return {"reductions": reductions, "projected": {name: project(X, fitted)
                                                     for name, fitted in reductions.items()},
             "fewer rows": short, "in batches": fit(iter(X.split(100)), 5),
-            "kmeans": clusters, "to the end": kmeans(X, 8, max_iter=100, seed=1),
-            "nearest": list(public("deepcluster.assign")(X, clusters.centers)),
+            "kmeans": [clusters.labels, clusters.centers],
+            "to the end": [end.labels, end.centers], "inertia": [clusters.inertia, end.inertia],
+            "nearest": list(public("deepcluster.clustering.assign")(X, clusters.centers)),
             "split": public("deepcluster.split_empty")(X, labels, clusters.centers, generator),
             "uniform": public("deepcluster.epoch_indices")(labels, 400, generator, "uniform"),
             "natural": public("deepcluster.epoch_indices")(labels, 400, generator, "natural"),
