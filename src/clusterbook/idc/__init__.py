@@ -5,8 +5,6 @@ learns to reconstruct a sample from a few of its features, which a gating networ
 sample; a clustering head then partitions the embeddings of the gated samples into compact clusters;
 and an auxiliary classifier finds the features that a whole cluster needs.
 
-The paper's generated data are `clusterbook.datasets.make_synthetic`.
-
 Differences from the authors' code
 ----------------------------------
 The paper is cited from its submission to ICLR 2024. Where paper and released code differ, the code
@@ -28,8 +26,7 @@ In the losses:
   gates' 1; the paper has one for both.
 - The weight of the global gates' penalty is constant and the learning rate 0.01 on MNIST; the paper
   has a rising one, and 0.1. The weight of the local gates' rises in both.
-- The size of the embedding is free, 10 or 128 in the released configurations; in the paper it is
-  the number of clusters.
+- The size of the embedding is free; in the paper it is the number of clusters.
 
 In training:
 
@@ -41,13 +38,10 @@ In training:
   prediction uses, drift from those of the first training (clean, gated and masked inputs mixed) to
   those of the gated samples. With ``batch_norm="gated"`` they are set to the latter once and
   everything is frozen, which is faster; ``"mixed"`` leaves them as they are.
-- Clean samples are encoded once a step, not twice; batch normalization still has separate
-  statistics for each kind of input, so losses and gradients are the same, and only its running
-  averages count clean inputs once.
+- Clean samples are encoded once a step, not twice, with separate statistics for each kind of input:
+  losses and gradients are the same, only running averages count clean inputs once.
 - The auxiliary classifier learns the head's clusters from before the head's step, not after; so the
   head runs once a step, and its running averages move once.
-- Gradients that nothing uses are not computed; data live in one tensor on the device, from which
-  nothing is read within an epoch.
 - The keys ``gtcr_loss`` and ``use_gating``, which the released code never reads, take effect.
 - Constant columns are left out (``constant_columns="keep"`` keeps them, as there).
 
@@ -58,11 +52,9 @@ In the reported numbers:
   speaks of the best silhouette, and of the best accuracy beside it.
 - Accuracy uses the optimal matching; there a greedy one (``acc_greedy`` in the history). The
   original's table has a column headed Davies-Bouldin index that is computed from silhouettes; here
-  the index is of the embeddings. Both measure embeddings of any length, as there, although the head
-  is trained on their directions.
-- The original's numbers of gates are sums of soft gates (see `open_features`); the numbers of open
-  gates are given beside them.
-- For the measures of interpretability see `interpretability`.
+  the index is of the embeddings.
+- The original's numbers of gates are sums of soft gates; the numbers of open gates stand beside
+  them. For the measures of interpretability see `interpretability`.
 """
 
 from __future__ import annotations
@@ -85,11 +77,10 @@ from .losses import (
     stochastic_gates,
     total_coding_rate,
 )
-from .networks import Autoencoder, GatingNetwork, GlobalGates
+from .networks import GlobalGates
 
 __all__ = [
-    "IDC", "Autoencoder", "GatingNetwork", "GlobalGates", "cluster_features", "diversity",
-    "faithfulness", "generalizability", "greedy_accuracy", "gumbel_softmax", "hard_gates",
-    "open_features", "open_probability", "selection_f1", "stochastic_gates", "total_coding_rate",
-    "uniqueness",
+    "IDC", "GlobalGates", "cluster_features", "diversity", "faithfulness", "generalizability",
+    "greedy_accuracy", "gumbel_softmax", "hard_gates", "open_features", "open_probability",
+    "selection_f1", "stochastic_gates", "total_coding_rate", "uniqueness",
 ]

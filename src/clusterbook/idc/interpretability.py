@@ -36,12 +36,6 @@ def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int =
 
     With *original* the released code's ``local_gates``: in each batch of *batch_size* rows, in
     order, the (lower) median of the samples' *sums* of gates; the mean over batches.
-
-    Examples
-    --------
-    >>> gates = np.array([[0.1, 0.1, 0.0], [1.0, 1.0, 0.0]])
-    >>> open_features(gates), round(open_features(gates, original=True), 3)
-    (2.0, 0.2)
     """
     gates = _gates(gates)
     if not original:
@@ -55,11 +49,7 @@ def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int =
 def cluster_features(gates: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """The features that are open in the median of each cluster's samples.
 
-    Returns
-    -------
-    clusters : ndarray of shape (n_clusters,)
-        The labels that occur, sorted.
-    selected : ndarray of bool, shape (n_clusters, n_features)
+    Returns the labels that occur, sorted, and an array of bool, (n_clusters, n_features).
 
     Examples
     --------
@@ -82,16 +72,10 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     two share one. The paper's formula sums over ordered pairs and divides by the number of
     unordered ones, which is twice this number minus 1.
 
-    Parameters
-    ----------
-    gates, labels : array-like of shape (n_samples, n_features) and (n_samples,)
-    original : bool
-        The released form: the sum runs over all ordered pairs, each cluster with itself included,
-        and is divided by :math:`K(K-1)`. It lies between :math:`-1/(K-1)` and
-        :math:`1 - 1/(K-1)` (for K = 10: -0.1111 and 0.8889), and above only if a cluster has no
-        open feature, because a pair without any counts as different. By default it is refused.
-    n_clusters : int, optional
-        *K* of the original form, whose clusters are 0 to *K* - 1; by default as many as occur.
+    In the *original* form the sum runs over all ordered pairs, each cluster with itself included,
+    and is divided by :math:`K(K-1)`, for *n_clusters* or as many as occur. It lies between
+    :math:`-1/(K-1)` and :math:`1 - 1/(K-1)` (for K = 10: -0.1111 and 0.8889), and above only if a
+    cluster has no open feature, because a pair without any counts as different.
 
     Examples
     --------
@@ -104,18 +88,16 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
         occurring, selected = selected, np.zeros((n_clusters, selected.shape[1]), dtype=bool)
         selected[clusters] = occurring
     K = len(selected)
-    if K < 2:
-        raise InputError(f"diversity compares clusters, so it needs at least 2, not {K}")
     counts = selected.astype(np.int64)
     shared = counts @ counts.T
     union = counts.sum(1)[:, None] + counts.sum(1) - shared
+    pairs = np.triu_indices(K, 1)
+    if K < 2 or (not original and (union[pairs] == 0).any()):
+        raise InputError("diversity needs at least two clusters, and no two without an open "
+                         "feature; leave one out, or lower the sparsity")
     if original:
         jaccard = np.divide(shared, union, out=np.zeros((K, K)), where=union > 0)
         return float(1 - jaccard.sum() / (K * (K - 1)))
-    pairs = np.triu_indices(K, 1)
-    if (union[pairs] == 0).any():
-        raise InputError("two clusters have no open feature, so what they share is not defined; "
-                         "leave one out, or lower the sparsity")
     return float(1 - np.mean(shared[pairs] / union[pairs]))
 
 
@@ -140,8 +122,6 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
     if not original:
         X, first, back = np.unique(X, axis=0, return_index=True, return_inverse=True)
         gates, back = gates[first], back.ravel()
-    if len(X) < 2:
-        raise InputError("uniqueness needs at least 2 distinct samples")
     neighbors = NearestNeighbors(n_neighbors=1).fit(X)
     if original:        # the released code takes the nearest row for the sample itself
         own, other = neighbors.kneighbors(X, 2, return_distance=False).T
@@ -161,19 +141,13 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     The correlation (Pearson's) of a feature's importance, the share of samples whose gate is open,
     with the loss of accuracy when that feature alone is set to 0.
 
-    Parameters
-    ----------
-    predict : callable
-        Samples, (n_samples, n_features), to clusters, matched to *y* anew after each removal.
-    X, gates : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,), optional
-        Classes, for the accuracy; by default the clusters of the samples as they are. The released
-        form was used with classes.
-    original : bool
-        The released form: the features that any gate selects are removed one after another, the
-        most important first, all that were removed stay out, and importance is correlated with
-        the *accuracy that is left*. Both series fall, whatever is removed, so the number is above 0
-        for features that don't matter too.
+    *predict* maps samples, (n_samples, n_features), to clusters, which are matched anew after each
+    removal to the classes *y*, (n_samples,); without them, to the clusters of the whole samples.
+
+    In the *original* form, used with classes, the features that any gate selects are removed one
+    after another, the most important first, all that were removed stay out, and importance is
+    correlated with the *accuracy that is left*. Both series fall, whatever is removed, so the
+    number is above 0 for features that don't matter too.
 
     Examples
     --------
@@ -215,17 +189,9 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
 
     Samples and gates have shape (n_samples, n_features), labels (n_samples,). The released form
     draws without a seed.
-
-    Examples
-    --------
-    >>> X, gates, labels = np.array([[-1.0], [-2.0], [1.0], [2.0]]), np.ones((4, 1)), [0, 0, 1, 1]
-    >>> generalizability(X, gates, labels, 3 * X, gates, labels)
-    1.0
     """
     gates_train = _gates(gates_train, X_train, labels_train)
     gates_test = _gates(gates_test, X_test, labels_test)
-    if len(np.unique(labels_train)) < 2:
-        raise InputError("all training labels are the same, so there is nothing to predict")
     model = LinearSVC(random_state=random_state, max_iter=10_000)
     model.fit(np.asarray(X_train, dtype=np.float64) * gates_train, labels_train)
     return float(model.score(np.asarray(X_test, dtype=np.float64) * gates_test, labels_test))
@@ -263,10 +229,6 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
     0.6666666666666666
     """
     selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
-    if selected.shape != informative.shape or not informative.any(1).all():
-        raise InputError("selected and informative must have the same shape, with an informative "
-                         f"feature in each row; they have {selected.shape} and "
-                         f"{informative.shape}")
     hits = (selected & informative).sum(1)
     return float(np.mean(2 * hits / (selected.sum(1) + informative.sum(1))))
 
@@ -274,13 +236,7 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
 def _gates(gates: ArrayLike, *others: ArrayLike | None) -> np.ndarray:
     """Gates as an array; raises InputError unless they fit the *others*, samples and labels."""
     gates = np.asarray(gates)
-    if gates.ndim != 2 or not gates.size or gates.dtype.kind not in "buif":
-        raise InputError(f"gates must be numbers of shape (n_samples, n_features), but have shape "
-                         f"{gates.shape} and type {gates.dtype}")
-    if not np.isfinite(gates).all():
-        raise InputError("gates must be finite")
-    for other in others:
-        if other is not None and len(other) != len(gates):
-            raise InputError(f"there are gates of {len(gates)} samples, but {len(other)} samples "
-                             "or labels; give one of each per sample")
+    if gates.ndim != 2 or any(other is not None and len(other) != len(gates) for other in others):
+        raise InputError(f"gates must have shape (n_samples, n_features), with one row for each "
+                         f"sample or label, but have shape {gates.shape}")
     return gates

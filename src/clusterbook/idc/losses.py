@@ -1,12 +1,8 @@
 r"""Gates and losses of IDC as pure functions, each under its equation, in the paper's order.
 
-A gate is a number in [0, 1] that multiplies a feature. The first training minimizes
-
-.. math:: \mathcal L_\mathrm{sparse} = \mathcal L_\mathrm{recon} + \lambda_\mathrm{gtcr}
-          \mathcal L_\mathrm{gtcr} + \lambda(t) \mathcal L_\mathrm{reg}
-
-with :math:`\lambda(t)` of `sparsity_weight`; the second minimizes `compression_released`. Where the
-paper and its released code differ there are two functions, and `FORMS` has those of each form.
+A gate is a number in [0, 1] that multiplies a feature. Where the paper and its released code
+differ there are two functions, and `FORMS` has those of each form. Samples, gates and their
+:math:`\mu` have shape (n_samples, n_features) unless said otherwise.
 """
 
 from __future__ import annotations
@@ -28,9 +24,9 @@ def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
     .. math:: z = \min(\max(\tfrac12 + \mu + \epsilon, 0), 1), \quad
               \epsilon \sim \mathcal N(0, \sigma^2)
 
-    The gradient in :math:`\mu`, of any shape, is 1 where the gate is strictly between 0
-    and 1, otherwise 0: the noise is what lets a closed gate learn. Its standard deviation is 0.5 in
-    the paper, and 0.25 in the released code, which draws N(0, 0.5²) and halves it.
+    The gradient in :math:`\mu` is 1 where the gate is strictly between 0 and 1, otherwise 0: the
+    noise is what lets a closed gate learn. Its standard deviation is 0.5 in the paper, and 0.25 in
+    the released code, which draws N(0, 0.5²) and halves it.
 
     Examples
     --------
@@ -56,33 +52,30 @@ def absolute_error(decoded: Tensor, X: Tensor) -> Tensor:
 
 
 def reconstruction_terms(
-    network: nn.Module, X: Tensor, *, gates: Tensor | None = None, mask: Tensor | None = None,
-    latent: Tensor | None = None, error: Callable[[Tensor, Tensor], Tensor] = functional.mse_loss,
+    network: nn.Module, X: Tensor, gates: Tensor | None = None, *, masked: float = 0,
+    noise: float = 0, error: Callable[[Tensor, Tensor], Tensor] = functional.mse_loss,
 ) -> dict[str, Tensor]:
     r"""The four reconstruction errors by name, whose sum is :math:`\mathcal L_\mathrm{recon}`.
 
     In training mode batch normalization has separate statistics for each kind of input. Without
-    gates the gated term equals the clean one; without a mask or latent factors that term is absent.
-
-    The network is an `idc.networks.Autoencoder`; *X*, *gates* and *mask*, 0 where an input is
-    masked, have shape (n_samples, n_features), and *latent*, factors of the embedding,
-    (n_samples, embedding_size).
+    gates the gated term equals the clean one. *network* is an `idc.networks.Autoencoder`; *masked*
+    the fraction of inputs set to 0 in the third term, and *noise* the standard deviation of the
+    factors of the embedding in the fourth, which are absent at 0.
 
     Examples
     --------
-    >>> from clusterbook.idc import Autoencoder
-    >>> X = torch.rand(6, 4)
-    >>> list(reconstruction_terms(Autoencoder(4, [3]), X, mask=torch.ones_like(X)))
+    >>> from clusterbook.idc.networks import Autoencoder
+    >>> list(reconstruction_terms(Autoencoder(4, [3]), torch.rand(6, 4), masked=0.9))
     ['clean', 'gated', 'masked']
     """
     inputs = {"clean": X}
     if gates is not None:
         inputs["gated"] = X * gates
-    if mask is not None:
-        inputs["masked"] = X * mask
+    if masked:
+        inputs["masked"] = X * (torch.rand_like(X) >= masked).to(X.dtype)
     codes = dict(zip(inputs, apply_apart(network.encoder, *inputs.values()), strict=True))
-    if latent is not None:              # the embedding of X itself, which needs no second pass
-        codes["latent"] = codes["clean"] * latent
+    if noise:                           # the embedding of X itself, which needs no second pass
+        codes["latent"] = codes["clean"] * (1 + noise * torch.randn_like(codes["clean"]))
     decoded = apply_apart(network.decoder, *codes.values())
     terms = {name: error(part, X) for name, part in zip(codes, decoded, strict=True)}
     return {"clean": terms["clean"], "gated": terms["clean"], **terms}
@@ -102,11 +95,6 @@ def apply_apart(layers: nn.Sequential, *batches: Tensor) -> tuple[Tensor, ...]:
     return rows.split(n_rows)
 
 
-def random_mask(X: Tensor, share: float) -> Tensor:
-    """0 for a random *share* of the inputs, drawn independently, and 1 for the others."""
-    return (torch.rand_like(X) >= share).to(X.dtype)
-
-
 # -------------------------------------------------------------------------------- sparsity, Eq. 3
 
 
@@ -115,11 +103,6 @@ def open_probability(mu: Tensor, sigma: float) -> Tensor:
 
     The released code takes :math:`\sigma = 1`, although its gates have 0.25: for :math:`\mu` in
     (-1, 1) the value lies between 0.309 and 0.933, so no gate ever counts as closed.
-
-    Examples
-    --------
-    >>> open_probability(torch.tensor([-1.0, 0.0, 1.0]), sigma=1.0)
-    tensor([0.3085, 0.6915, 0.9332])
     """
     return 0.5 * torch.erfc(-(mu + 0.5) / (sigma * math.sqrt(2)))
 
@@ -142,11 +125,6 @@ def sparsity_weight(epoch: int, epochs: int, weight: float) -> float:
     r""":math:`\lambda(t)`: rises from near 0 to *weight* along half a cosine.
 
     *epoch* runs from 1 to *epochs*, the number of epochs with gates.
-
-    Examples
-    --------
-    >>> [round(sparsity_weight(epoch, 4, 1.0), 3) for epoch in (1, 2, 3, 4)]
-    [0.146, 0.5, 0.854, 1.0]
     """
     return weight * 0.5 * (1 - math.cos(math.pi * epoch / epochs))
 
@@ -166,7 +144,7 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
 
     The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples, whose rate only counts open gates;
     its code has the rate of the batch, which is large when samples differ in their gates. A
-    *projection*, (n_features, n_dimensions), multiplies the gates first: see `random_projection`.
+    *projection*, (n_features, n_dimensions), multiplies the gates first.
 
     Examples
     --------
@@ -180,11 +158,6 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
         gates = gates.T                                 # (d, m)
     gram = gates @ gates.T                              # (min(m, d), min(m, d))
     return 0.5 * _logdet_of_identity_plus(d / (m * eps) * gram)
-
-
-def random_projection(n_features: int, n_dimensions: int) -> Tensor:
-    """A Gaussian matrix (n_features, n_dimensions) that keeps squared lengths on average."""
-    return torch.randn(n_features, n_dimensions) / math.sqrt(n_dimensions)
 
 
 def gate_coding_loss(gates: Tensor, eps: float, projection: Tensor | None = None) -> Tensor:
@@ -202,12 +175,6 @@ def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
 
     Logits have shape (n_samples, n_clusters). Near a temperature *tau* of 0 rows are one-hot; at
     the published 100 they are nearly uniform unless logits are in the hundreds.
-
-    Examples
-    --------
-    >>> _ = torch.manual_seed(0)
-    >>> print(f"{gumbel_softmax(torch.zeros(500, 10), tau=100.0).max():.2f}")
-    0.11
     """
     gumbel = -(-torch.rand_like(logits).log()).log()
     return ((logits.log_softmax(1) + gumbel) / tau).softmax(1)
@@ -230,10 +197,8 @@ def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     >>> print(f"{compression_released(z, torch.eye(2)[labels], 1.0):.3f}")
     0.275
     """
-    moments, sizes = _cluster_moments(z, memberships)
-    p = z.shape[1]
-    rates = _logdet_of_identity_plus(p / (sizes * eps)[:, None, None] * moments)
-    return (sizes * rates).sum() / (2 * len(z) * p)
+    logdets, sizes = _cluster_logdets(z, memberships, eps)
+    return (sizes * logdets).sum() / (2 * len(z) * z.shape[1])
 
 
 def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
@@ -247,17 +212,17 @@ def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     length 1, without which :math:`\epsilon` has no scale. Neither can be read off the paper.
     Arguments as in `compression_released`; a cluster without members counts 0.
     """
-    moments, sizes = _cluster_moments(z, memberships)
-    return 0.5 * _logdet_of_identity_plus(
-        z.shape[1] / (sizes * eps)[:, None, None] * moments).sum()
+    return 0.5 * _cluster_logdets(z, memberships, eps)[0].sum()
 
 
-def _cluster_moments(z: Tensor, memberships: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums of outer products (n_clusters, p, p), and the clusters' sizes (n_clusters,)."""
+def _cluster_logdets(z: Tensor, memberships: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The clusters' ``log det``, and their sizes, both (n_clusters,)."""
     h = functional.normalize(z, dim=1)
     weighted = memberships.T[:, None, :] * h.T          # (n_clusters, p, n_samples)
     # An empty cluster has moments 0; the released code's tiny number avoids 0 / 0.
-    return weighted @ h, memberships.sum(0) + 1e-8
+    sizes = memberships.sum(0) + 1e-8
+    scale = z.shape[1] / (sizes * eps)
+    return _logdet_of_identity_plus(scale[:, None, None] * (weighted @ h)), sizes
 
 
 def _logdet_of_identity_plus(A: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The networks of IDC, and the model that holds them.
+"""The networks of IDC, the model that holds them, and its optimizers.
 
 Hidden layers of autoencoder and classifiers are linear, batch normalization, ReLU. First weights
 have a standard deviation of only 0.001, for which batch normalization makes up.
@@ -6,16 +6,18 @@ have a standard deviation of only 0.001, for which batch normalization makes up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import CosineAnnealingLR
 from torch.optim.swa_utils import update_bn
 
-from .losses import hard_gates, random_projection
+from .losses import hard_gates
 
+LEAST_RATE = 1e-6                           # of both cosines, as in all released configurations
 _CHUNK = 4096                               # samples at a time where no gradient is needed
 
 
@@ -24,13 +26,6 @@ class Autoencoder(nn.Module):
 
     *widths* are those of each layer but the output, encoder first. The middle one is the embedding,
     of ``embedding_size``, without normalization and ReLU; the two sides may differ.
-
-    Examples
-    --------
-    >>> network = Autoencoder(13, [8, 3, 8])
-    >>> z = network.encoder(torch.rand(5, 13))
-    >>> z.shape, network.decoder(z).shape
-    (torch.Size([5, 3]), torch.Size([5, 13]))
     """
 
     def __init__(self, n_features: int, widths: Sequence[int]):
@@ -46,15 +41,9 @@ class Autoencoder(nn.Module):
 
 
 class GatingNetwork(nn.Module):
-    r"""Local gates: maps a sample to its own :math:`\mu`, one per feature.
+    r"""Local gates: maps samples to :math:`\mu`, one per feature, from -1 to 1.
 
     Two linear layers, each followed by tanh; at first every gate is near one half.
-
-    Examples
-    --------
-    >>> network = GatingNetwork(n_features=6, hidden=4)
-    >>> hard_gates(network(torch.rand(2, 6))).shape
-    torch.Size([2, 6])
     """
 
     def __init__(self, n_features: int, hidden: int):
@@ -64,21 +53,14 @@ class GatingNetwork(nn.Module):
             nn.Linear(hidden, n_features), nn.Tanh()).apply(_initialize)
 
     def forward(self, X: Tensor) -> Tensor:
-        r""":math:`\mu` of each sample and feature, (n_samples, n_features), from -1 to 1."""
+        r""":math:`\mu` of each sample and feature."""
         return self.layers(X)
 
 
 class GlobalGates(nn.Module):
-    r"""Global gates: each cluster has its own :math:`\mu`, one per feature.
+    r"""Global gates: maps clusters to their :math:`\mu = \tanh(\mathrm{weight})`, from -1 to 1.
 
-    :math:`\mu = \tanh(\mathrm{weight})`; first weights, of shape (n_clusters, n_features), have a
-    standard deviation of 0.01.
-
-    Examples
-    --------
-    >>> gates = GlobalGates(n_clusters=3, n_features=5)
-    >>> gates(torch.tensor([2, 0])).shape, gates.matrix().shape
-    (torch.Size([2, 5]), torch.Size([3, 5]))
+    First weights, of shape (n_clusters, n_features), have a standard deviation of 0.01.
     """
 
     def __init__(self, n_clusters: int, n_features: int):
@@ -87,7 +69,7 @@ class GlobalGates(nn.Module):
         nn.init.normal_(self.weight, std=0.01)
 
     def forward(self, labels: Tensor) -> Tensor:
-        r""":math:`\mu` of each sample's cluster, (n_samples, n_features), from -1 to 1."""
+        r""":math:`\mu` of each sample's cluster, (n_samples, n_features)."""
         return self.weight.tanh().index_select(0, labels)
 
     @torch.no_grad()
@@ -116,7 +98,7 @@ class Model(nn.Module):
     *widths* are the autoencoder's; *gates*, *head* and *auxiliary* the hidden widths of the gating
     network, of the clustering head on embeddings, and of the auxiliary classifier on samples.
     Without *gates* all gates are 1. *projection* is the dimension of the random projection for the
-    coding rate of the gates.
+    coding rate of the gates, a Gaussian matrix that keeps squared lengths on average.
     """
 
     def __init__(self, n_features: int, n_clusters: int, widths: Sequence[int], *,
@@ -128,7 +110,7 @@ class Model(nn.Module):
         self.auxiliary = dense([n_features, auxiliary, n_clusters])
         self.global_gates = GlobalGates(n_clusters, n_features)
         self.register_buffer("projection", None if projection is None
-                             else random_projection(n_features, projection))
+                             else torch.randn(n_features, projection) / projection**0.5)
 
     @torch.no_grad()
     def local_gates(self, X: Tensor) -> Tensor:
@@ -159,27 +141,40 @@ class Model(nn.Module):
 class Best:
     """A model's weights in the epoch with the largest value; a part of the checkpoint."""
 
-    def __init__(self, model: Model):
-        self.model = model
+    def __init__(self) -> None:
         self.epoch, self.value = 0, float("-inf")
         self.weights: dict[str, Tensor] = {}
 
-    def offer(self, epoch: int, value: float | None) -> None:
+    def offer(self, epoch: int, value: float, model: nn.Module) -> None:
         """Copy the weights if *value* is the largest so far."""
-        if value is not None and value > self.value:
+        if value > self.value:
             self.epoch, self.value = epoch, value
             self.weights = {name: tensor.detach().cpu().clone()
-                            for name, tensor in self.model.state_dict().items()}
-
-    def restore(self) -> None:
-        """Give the model these weights back, if there are any."""
-        if self.weights:
-            self.model.load_state_dict(self.weights)
+                            for name, tensor in model.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
         """The state, for a checkpoint."""
-        return {"epoch": self.epoch, "value": self.value, "weights": self.weights}
+        return vars(self)
 
     def load_state_dict(self, stored: dict[str, Any]) -> None:
         """Restore the state from a checkpoint."""
         vars(self).update(stored)
+
+
+def adam(parameters: Iterable[nn.Parameter], rate: float, steps: int
+         ) -> tuple[torch.optim.Adam, CosineAnnealingLR]:
+    """Adam, and a schedule that lowers its rate with each step along half a cosine."""
+    parameters = list(parameters)
+    optimizer = torch.optim.Adam(parameters, lr=rate,
+                                 fused=parameters[0].device.type in ("cpu", "cuda"))
+    return optimizer, CosineAnnealingLR(optimizer, T_max=max(1, steps), eta_min=LEAST_RATE)
+
+
+def descend(loss: Tensor, optimizer: torch.optim.Optimizer,
+            schedule: CosineAnnealingLR | None = None) -> None:
+    """One step of an optimizer, and of its learning rate."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if schedule is not None:
+        schedule.step()
