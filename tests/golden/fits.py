@@ -194,8 +194,7 @@ def idc(X: np.ndarray = TABLE, y: np.ndarray | None = _WINE.target, **settings: 
         warnings.simplefilter("ignore", UserWarning)                        # constant columns
         model = made("IDC", **usual | settings).fit(X, y)
     return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
-            "local": model.local_gates(X), "restored": model.reconstruct(X),
-            "selected": [model.selected_features(c) for c in range(3)]}
+            "local": model.local_gates(X)}
 
 
 def idc_measures() -> Any:
