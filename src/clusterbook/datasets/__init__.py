@@ -1,36 +1,24 @@
 """Data sets by name, one's own tables and one's own folders of images, all as a `Dataset`.
 
-Small data sets are embedded in scikit-learn and need neither network nor disk. Larger ones live in
-the folder that ``CLUSTERBOOK_DATA`` names (`clusterbook.paths.data_home`): they are downloaded
-once, and their SHA-256 is checked before they are used. Images lie in [0, 1], one flattened image
-per row; tables keep their own units.
-
-The data sets of the book are in ``catalog.yaml``, and their readers in ``loaders.py``. An entry
-has the SHA-256 of the loaded data (`content`), so no record depends on this code: a record is stale
-when its data differ from the catalog's, and a test compares every data set with its entry.
+Images lie in [0, 1], one flattened image per row; tables keep their own units. ``catalog.yaml`` has
+the SHA-256 of each file, checked before use, and of the loaded data (`content`): a record is stale
+when its data differ, so no record depends on this code.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from .. import paths
 from ..errors import InputError, unknown
 from . import loaders
-from .dataset import Dataset, Source, Status, content
+from .dataset import Dataset, Source, content
 from .folders import PREFIX, find_images, read_folder
 from .loaders import SOURCES, make_synthetic
 
-__all__ = ["Dataset", "Source", "Status", "catalog", "content", "fetch", "find_images", "load",
+__all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
            "make_synthetic", "read", "status"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "read":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .tables import read  # on first use, because it takes pandas
-
-    return read
 
 
 def catalog() -> tuple[Source, ...]:
@@ -49,7 +37,7 @@ def load(name: str, **settings: Any) -> Dataset:
         one subfolder per class. A relative path begins where ``clusterbook run`` was typed,
         otherwise in the current folder. Images are sorted by class and name and held in memory,
         4 bytes a value; the estimator DeepCluster reads a larger folder itself, batch by batch.
-    image_size : int, optional
+    image_size : int
         Pixels of each side of a folder's images (64 by default), which are turned as the camera
         noted and cropped to the square in their middle. All settings are for folders.
     resize : int, optional
@@ -64,8 +52,7 @@ def load(name: str, **settings: Any) -> Dataset:
     Raises
     ------
     InputError
-        For an unknown name, files that can't be downloaded, a damaged file (removed if it can be
-        downloaded again), a folder or images that can't be read, or settings that don't fit.
+        For an unknown name, files that are damaged or can't be had or read, or wrong settings.
 
     Examples
     --------
@@ -77,42 +64,69 @@ def load(name: str, **settings: Any) -> Dataset:
         return read_folder(name.removeprefix(PREFIX), **settings)
     source, home = _source(name), paths.data_home().absolute()
     if settings:
-        raise InputError(f"data set {name!r} can't be loaded with {settings}: these settings are "
-                         "for 'folder:PATH'")
+        raise InputError(f"{', '.join(settings)} can be set for 'folder:PATH' only, not {name!r}")
     wrong = loaders.wrong_files(source, home)
-    for file, checksum in wrong.items():
-        if checksum is not None:
-            todo = f"move it away and put {source.by_hand} there"
-            if source.url:
-                (home / file).unlink()
-                todo = f"it was removed: fetch it again with `clusterbook data {name}`"
-            raise InputError(f"the file {home / file} is damaged: its SHA-256 is {checksum}, "
-                             f"expected {source.files[file]}; {todo}")
+    for file in filter(wrong.get, wrong):
+        raise InputError(f"the file {home / file} is damaged: its SHA-256 is {wrong[file]}, "
+                         f"expected {source.files[file]}; `clusterbook data {name}` replaces it")
     if wrong:
         loaders.download(source, home, wrong)
-    return source.loader(source, home)
+    return getattr(loaders, source.loader)(source, home)
 
 
-def status(name: str) -> Status:
-    """Whether a data set of the catalog is embedded, here, missing or damaged; changes nothing."""
+def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
+    """Read one's own table; warns of assumptions and changes, and keeps them in ``notes``.
+
+    Parameters
+    ----------
+    path : str or path
+        A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; a relative path begins as
+        for `load`. CSV files (.csv or .tsv, also .gz) have commas, semicolons or tabs, and decimal
+        points, or commas unless these separate the values. A first row of numbers alone, other
+        than 0, 1, 2 …, is a sample, not names. An .npz or MATLAB file has the samples as ``X``,
+        labels in an array of their own, and perhaps ``feature_names``.
+    labels : str, optional
+        Column with the class of each row, text or numbers; by default the one called ``label``,
+        ``class``, ``target`` or ``y``, in any case, if there is one.
+    features : list of str, optional
+        Columns to use, in this order; by default all others.
+    id_column : str, optional
+        Column with a name for each row; kept as ``ids``, never a feature.
+    text : {"refuse", "one-hot"}
+        Refuse columns of text, or replace each by 0/1 features ``column=value``.
+    impute : {None, "median"}
+        Refuse missing values, or fill them with the column's median (text with ``missing``).
+
+    Raises InputError if the file can't be read or its data can't be clustered.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "flowers.csv")
+    ...     _ = file.write_text("plant,length,width,kind\\nA1,1.5,2,rose\\nA2,2.5,3,lily\\n")
+    ...     flowers = read(file, labels="kind", id_column="plant")
+    >>> flowers.X.tolist(), flowers.feature_names, flowers.ids, flowers.y.tolist()
+    ([[1.5, 2.0], [2.5, 3.0]], ('length', 'width'), ('A1', 'A2'), [1, 0])
+    """
+    from .tables import read_table  # on first use, because it takes pandas
+
+    return read_table(path, **settings)
+
+
+def status(name: str) -> str:
+    """Whether a data set of the catalog is "embedded", "here", "missing" or "damaged"."""
     source = _source(name)
     wrong = loaders.wrong_files(source, paths.data_home().absolute())
-    if not wrong:
-        return Status("embedded" if source.embedded_in else "here")
-    damaged = tuple(file for file, checksum in wrong.items() if checksum is not None)
-    return Status("damaged", damaged) if damaged else Status("missing", tuple(wrong))
+    if wrong:
+        return "damaged" if any(wrong.values()) else "missing"
+    return "embedded" if source.embedded_in else "here"
 
 
-def fetch(name: str) -> Status:
-    """Verify a data set of the catalog and download missing or damaged files; returns its status.
-
-    Raises InputError for an unknown name, a data set without a download, a download that fails or
-    has another checksum, and a data folder that can't be written.
-    """
+def fetch(name: str) -> None:
+    """Verify a data set, and download missing or damaged files; raises InputError if that fails."""
     source, home = _source(name), paths.data_home().absolute()
-    if wrong := loaders.wrong_files(source, home):
-        loaders.download(source, home, wrong)
-    return status(name)
+    loaders.download(source, home, loaders.wrong_files(source, home))
 
 
 def _source(name: str) -> Source:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,9 +26,10 @@ class Source:
     n_features: int
     n_classes: int  #: 0 without labels
     license: str  #: as far as the source states it
-    #: ``loader(source, home)`` reads the verified files in the data folder; None for own data
-    loader: Callable[[Source, Path], Dataset] | None = field(default=None, repr=False)
+    loader: str = ""  #: function of ``loaders.py`` that reads the verified files
     label: str = ""  #: short name for tables and figures
+    classes: Sequence[str] = ()  #: names of images' classes, unless numbers
+    train_size: int | None = None  #: length of the source's training part, which comes first
     embedded_in: str | None = None  #: package that contains or generates it
     files: Mapping[str, str] = field(default_factory=dict, repr=False)  #: path to SHA-256
     size: int = 0  #: bytes of these files
@@ -50,15 +50,13 @@ class Dataset:
     source: Source
     image_shape: tuple[int, int, int] | None = None  #: (channels, height, width); None for a table
     feature_names: tuple[str, ...] | None = None  #: one for each column of a table
-    train_size: int | None = None  #: length of the source's training part, which comes first
-    #: indices of a sample of a folder's images among all of them
+    #: indices of these images among all of the folder's
     rows: np.ndarray | None = field(default=None, repr=False)
     ids: tuple[str, ...] | None = field(default=None, repr=False)  #: names of a table's rows
     notes: tuple[str, ...] = ()  #: assumptions and changes made in reading one's own table
 
-    def split(
-        self, random_state: int = 0
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    def split(self, random_state: int = 0
+              ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """X_train, X_test, y_train, y_test; the last two are None without labels.
 
         The source's own split if it has one; otherwise a random one with 20 % of the samples in
@@ -73,21 +71,12 @@ class Dataset:
         """
         from sklearn.model_selection import train_test_split
 
-        if self.train_size is None:
+        train, test = slice(self.source.train_size), slice(self.source.train_size, None)
+        if self.source.train_size is None:
             train, test = train_test_split(np.arange(len(self.X)), test_size=0.2,
                                            random_state=random_state, stratify=self.y)
-        else:
-            train, test = slice(self.train_size), slice(self.train_size, None)
-        if self.y is None:
-            return self.X[train], self.X[test], None, None
-        return self.X[train], self.X[test], self.y[train], self.y[test]
-
-
-class Status(NamedTuple):
-    """Whether a data set can be used right now."""
-
-    state: Literal["embedded", "here", "missing", "damaged"]
-    files: tuple[str, ...] = ()  #: missing or damaged files, by their path in the data folder
+        labels = (None, None) if self.y is None else (self.y[train], self.y[test])
+        return self.X[train], self.X[test], *labels
 
 
 def content(dataset: Dataset) -> str:
@@ -106,8 +95,7 @@ def content(dataset: Dataset) -> str:
     for array in (dataset.X, dataset.y):
         if array is not None:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
-            # A view: `tobytes` would copy the data.
-            digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            digest.update(np.ascontiguousarray(array))
     return digest.hexdigest()
 
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image, ImageOps
 
 from ..checks import one_of, whole
 from ..errors import InputError
 from .dataset import Dataset, Source, absolute, as_classes, listed
-
-if TYPE_CHECKING:
-    from PIL import Image
 
 PREFIX = "folder:"
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -29,14 +24,9 @@ GRAY = ("1", "L", "LA", "La")
 class Images:
     """The images of a folder, not opened yet."""
 
-    folder: Path  #: absolute
     names: tuple[str, ...]  #: such as ``cat/1.jpg``, sorted by class, then by name
+    files: tuple[Path, ...]  #: their paths
     left_out: tuple[str, ...]  #: other files, and folders in the classes' folders
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The images' paths."""
-        return tuple(self.folder / name for name in self.names)
 
     def labels(self) -> tuple[np.ndarray | None, tuple[str, ...]]:
         """The class of each image, and the classes' names; None and () if the folder is flat."""
@@ -47,32 +37,23 @@ class Images:
 def find_images(path: str | os.PathLike[str]) -> Images:
     """The images of a folder, in it or in one subfolder per class; opens none of them.
 
-    A relative path begins where ``clusterbook run`` was typed, otherwise in the current folder.
-    Hidden files are skipped. Raises InputError for a folder that is missing, can't be listed or has
-    fewer than two images, and for images beside images in subfolders.
+    A relative path begins as for `load`. Hidden files are skipped. Raises InputError for a folder
+    that is missing or has fewer than two images, and for images beside images in subfolders.
     """
     folder = absolute(path)
-    if not os.path.isdir(folder):
+    if not folder.is_dir():
         raise InputError(f"there is no folder {folder}")
-    try:
-        found = []
-        for name in _visible(folder):
-            if name.lower().endswith(ENDINGS) or not (folder / name).is_dir():
-                found.append(name)
-            else:
-                found += [f"{name}/{one}" for one in _visible(folder / name)]
-    except OSError as error:
-        raise InputError(f"the folder {error.filename} can't be listed ({error.strerror}): make it "
-                         "readable") from error
+    found = []
+    for name in _visible(folder):
+        is_class = (folder / name).is_dir() and not name.lower().endswith(ENDINGS)
+        found += [f"{name}/{one}" for one in _visible(folder / name)] if is_class else [name]
     names = [name for name in found if name.lower().endswith(ENDINGS)]
     left_out = [name for name in found if not name.lower().endswith(ENDINGS)]
-    if len({name.count("/") for name in names}) > 1:
-        raise InputError(f"{folder} has images beside folders with images: expected all in the "
-                         "folder or all in one subfolder per class")
-    if len(names) < 2:
-        raise InputError(f"{folder} has fewer than two images, which end in {', '.join(ENDINGS)}; "
-                         f"other files: {listed(left_out) or 'none'}")
-    return Images(folder, tuple(names), tuple(left_out))
+    if len(names) < 2 or len({name.count("/") for name in names}) > 1:
+        raise InputError(f"expected at least two images in {folder}, or in one subfolder per class "
+                         f"and none beside these; they end in {', '.join(ENDINGS)}; images: "
+                         f"{listed(names) or 'none'}; other files: {listed(left_out) or 'none'}")
+    return Images(tuple(names), tuple(folder / name for name in names), tuple(left_out))
 
 
 def _visible(folder: Path) -> list[str]:
@@ -80,13 +61,10 @@ def _visible(folder: Path) -> list[str]:
 
 
 def read_folder(
-    path: str | os.PathLike[str], *, image_size: int | None = None, resize: int | None = None,
+    path: str | os.PathLike[str], *, image_size: int = 64, resize: int | None = None,
     color: str = "refuse", unreadable: str = "refuse", most: int | None = None,
 ) -> Dataset:
     """The images of a folder, each as a square; `clusterbook.datasets.load` has the parameters.
-
-    Holds the samples in memory, 4 bytes a value (49 kB for a color image of 64 × 64 pixels), and
-    one image at a time.
 
     Examples
     --------
@@ -101,13 +79,12 @@ def read_folder(
     >>> found.X.shape, found.image_shape, found.y.tolist(), found.classes
     ((3, 192), (3, 8, 8), [0, 1, 1], ('grass', 'sky'))
     """
-    size = 64 if image_size is None else image_size
-    whole("image_size", size, 1)
-    short = size if resize is None else resize
-    whole("resize", short, size)  # the middle is cropped from what is resized
+    whole("image_size", image_size, 1)
+    short = image_size if resize is None else resize
+    whole("resize", short, image_size)  # the middle is cropped from what is resized
     one_of("setting of color", color, ("refuse", "convert"))
     one_of("setting of unreadable", unreadable, ("refuse", "skip"))
-    images = find_images(path)
+    folder, images = absolute(path), find_images(path)
     rows = np.arange(len(images.names))
     if most is not None:
         whole("most", most, 2)
@@ -116,43 +93,29 @@ def read_folder(
     for row in rows:
         name = images.names[row]
         try:
-            square = _square(images.folder / name, size, short, color == "convert")
+            square = _square(images.files[row], image_size, short, color == "convert")
         except Exception as error:  # a damaged file can break its reader anywhere
             broken.append(f"{name} ({error})")
             continue
         examples.setdefault(len(square), name)
         if len(examples) > 1:
-            raise InputError(f"{images.folder} has gray images (such as {examples[1]!r}) beside "
+            raise InputError(f"{folder} has gray images (such as {examples[1]!r}) beside "
                              f"images in color (such as {examples[3]!r}): color='convert' gives "
                              "the gray ones three equal channels")
         X = np.empty((len(rows), square.size), dtype=np.float32) if X is None else X
         np.divide(square.ravel(), np.float32(255), out=X[len(used)])
         used.append(row)
     if len(used) < 2 or (broken and unreadable == "refuse"):
-        raise InputError(f"{images.folder} has {len(broken):,} images that can't be read: "
+        raise InputError(f"{folder} has {len(broken):,} images that can't be read: "
                          f"{listed(broken)}; repair or remove them, or leave them out with "
                          "unreadable='skip'")
     if left_out := [*broken, *images.left_out]:
-        warnings.warn(f"not all of {images.folder} was read; left out: {listed(left_out)}",
-                      stacklevel=3)
-    (channels,) = examples
+        warnings.warn(f"not all of {folder} was read; left out: {listed(left_out)}", stacklevel=3)
     y, classes = images.labels()
-    name = images.folder.name
-    source = Source(PREFIX + name, f"images of one's own, {name}", len(used), X.shape[1],
-                    len(classes), "your own")
+    source = Source(PREFIX + folder.name, f"images of one's own, {folder.name}", len(used),
+                    X.shape[1], len(classes), "your own")
     return Dataset(X[:len(used)], None if y is None else y[used], classes, source,
-                   image_shape=(channels, size, size),
-                   rows=None if most is None else np.array(used))
-
-
-@contextmanager
-def opened(file: Path) -> Iterator[Image.Image]:
-    """An image whose header was read; ValueError if its values have no known range."""
-    from PIL import Image
-
-    with Image.open(file) as image:
-        refuse_deep(image)
-        yield image
+                   image_shape=(*examples, image_size, image_size), rows=np.array(used))
 
 
 def refuse_deep(image: Image.Image) -> None:
@@ -167,9 +130,8 @@ def _square(file: Path, size: int, short: int, in_color: bool) -> np.ndarray:
     It is cropped to *size* pixels after the short side was resized to *short*; transparency is
     ignored.
     """
-    from PIL import Image, ImageOps
-
-    with opened(file) as image:
+    with Image.open(file) as image:
+        refuse_deep(image)
         mode = "L" if image.mode in GRAY and not in_color else "RGB"
         # Indexed colors by way of RGBA, where Pillow knows which are transparent.
         shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
