@@ -231,7 +231,7 @@ def test_a_run_that_keeps_nothing_says_how_to_keep_something(book: Book, capsys,
 
 
 def test_only_the_path_of_the_book_goes_to_stdout(capsys, monkeypatch):
-    def build(run, progress, say):
+    def build(run, pdf, say):
         say("1/1 tiny: unchanged")
         return Path("html/index.html") if run else Path("committed/index.html")
 

@@ -154,12 +154,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _book(options) -> None:
-    from .book.build import build, build_pdf
+    from .book.build import build
 
     # Steps go to stderr, the page's path alone to stdout: open "$(clusterbook book)".
-    print((build_pdf if options.pdf else build)(
-        run=not options.no_execute, progress=sys.stderr.isatty(),
-        say=lambda line: print(line, file=sys.stderr)))
+    print(build(run=not options.no_execute, pdf=options.pdf,
+                say=lambda line: print(line, file=sys.stderr)))
 
 
 def _run(options) -> None:
