@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
+from clusterbook.book import site
+
 _MARKS = re.compile(r'<h[1-6]>(?P<heading>.*?)<a class="headerlink"'
-                    r'|(?P<table><div class="pst-scrollable-table-container">)'
-                    r'|(?P<region><[a-z]+ [^>]*role="region"[^>]*>)', re.DOTALL)
-_KAGGLE = "https://kaggle.com/kernels/welcome?src="
-_NOT_OURS = "https://github.com/executablebooks/jupyter-book"  # Jupyter Book's default
+                    r'|<div class="pst-scrollable-table-container"'
+                    r'|role="region"[^>]* aria-label="[^"]*"', re.DOTALL)
 
 
 def reachable(body: str) -> str:
@@ -23,21 +23,23 @@ def reachable(body: str) -> str:
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')
     # The parameters of a long signature are a list that describes nothing.
     body = re.sub(r"(?<=\n)<dl>(?=\n<dd><em class=\"sig-param)", '<dl role="presentation">', body)
+    # A data frame, with empty heads in its corner.
+    body = re.sub(r"<div>(?=\s*<style scoped)", '<div class="cb-scorecard-scroll" role="region" '
+                  'tabindex="0" aria-label="Table">', body)
+    body = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", body)
     heading, seen = "", Counter()
 
     def marked(found: re.Match) -> str:
         nonlocal heading
         if found["heading"]:
-            heading = html.escape(html.unescape(re.sub("<[^>]*>", "", found["heading"])).strip())
+            heading = re.sub('<[^>]*>|"', "", found["heading"]).strip()
             return found[0]
-        tag = found[0] if found["region"] else (
-            f'{found[0][:-1]} role="region" tabindex="0" aria-label="Table: {heading}">')
-        label = re.search(r'aria-label="([^"]*)"', tag)
-        if label is None:
-            return tag
-        seen[label[1]] += 1
-        number = f" ({seen[label[1]]})" if seen[label[1]] > 1 else ""
-        return tag.replace(label[0], f'aria-label="{label[1]}{number}"')
+        region, _, label = found[0].partition(' aria-label="')
+        if not label:
+            region, label = f'{region} role="region" tabindex="0"', f'Table: {heading}"'
+        seen[label] += 1
+        number = f" ({seen[label]})" if seen[label] > 1 else ""
+        return f'{region} aria-label="{label[:-1]}{number}"'
 
     return _MARKS.sub(marked, body)
 
@@ -48,59 +50,36 @@ def named(contents: str) -> str:
                   r'\1 aria-label="Pages under \2"', contents)
 
 
-def kaggle_url(repository: str, branch: str, page: str) -> str:
-    """The address at which Kaggle opens the notebook of a page."""
-    return f"{_KAGGLE}{repository.rstrip('/')}/blob/{branch}/{page}.ipynb"
-
-
-def shares(rows: list[list[int]]) -> list[int]:
-    """Widths of columns in percent, by their longest cells within bounds.
-
-    Parameters
-    ----------
-    rows : list of list of int
-        The length of each cell.
-    """
-    widths = [min(max(*column, 6), 36) for column in zip(*rows, strict=True)]
-    return [round(100 * width / sum(widths)) for width in widths]
-
-
 def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
             doctree: Any) -> None:
     """Mend a page's body, contents, scripts and buttons, after the theme made them."""
     body = context.get("body", "")
-    if not any(mark in body for mark in ('class="math ', 'class="math"')):     # MathJax: 2 MB
+    if 'class="math' not in body:       # MathJax: 2 MB
         context["script_files"] = [file for file in context["script_files"]
-                                   if app.config.mathjax_path
-                                   not in (getattr(file, "filename", None) or "")]
-    if body:
-        context["body"] = reachable(body)
+                                   if app.config.mathjax_path not in str(file.filename)]
+    context["body"] = reachable(body)
     if contents := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *args, **options: named(
             str(contents(*args, **options)))
-    options, buttons = app.config.html_theme_options, context.get("header_buttons", [])
+    buttons = context.get("header_buttons", [])
     for group in [group for group in buttons if group.get("label") == "launch-buttons"]:
         if not pagename.startswith("notebooks/"):       # only a chapter installs what it needs
             buttons.remove(group)
             continue
-        group["buttons"].append({
-            "type": "link", "text": "Kaggle", "tooltip": "Launch on Kaggle",
-            "icon": "fa-brands fa-kaggle",
-            "url": kaggle_url(options["repository_url"],
-                              options.get("repository_branch") or "main", pagename)})
+        links = site.current(Path(app.srcdir)).launchers(f"{pagename}.ipynb")
+        group["buttons"].append({"type": "link", "text": "Kaggle", "tooltip": "Launch on Kaggle",
+                                 "icon": "fa-brands fa-kaggle", "url": links["Kaggle"]})
 
 
 def configure(app: Sphinx, config: Config) -> None:
     """Switch off buttons without an address, and Thebe, which runs code through a server."""
-    options = config.html_theme_options
-    known = options.get("repository_url") not in (None, "", _NOT_OURS)
-    options |= {"use_repository_button": known, "use_issues_button": known}
+    known = bool(site.current(Path(app.srcdir)).repository)
+    config.html_theme_options |= {"use_repository_button": known, "use_issues_button": known}
     if not known:
-        options["launch_buttons"] = {}
-    for listeners in list(app.events.listeners.values()):
-        for listener in list(listeners):
-            if listener.handler.__module__ == "sphinx_thebe":
-                app.disconnect(listener.id)
+        config.html_theme_options["launch_buttons"] = {}
+    for event, listeners in app.events.listeners.items():
+        app.events.listeners[event] = [one for one in listeners
+                                       if one.handler.__module__ != "sphinx_thebe"]
     app.registry.css_files = [file for file in app.registry.css_files
                               if file[0] != "sphinx-thebe.css"]
 
@@ -108,16 +87,20 @@ def configure(app: Sphinx, config: Config) -> None:
 def fit_tables(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Give the columns of printed tables widths: LaTeX would not break their lines."""
     for table in doctree.findall(nodes.table) if app.builder.format == "latex" else ():
-        group = table.next_node(nodes.tgroup)
         rows = [[len(cell.astext()) for cell in row.findall(nodes.entry)]
-                for row in group.findall(nodes.row)]
-        columns = list(group.findall(nodes.colspec))
-        if len({len(row) for row in rows}) > 1 or len(rows[0]) != len(columns):
+                for row in table.findall(nodes.row)]
+        columns = list(table.findall(nodes.colspec))
+        if {len(row) for row in rows} != {len(columns)}:
             continue  # cells that span columns: left to LaTeX
         for column, width in zip(columns, shares(rows), strict=True):
             column["colwidth"] = width
-        table["classes"] = [name for name in table["classes"] if name != "colwidths-auto"]
-        table["classes"].append("colwidths-given")
+        table["classes"] = [*set(table["classes"]) - {"colwidths-auto"}, "colwidths-given"]
+
+
+def shares(rows: list[list[int]]) -> list[int]:
+    """Widths of columns in percent, by the lengths of their longest cells within bounds."""
+    widths = [min(max(*column, 6), 36) for column in zip(*rows, strict=True)]
+    return [round(100 * width / sum(widths)) for width in widths]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

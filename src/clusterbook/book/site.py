@@ -7,7 +7,6 @@ too, because they are read without that file: on Colab, in a registry, in a cita
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,42 +17,45 @@ from ..errors import InputError
 from ..paths import write_atomically
 from .parameters import read_yaml
 
-_REPOSITORY = re.compile(r"https://github\.com/[\w.-]+/[\w.-]+")
-_REF = re.compile(r"(?![-/.])[\w./-]+(?<![/.])")
 _OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
 
-Writer = Callable[[str, "Address", str], str]   # a file's text, the address, the file's name → text
+_SENTENCES = (
+    "Read it at <{pages}>. Each chapter opens on Colab, Kaggle and Binder from its page, or by the "
+    "links under its title. On your machine: `git clone --branch {ref} {repository}`.",
+    "The repository has no public address yet. Links to Colab, Kaggle and Binder appear on the "
+    "chapters once its owner has set one (`clusterbook site --help`).")
+#: File → what stands between its two marks with an address, and without one.
+_BLOCKS = {
+    "_config.yml": ('repository:\n  url: "{repository}"\n  branch: {ref}\n  path_to_book: ""',) * 2,
+    "pyproject.toml": (
+        '[project.urls]\nRepository = "{repository}"\nDocumentation = "{pages}"', ""),
+    "CITATION.cff": ('repository-code: "{repository}"\nurl: "{pages}"', ""),
+    "README.md": _SENTENCES,
+    "book/rerun.md": _SENTENCES,
+}
 
 
 @dataclass(frozen=True)
 class Address:
-    """A public repository and the tag or branch that readers are led to.
+    """A public repository and the tag or branch that readers are led to."""
 
-    Attributes
-    ----------
-    repository : str
-        ``https://github.com/OWNER/NAME``; empty while there is none.
-    ref : str
-        The tag or branch.
-    """
-
-    repository: str
+    repository: str         # https://github.com/OWNER/NAME; empty while there is none
     ref: str = "main"
 
     def __post_init__(self) -> None:
         """Refuse an address that no link can be made of."""
-        if self.repository and not _REPOSITORY.fullmatch(self.repository):
+        if not re.fullmatch(r"(https://github\.com/[\w.-]+/[\w.-]+)?", self.repository):
             raise InputError("a repository's address has the form https://github.com/OWNER/NAME "
                              f"(Colab, Kaggle and Binder open no other), not {self.repository!r}")
-        if not _REF.fullmatch(self.ref) or ".." in self.ref:
+        if not re.fullmatch(r"(?![-/.])[\w./-]+(?<![/.])", self.ref) or ".." in self.ref:
             raise InputError(f"--ref names a tag or a branch, such as v1.0, not {self.ref!r}")
 
     @property
     def pages(self) -> str:
         """The book on GitHub Pages."""
-        owner, name = self.repository.split("/")[3:5]
-        home = f"{owner}.github.io".lower()
-        return f"https://{home}" if name.lower() == home else f"https://{home}/{name}"
+        owner, name = self.repository.split("/")[3:]
+        home = f"https://{owner}.github.io".lower()
+        return home if home.endswith(f"/{name}".lower()) else f"{home}/{name}"
 
     def launchers(self, notebook: str) -> dict[str, str]:
         """The links that open a notebook of the repository, by service."""
@@ -77,94 +79,42 @@ def current(source: Path | None = None) -> Address:
 
 
 def write(address: Address, source: Path | None = None) -> list[str]:
-    """Write an address, or its absence, to every place that names one.
+    """Write an address, or its absence, to every place that names one; the files that changed.
 
-    Parameters
-    ----------
-    address : Address
-        With an empty repository all links, badges and metadata are removed.
-    source : Path, optional
-        The checkout; by default this package's.
-
-    Returns
-    -------
-    list of str
-        The files that changed, relative to the checkout.
-
-    Raises
-    ------
-    InputError
-        Outside a checkout, or if a place has lost the line that holds the address: then no file is
-        changed.
+    Raises InputError outside a checkout, or if a place has lost the line that holds the address:
+    then no file is changed.
     """
     source = source or paths.checkout()
     if source is None:
         raise InputError("the address is written into a checkout; this package is an installed one")
-    wanted = {}
-    for name, writer in places(source).items():
+    notebooks = [*source.glob("notebooks/*.ipynb"), *source.glob("book/runs/*.ipynb")]
+    names, wanted = [path.relative_to(source).as_posix() for path in notebooks], {}
+    for name in [*_BLOCKS, *sorted(names)]:
         before = (source / name).read_text(encoding="utf-8")
         try:
-            text = writer(before, address, name)
+            after = (_in_block if name in _BLOCKS else _in_notebook)(before, address, name)
         except ValueError as error:
             raise InputError(f"{name}: {error}; restore it with git") from error
-        if text != before:
-            wanted[name] = text
+        if after != before:
+            wanted[name] = after
     for name, text in wanted.items():
         write_atomically(source / name, text.encode())
     return list(wanted)
 
 
-def places(source: Path) -> dict[str, Writer]:
-    """Every file of a checkout that names the address, with the function that writes it."""
-    return {file.relative_to(source).as_posix(): writer
-            for pattern, writer in _WRITERS.items() for file in sorted(source.glob(pattern))}
+def _in_block(text: str, address: Address, name: str) -> str:
+    """A text file with the address between its two marks, comments that read ``address``."""
+    block = _BLOCKS[name][not address.repository].format(
+        repository=address.repository, ref=address.ref, pages=address.repository and address.pages)
+    return _once(r"^(#|<!--) address( -->)?$.*?^\1 end of address",
+                 rf"\1 address\2\n{block}\n\1 end of address", text)
 
 
-def _config(text: str, address: Address, name: str) -> str:
-    return _once(r'(?m)^(repository:\n  url: ).*(\n  branch: ).*$',
-                 rf'\g<1>"{address.repository}"\g<2>{address.ref}', text)
-
-
-def _pyproject(text: str, address: Address, name: str) -> str:
-    text = re.sub(r"\[project\.urls\]\n(?:\w+ = .*\n)+\n", "", text)
-    table = (f'[project.urls]\nRepository = "{address.repository}"\n'
-             f'Documentation = "{address.pages}"\n\n') if address.repository else ""
-    return _once(r"(?m)^(?=\[project\.optional-dependencies\]$)", table, text)
-
-
-def _citation(text: str, address: Address, name: str) -> str:
-    text = re.sub(r"(?m)^(repository-code|url): .*\n", "", text)
-    links = (f'repository-code: "{address.repository}"\nurl: "{address.pages}"\n'
-             if address.repository else "")
-    return _once(r"(?m)^license: .*\n", rf"\g<0>{links}", text)
-
-
-def _readme(text: str, address: Address, name: str) -> str:
-    if not address.repository:
-        return _marked(text, "The repository has no public address yet; "
-                             "`clusterbook site --help` says how its owner sets one.")
-    return _marked(text, f"Read it at <{address.pages}>. Each chapter opens on Colab, Kaggle and "
-                         "Binder from its page, or by the links under its title. On your machine: "
-                         f"`git clone --branch {address.ref} {address.repository}`.")
-
-
-def _rerun(text: str, address: Address, name: str) -> str:
-    if not address.repository:
-        return _marked(text, "The repository has no public address yet. The buttons for Colab, "
-                             "Kaggle, and Binder\nappear on the chapters once its owner has set "
-                             "one (`clusterbook site --help`); until then,\nwork in the copy that "
-                             "you have.")
-    return _marked(text, "The rocket at the top of a chapter opens it on Colab, Kaggle, or Binder. "
-                         "To work on your own\nmachine, clone the repository first:\n\n"
-                         f"```console\n$ git clone --branch {address.ref} {address.repository}\n"
-                         f"$ cd {address.repository.split('/')[4]}\n```")
-
-
-def _notebook(text: str, address: Address, name: str) -> str:
-    """The address in the bootstrap cell, and the links under a chapter's title."""
+def _in_notebook(text: str, address: Address, name: str) -> str:
+    """A notebook with the address in its bootstrap cell, and the links under a chapter's title."""
     notebook = nbformat.reads(text, as_version=4)
     bootstrap = next(c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", []))
-    bootstrap.source = _once(r'(?m)^REPOSITORY, REF = ".*", ".*"$',
+    bootstrap.source = _once(r'^REPOSITORY, REF = ".*?", ".*?"$',
                              f'REPOSITORY, REF = "{address.repository}", "{address.ref}"',
                              bootstrap.source)
     title = notebook.cells[0]
@@ -178,25 +128,8 @@ def _notebook(text: str, address: Address, name: str) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-def _marked(text: str, block: str) -> str:
-    """The text with *block* between the two marks."""
-    return _once(r"(?s)(<!-- address -->\n).*?(\n<!-- end of address -->)",
-                 lambda found: f"{found[1]}{block}{found[2]}", text)
-
-
-def _once(pattern: str, new: str | Callable[[re.Match], str], text: str) -> str:
-    written, count = re.subn(pattern, new, text)
+def _once(pattern: str, new: str, text: str) -> str:
+    written, count = re.subn(pattern, new, text, flags=re.MULTILINE | re.DOTALL)
     if count != 1:
         raise ValueError("the place that holds the repository's address is not there, or twice")
     return written
-
-
-_WRITERS: dict[str, Writer] = {
-    "_config.yml": _config,
-    "pyproject.toml": _pyproject,
-    "CITATION.cff": _citation,
-    "README.md": _readme,
-    "book/rerun.md": _rerun,
-    "notebooks/*.ipynb": _notebook,
-    "book/runs/*.ipynb": _notebook,
-}
