@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import nbformat
 import pytest
@@ -35,8 +37,7 @@ class Book:
     """A checkout in a temporary folder: links to the package, with small pages around them."""
 
     def __init__(self, root: Path):
-        self.root = root
-        self.package = root / "src" / "clusterbook"
+        self.root, self.package = root, root / "src" / "clusterbook"
         # Links save copying and, for the compiled files, compiling. paths.py is a real copy,
         # because the package finds its checkout by that file's place.
         shutil.copytree(PACKAGE, self.package, copy_function=os.symlink)
@@ -61,22 +62,18 @@ class Book:
 
         *tagged* is the number of cells that are tagged as parameters, from the first one on.
         """
-        cells = [new_markdown_cell(f"# The chapter {name}")]
-        if parameters is not None:
-            cells.append(new_code_cell(parameters, metadata={"tags": ["parameters"]}))
-        cells += [new_code_cell(source, metadata={"tags": ["parameters"]} if i < tagged else {})
-                  for i, source in enumerate(code, start=1)]
+        sources = [parameters] * (parameters is not None) + list(code)
+        tags = tagged if parameters is not None else tagged - 1
+        cells = [new_markdown_cell(f"# The chapter {name}", id=f"{name}-0")]
+        for i, source in enumerate(sources, start=1):
+            cells.append(new_code_cell(source, id=f"{name}-{i}"))
+            if i <= tags:
+                cells[-1].metadata["tags"] = ["parameters"]
         if shows is not None:
             cells[-1].outputs = [nbformat.v4.new_output("stream", text=shows)]
-        for i, cell in enumerate(cells):
-            cell.id = f"{name}-{i}"
-        notebook = new_notebook(cells=cells)
-        notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3",
-                                        "language": "python"}
-        path = self.root / folder / f"{name}.ipynb"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(notebook, path)
-        return path
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        return self.write(f"{folder}/{name}.ipynb", nbformat.writes(notebook))
 
     def profile(self, name: str, **parameters: object) -> Path:
         content = {"chapter": name.split("-")[0], "says": "A small rerun.",
@@ -122,14 +119,21 @@ def book(tmp_path, monkeypatch) -> Book:
 
 def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     """Let this process, and the kernels that it starts, take that checkout for the book."""
-    for name in list(os.environ):
-        if name.startswith("CLUSTERBOOK_"):
-            monkeypatch.delenv(name)
+    for name in [name for name in os.environ if name.startswith("CLUSTERBOOK_")]:
+        monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", str(book.root / "src"))
     monkeypatch.setattr(paths, "checkout", lambda: book.root)
     monkeypatch.setattr(paths, "__file__", str(book.package / "paths.py"))
     monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", book.package)
     return book
+
+
+def module_of(file: Path) -> ModuleType:
+    """A Python file outside of the package, as a module."""
+    spec = importlib.util.spec_from_file_location(f"{file.parent.name}_{file.stem}", file)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def tree(folder: Path, leaving_out: Sequence[str] = ()) -> dict[str, str]:

@@ -1,6 +1,4 @@
-"""The contract of a chapter's notebook, and each of its rules broken once.
-
-An executable page of the book keeps it too, except for what only a chapter has.
+"""The contract of a chapter's notebook, and each of its rules broken; pages keep most of it too.
 
 A rule takes a notebook and what the book knows of its chapter, and yields a sentence for each thing
 that is wrong.
@@ -11,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 import yaml
+from _support import CHECKOUT
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -28,9 +28,8 @@ from clusterbook.book import parameters
 from clusterbook.errors import InputError
 from clusterbook.evidence import load_claims, load_expectations
 
-ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-PAGES = sorted((ROOT / "book").glob("*.ipynb"))
+NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
+PAGES = sorted((CHECKOUT / "book").glob("*.ipynb"))
 SCREEN, FUNCTION, WIDTH, BYTES = 45, 30, 100, 4_000_000  # lines, lines, of code, of one notebook
 
 #: Numbers that look like results and may stand in a chapter's prose: text -> reason.
@@ -398,49 +397,37 @@ def committed(path: Path) -> tuple[NotebookNode, Chapter]:
     return nbformat.v4.reads(path.read_text(encoding="utf-8")), chapter
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_chapter_keeps(path, rule):
-    if rule is follows_the_order and path.stem in TOOLS:
-        return
-    if wrong := list(rule(*committed(path))):
-        pytest.fail("\n".join(wrong), pytrace=False)
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: path.stem)
+def test_a_notebook_keeps_the_rules(path):
+    rules = RULES if path in NOTEBOOKS else PAGE_RULES
+    if path.stem in TOOLS:
+        rules = [rule for rule in rules if rule is not follows_the_order]
+    wrong = [f"{rule.__name__}: {said}" for rule in rules for said in rule(*committed(path))]
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("rule", PAGE_RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_a_page_keeps(path, rule):
-    if wrong := list(rule(*committed(path))):
-        pytest.fail("\n".join(wrong), pytrace=False)
-
-
-def test_every_expectation_belongs_to_a_notebook():
-    notebooks = {path.stem for path in (*NOTEBOOKS, *PAGES)}
-    assert {expectation.chapter for expectation in load_expectations()} <= notebooks
-
-
-def test_no_function_is_defined_in_two_notebooks():
-    defined = {}
-    for path in [*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "book").glob("*.ipynb")]:
-        for cell in code(nbformat.read(path, as_version=4)):
-            for node in ast.parse(cell.source).body:
-                if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                    defined.setdefault(node.name, set()).add(path.stem)
-    assert not {name: found for name, found in defined.items() if len(found) > 1}
+def test_every_expectation_belongs_to_a_notebook_and_every_function_to_one():
+    assert {expectation.chapter for expectation in load_expectations()} <= {
+        path.stem for path in (*NOTEBOOKS, *PAGES)}
+    defined = Counter(name for path in (*NOTEBOOKS, *PAGES) for name in {
+        node.name for cell in code(committed(path)[0])
+        for node in nodes(cell, ast.FunctionDef, ast.ClassDef) if not node.col_offset})
+    assert max(defined.values(), default=1) == 1, defined.most_common(3)
 
 
 def test_every_fault_still_has_its_place():
-    faults = [fault for path in sorted((ROOT / "tests/faults").rglob("*.yaml"))
+    faults = [fault for path in sorted((CHECKOUT / "tests/faults").rglob("*.yaml"))
               for fault in yaml.safe_load(path.read_text(encoding="utf-8"))]
     assert len({fault["id"] for fault in faults}) == len(faults)
     for fault in faults:
-        text = (ROOT / fault["file"]).read_text(encoding="utf-8")
+        text = (CHECKOUT / fault["file"]).read_text(encoding="utf-8")
         assert text.count(fault["old"]) == 1, fault["id"]
         for test in fault.get("tests", ()):
             file, name = re.match(r"([^:]+)(?:::(\w+))?", test).groups()
-            assert f"def {name or 'test_'}" in (ROOT / file).read_text(encoding="utf-8"), test
-        for check in fault.get("reaches", ()):
-            assert check in committed(ROOT / f"notebooks/{fault['chapter']}.ipynb")[1].says, check
+            assert f"def {name or 'test_'}" in (CHECKOUT / file).read_text(encoding="utf-8"), test
+        if "reaches" in fault:
+            chapter = committed(CHECKOUT / f"notebooks/{fault['chapter']}.ipynb")[1]
+            assert set(fault["reaches"]) <= set(chapter.says), fault["id"]
 
 
 # ------------------------------------------------------------------------------ every rule, broken
@@ -527,60 +514,40 @@ def stream(name: str, text: str) -> Callable[[NotebookNode], None]:
     return lambda notebook: code(notebook)[IMPORTS].outputs.append(output)
 
 
-def claim(**values) -> Chapter:
-    return replace(DEMO, claims=[SimpleNamespace(**{**vars(DEMO.claims[0]), **values})])
-
-
+OTHER_CLAIM = SimpleNamespace(id="demo-claim", check="demo-other", section="no-such-heading")
 BROKEN = [
     (opens_with_title, lambda nb: nb.cells.pop(0), "not the title"),
     (opens_with_title, says("# Another"), "not one title but 2"),
     (bootstraps_first, tags(BOOTSTRAP), "'bootstrap'"),
-    (bootstraps_first, lambda nb: nb.cells.insert(1, new_code_cell("1")), "'bootstrap'"),
     (bootstraps_first, source(BOOTSTRAP, "'--no-deps'", "'-q'"), "--no-deps"),
     (bootstraps_first, source(BOOTSTRAP, "'munkres'", "'torch>=2'"), "touches ['torch>=2']"),
     (bootstraps_first, source(BOOTSTRAP, "subprocess", "os, numpy.random"), "imports ['numpy']"),
-    (bootstraps_first, source(BOOTSTRAP, "import subprocess", "from torch import nn"), "['torch']"),
-    (has_one_parameters_cell, tags(PARAMETERS), "'parameters'"),
     (has_one_parameters_cell, twice(PARAMETERS), "'parameters'"),
     (has_one_parameters_cell, source(PARAMETERS, "= 0", "= 2 * 3"), "literal"),
-    (has_one_parameters_cell, source(PARAMETERS, " | another network", ""), "expected"),
     (is_plain_markdown, says("see {cite}`dhillon`"), "role"),
     (is_plain_markdown, says("```{note}\nSo.\n```"), "directive"),
     (is_plain_markdown, says(":::note"), "colon fence"),
     (is_plain_markdown, says("(a-label)="), "target"),
     (is_plain_markdown, says("{{ version }}"), "substitution"),
-    (types_no_result, says("It reaches 95.16 % here."), "'95.16 %'"),
     (types_no_result, says("It reaches 95 percent."), "'95 percent'"),
-    (types_no_result, says("$z = -8.1$"), "'8.1'"),
     (types_no_result, about(caption="It falls to 0.1."), "'0.1'"),
     (types_no_result, lambda nb: nb.cells.pop(4), "nothing needs the allowed number '0.3'"),
     (has_clean_outputs, stream("stderr", "a warning"), "a warning"),
     (has_clean_outputs, stream("stdout", "saved in /home/me/x"), "/home/me/x"),
-    (has_clean_outputs, lambda nb: code(nb)[0].outputs.append(new_output(
-        "error", ename="KeyError", evalue="", traceback=[])), "KeyError"),
     (has_clean_outputs, lambda nb: nb.metadata.update(papermill={}), "['papermill']"),
-    (has_clean_outputs, lambda nb: nb.cells[0].metadata.update(execution={}), "['execution']"),
     (has_clean_outputs, tags(IMPORTS, "injected-parameters"), "left in"),
     (has_clean_outputs, lambda nb: code(nb)[CHECK].update(execution_count=9), "not executed once"),
-    (has_clean_outputs, lambda nb: code(nb)[CHECK].update(execution_count=None), "not executed"),
     (has_clean_outputs, lambda nb: nb.cells[0].update(id=nb.cells[1].id), "ids"),
-    (has_clean_outputs, lambda nb: nb.cells[0].pop("id"), "ids"),
     (has_clean_outputs, lambda nb: nb.cells[0].pop("metadata"), "not a valid notebook"),
     (describes_its_figures, shows(FIGURE, image_png="aGk="), "no ['name', 'alt', 'caption']"),
-    (describes_its_figures, about(alt=""), "no ['alt']"),
     (describes_its_figures, twice(FIGURE), "one name: ['curve']"),
     (describes_its_figures, says("![](sketch.png)"), "without alternative text"),
     (checks_what_it_shows, drop(CHECK), "no check after cell 4"),
     (checks_what_it_shows, shows(IMPORTS, text_plain="0.95"), None),    # verdicts need no check
     (checks_what_it_shows, shows(BOOTSTRAP, text_plain="0.95"), "between cell 1"),
-    (checks_what_it_shows, shows(PARAMETERS, text_html="<td>0.95</td>"), "between cell 2"),
-    (checks_what_it_shows, stream("stdout", "nothing measured"), None),
     (checks_what_it_shows, tags(PARAMETERS, "nbval-ignore-output"), "between cell 2"),
-    (checks_what_it_shows, tags(CHECK, "nbval-skip"), "between cell 4"),
     (checks_what_it_shows, source(CHECK, ")", ")  # NBVAL_IGNORE_OUTPUT"), "between cell 4"),
     (shows_every_check, shows(CHECK, text_plain="✗ at least 90 % are right (measured 0)"), "✗"),
-    (shows_every_check, shows(CHECK, text_plain="✓ at least 80 % are right"), "instead of"),
-    (shows_every_check, lambda nb: code(nb)[CHECK].update(outputs=[]), "instead of"),
     (shows_every_check, source(CHECK, "demo-acc", "demo-typo"), "demo-typo is expected nowhere"),
     (shows_every_check, source(CHECK, "'demo-acc'", "name"), "None is expected nowhere"),
     (shows_every_check, drop(CHECK), "demo-acc is not checked"),
@@ -591,7 +558,6 @@ BROKEN = [
     (checks_something, source(CHECK, "accuracy", "found[0] if found else None"), None),
     (checks_something, source(CHECK, "accuracy", "found or [0.0]"), "found or [0.0]"),
     (checks_something, source(CHECK, "accuracy", "bool(all(x > 0 for x in found))"), "all(…)"),
-    (checks_something, source(CHECK, "accuracy", "np.nan_to_num(found)"), "np.nan_to_num(…)"),
     (checks_something, source(CHECK, "accuracy", "spent['k-means']"), "a time of this machine"),
     (answers_its_claims, drop(CHECK), "needs the check demo-acc"),
     (fits_a_screen, says("\n" * 45), "lines: ## The idea"),
@@ -601,32 +567,23 @@ BROKEN = [
     (is_plain_python, source(FIGURE, "figures", "if quick:\n    1\nfigures"), "if quick"),
     (is_plain_python, source(FIGURE, "figures.show", "%matplotlib"), "not plain Python"),
     (follows_the_order, source(IMPORTS, "'demo'", "'tell'"), "verdicts of demo"),
-    (follows_the_order, drop(IMPORTS), "verdicts of demo"),
     (follows_the_order, lambda nb: nb.cells.pop(4), "no section 'the idea'"),
     (follows_the_order, lambda nb: nb.cells.append(nb.cells.pop(4)), "in the order"),
     (follows_the_order, lambda nb: nb.cells.pop(), "how to cite"),
 ]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-def test_a_good_notebook_keeps(rule):
-    assert list(rule(good(), DEMO)) == []
-
-
-@pytest.mark.parametrize(("rule", "change", "complaint"), BROKEN,
-                         ids=[f"{rule.__name__}-{said}" for rule, _, said in BROKEN])
-def test_a_broken_notebook_is_refused(rule, change, complaint):
-    notebook = good()
-    change(notebook)
-    found = "\n".join(rule(notebook, DEMO))
-    assert complaint in found if complaint else not found
-
-
-def test_a_claim_without_its_check_or_section_is_refused():
-    for chapter, complaint in ((claim(check="demo-other"), "needs the check demo-other"),
-                               (claim(section="no-such-heading"), "#no-such-heading")):
-        assert complaint in "\n".join(answers_its_claims(good(), chapter))
-    assert not list(answers_its_claims(good(), claim(check=None, section=None)))
+def test_each_rule_keeps_a_good_notebook_and_refuses_a_broken_one():
+    assert {rule for rule, _, _ in BROKEN} == set(RULES)
+    for rule in RULES:
+        assert list(rule(good(), DEMO)) == []
+    for rule, change, complaint in BROKEN:
+        notebook = good()
+        change(notebook)
+        found = "\n".join(rule(notebook, DEMO))
+        assert complaint in found if complaint else not found, (rule, complaint)
+    found = "\n".join(answers_its_claims(good(), replace(DEMO, claims=[OTHER_CLAIM])))
+    assert "needs the check demo-other" in found and "#no-such-heading" in found
 
 
 def test_a_synthesis_has_the_sections_and_no_verdicts():
@@ -635,9 +592,3 @@ def test_a_synthesis_has_the_sections_and_no_verdicts():
     source(IMPORTS, "\nevidence.say('demo')", "")(notebook)
     assert list(follows_the_order(notebook, chapter)) == []
     assert "has no claims" in "\n".join(follows_the_order(notebook, replace(chapter, claims=[1])))
-    notebook.cells.pop(4)
-    assert "no section 'the idea'" in "\n".join(follows_the_order(notebook, chapter))
-
-
-def test_every_rule_was_broken():
-    assert {rule for rule, _, _ in BROKEN} == set(RULES)

@@ -1,0 +1,571 @@
+"""The built book: its pages read as files, and opened in headless Chromium with the network off.
+
+It is built once, from the committed outputs; a warning in any page fails that build. Every page is
+opened on a wide screen in light colors and checked by axe-core; six of all kinds also in dark and
+on a phone. Colors inside pictures are not seen by axe-core; tests/test_figures.py compares those.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import threading
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from _support import CHECKOUT, module_of, tree
+from bs4 import BeautifulSoup
+
+from clusterbook import paths
+from clusterbook.book.build import build, pages
+from clusterbook.book.site import current
+from clusterbook.evidence import scorecard
+
+TOC = sorted(page.with_suffix(".html").as_posix() for page in pages(CHECKOUT))
+CHAPTERS = [f"notebooks/{name}.html" for name in paths.chapters()]
+INDEXES = ["genindex.html", "py-modindex.html", "search.html"]      # Sphinx's own pages
+STEPS = "notebooks/deepcluster.html"        # has figures in steps
+SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
+       "book/rerun.html", STEPS]
+WORD = "shuffles"       # of the chapter on weights
+docstrings = module_of(CHECKOUT / "book" / "_ext" / "docstrings.py")
+extension = module_of(CHECKOUT / "book" / "_ext" / "pages.py")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built pages; building them leaves the checkout as it was."""
+    watched = [CHECKOUT / name for name in ("book", "notebooks", "data/claims")]
+    before = [tree(path, ["__pycache__"]) for path in watched]
+    folder = build(run=False, output=tmp_path_factory.mktemp("book")).parent
+    assert before == [tree(path, ["__pycache__"]) for path in watched]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def parsed(site):
+    """Every built page, parsed, by its path in the site."""
+    return {path.relative_to(site).as_posix():
+            BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+            for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
+
+
+# --- the extensions ------------------------------------------------------------------------------
+
+
+def test_regions_of_a_page_have_distinct_names():
+    table = '<div class="pst-scrollable-table-container"></div>'
+    frame = "<div>\n<style scoped></style><table><th></th></table></div>"
+    made = BeautifulSoup(extension.reachable(
+        f'<h2>Da<i>ta</i><a class="headerlink"></a></h2>{table * 2}{frame}'), "html.parser")
+    assert [(box["role"], box["tabindex"], box["aria-label"]) for box in made.find_all("div")] == [
+        ("region", "0", name) for name in ("Table: Data", "Table: Data (2)", "Table")]
+    assert made.find("td") and not made.find("th"), "an empty head is read aloud"
+    contents = '<a href="runs.html">Runs</a><details><summary><i></i></summary>'
+    assert '<summary aria-label="Pages under Runs">' in extension.named(contents)
+
+
+def test_columns_in_print_have_bounded_shares():
+    assert extension.shares([[10, 40, 0], [12, 20, 4]]) == [22, 67, 11]
+
+
+def test_every_equation_has_its_function():
+    assert docstrings.numbers("Eqs. 7 and 8; Eqs. 4 to 6, and Eq. 13.") == [4, 5, 6, 7, 8, 13]
+    for method, wanted in {"tell": {4, 5, 6, 7, 8, 13, 15}, "idc": {1, 3, 4, 5, 6},
+                           "deepcluster": {1, 2}}.items():
+        found = docstrings.rows(method)
+        assert {number for numbers, *_ in found for number in numbers} == wanted
+        for _, name, file, line in found:
+            text = (CHECKOUT / "src" / file).read_text(encoding="utf-8").splitlines()[line - 1]
+            assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), (file, line)
+
+
+# --- the pages, as files -------------------------------------------------------------------------
+
+
+def test_every_page_of_the_contents_is_there(site, parsed):
+    assert set(CHAPTERS) <= set(TOC) <= set(parsed), "a chapter is not in the table of contents"
+    assert "url=book/intro.html" in (site / "index.html").read_text()
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 60e6
+    intro = site / "book" / "intro.html"
+    pictures = [intro.parent / image["src"] for image in parsed["book/intro.html"].select("img")]
+    own = {intro, site / "_static" / "clusterbook.css", *(path.resolve() for path in pictures)}
+    assert len(own) > 3 and sum(path.stat().st_size for path in own) <= 0.5e6, own
+    with zipfile.ZipFile(site / "notebooks.zip") as archive:
+        packed = {name.replace(".ipynb", ".html") for name in archive.namelist()}
+    assert set(CHAPTERS) < packed < set(TOC)
+    assert not any("runs/" in name for name in packed), "a recorded run is twice in the book"
+    assert parsed["book/rerun.html"].find("a", download=True, href="../notebooks.zip")
+
+
+def broken(parsed: dict[str, BeautifulSoup], site: Path) -> Iterator[str]:
+    """Every address in the pages that leads nowhere inside the site."""
+    known = {page: {element[key] for key in ("id", "name") for element in
+                    soup.find_all(attrs={key: True})} for page, soup in parsed.items()}
+    for page, soup in parsed.items():
+        for element in soup.select("[href], [src]"):
+            address = element.get("href") or element.get("src")
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc or address in ("", "#"):
+                continue
+            path = (site / page).resolve()
+            if parts.path:
+                path = (path.parent / unquote(parts.path)).resolve()
+            if not path.is_file() or not path.is_relative_to(site.resolve()):
+                yield f"{page}: {address}: no such file"
+                continue
+            target = path.relative_to(site.resolve()).as_posix()
+            if parts.fragment and unquote(parts.fragment) not in known.get(
+                    target, {unquote(parts.fragment)}):
+                yield f"{page}: {address}: no such place"
+
+
+def test_every_internal_link_leads_somewhere(site, parsed, tmp_path):
+    found = list(broken(parsed, site))
+    assert not found, "\n".join(found)
+    (tmp_path / "a page.html").write_text("<p id='here'></p>")
+    page = BeautifulSoup("<a href='#here'></a><a href='a%20page.html#here'></a><p id='here'></p>"
+                         "<a href='https://example.org/x'></a><a href='gone.html'></a>"
+                         "<a href='a%20page.html#gone'></a><img src='gone.png'>", "html.parser")
+    (tmp_path / "b.html").touch()
+    assert [line.split(": ")[1] for line in broken({"b.html": page, "a page.html": page}, tmp_path)
+            if line.startswith("b.html")] == ["gone.html", "a%20page.html#gone", "gone.png"]
+
+
+def test_outputs_are_shown_with_captions_and_without_tracebacks(parsed):
+    for page, soup in parsed.items():
+        assert not soup.select(".traceback"), f"{page} shows a traceback"
+        if page in TOC and page != "book/api.html":  # the docstring of an error shows one
+            assert "Traceback (most recent call last)" not in soup.get_text(), page
+        for output in soup.select(".cell_output"):
+            pictures = output.find_all("img")
+            assert output.get_text(strip=True) or pictures or output.find("svg"), \
+                f"{page}: a cell shows an empty output"
+            for image in pictures:
+                figure = image.find_parent("figure")
+                assert figure and figure.find("figcaption").get_text(strip=True), \
+                    f"{page}: {image['alt']} has no caption"
+    for page in CHAPTERS:
+        assert len(parsed[page].select(".cell_output")) >= 3, page
+        assert parsed[page].select("figure img"), f"{page} shows no figure"
+
+
+def poor(text: str, caption: str) -> str | None:
+    """What is wrong with an alternative text."""
+    if re.search(r"\.(png|svg|jpe?g|gif|webp)\b|\b[0-9a-f]{16,}|_images/", text):
+        return "is a file name"
+    if len(text) < 40:
+        return "is too short to say what the image shows"
+    return "repeats the caption" if " ".join(text.split()) in " ".join(caption.split()) else None
+
+
+def test_every_image_has_a_text_that_says_what_it_shows(parsed):
+    found, count = [], 0
+    for page, soup in parsed.items():
+        for image in soup.find_all("img"):
+            # The theme shows the book's title beside its logo, and Sphinx draws a minus sign: a
+            # word for either would be read aloud twice.
+            if {"logo__image", "toggler"} & set(image.get("class", ())):
+                continue
+            figure, text = image.find_parent("figure"), image.get("alt", "").strip()
+            caption = figure.find("figcaption") if figure else None
+            wrong = poor(text, caption.get_text(" ", strip=True) if caption else "")
+            count += 1
+            if wrong:
+                found.append(f"{page}: {image.get('src')[:60]}: {text!r} {wrong}")
+    assert count > 100
+    assert not found, "\n".join(found)
+    caption = "Fig. 1 Two curves fall: the loss of training and  that of testing. More words. #"
+    for text in ("a figure", "0f13999d6b63c475b1f4ee1a721d694a2628ee0583.png",
+                 "../_images/the-curves-of-two-runs-of-a-method",
+                 "Two curves fall: the loss of training and that of testing."):
+        assert poor(text, caption), text
+
+
+def test_nothing_that_a_page_needs_comes_from_the_network(site, parsed):
+    for page, soup in parsed.items():
+        for element in soup.select("script[src], img[src], iframe[src], link[rel=stylesheet], "
+                                   "link[rel=icon], link[rel=preload]"):
+            address = element.get("src") or element["href"]
+            assert not re.match(r"(https?:)?//", address), f"{page} loads {address}"
+    for style in site.rglob("*.css"):
+        address = r"(?:url\(|@import\s+)['\"]?((?:https?:)?//[^'\")]+)"
+        loaded = re.findall(address, style.read_text(encoding="utf-8"))
+        assert not loaded, f"{style.name} loads {loaded}"
+
+
+def test_buttons_that_need_an_address_are_absent_without_one(parsed):
+    for page in CHAPTERS:
+        links = [urlsplit(a["href"]).netloc for a in parsed[page].find_all("a", href=True)]
+        for host in ("colab.research.google.com", "mybinder.org", "kaggle.com"):
+            assert (host in links) == bool(current().repository), f"{page}: {host}"
+
+
+def test_the_page_of_the_library_can_be_read(parsed):
+    page = parsed["book/api.html"]
+    signatures = [" ".join(line.get_text().split()) for line in
+                  page.select("dl:is(.function, .method, .class) > dt.sig")]
+    assert len(signatures) > 50
+    quoted = re.compile(r"'[^']*'")     # a sign that is a value, such as '<'
+    assert not [line for line in signatures if set("~<") & set(quoted.sub("", line))]
+    section = page.find(id="from-an-equation-to-its-code")
+    rows = [[cell.get_text() for cell in row.find_all("td")] for row in section.find_all("tr")]
+    found = {(row[0], row[1]) for row in rows if row}
+    assert {("4, 5, 6", "ClusterLayer.logits"), ("15", "TELL._joint_step")} <= found
+    assert len(section.find_all("table")) == 3
+
+
+# --- the browser ---------------------------------------------------------------------------------
+
+# What the theme says of itself; anything else on the console is taken for a fault.
+HARMLESS = ("[PST]: ", "[togglebutton]: ")
+WIDE, PHONE = 1280, 412  # pixels
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """One browser for all tests."""
+    from playwright.sync_api import sync_playwright
+
+    found = filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome",
+                                            "google-chrome-stable")))
+    browser = next(found, None) or pytest.skip("no Chromium on this machine")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=browser, args=[
+            "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage",
+            "--disable-background-networking", "--disable-component-update",
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"])
+        yield running
+        running.close()
+
+
+@contextmanager
+def opened(chromium, address: str, width: int = WIDE, scheme: str = "light") -> Iterator:
+    """A page after everything on it is rendered; ``page.faults`` is what its console says."""
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page, page.faults = (page := context.new_page()), []
+
+    def heard(text: str) -> None:
+        if not text.startswith(HARMLESS):
+            page.faults.append(text)
+
+    page.on("console", lambda message: heard(message.text))
+    page.on("pageerror", lambda error: heard(str(error)))
+    page.on("requestfailed", lambda request: heard(f"{request.url}: {request.failure}"))
+    page.goto(address)
+    page.evaluate("() => window.MathJax?.startup?.promise?.then(() => null)")
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+def switch(page, scheme: str) -> None:
+    """Show the page as a reader sees it whose system is light or dark."""
+    page.emulate_media(color_scheme=scheme)
+    page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme",
+                           arg=scheme)
+    # Colors change gradually; half-way they are nobody's.
+    page.evaluate("() => Promise.all(document.getAnimations().map(a => a.finished))"
+                  ".then(() => null)")
+    ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert luminance(ground) > 0.75 if scheme == "light" else luminance(ground) < 0.2
+
+
+# What has no bearing on a check is put away meanwhile: axe would need minutes on pages with
+# thousands of alike elements. The structure is compared without the spans that color code, colors
+# once for each combination of a text's color, size and weight and of the grounds below it.
+CHECK = """
+async everything => {
+  const options = {elementRef: false, resultTypes: ["violations"], preload: false};
+  const colors = ["color-contrast", "link-in-text-block"], found = [], away = [];
+  const empty = (element, ...instead) => {
+    away.push([element, element.style.cssText, [...element.childNodes]]);
+    element.replaceChildren(...instead);
+  };
+  const restore = () => {
+    for (const [element, style, children] of away.splice(0)) {
+      element.style.cssText = style;
+      element.replaceChildren(...children);
+    }
+  };
+  // First: the theme takes what is not displayed for something that nobody has to scroll.
+  if (everything) {
+    for (const element of document.querySelectorAll("pre, dt.sig :is(em, span)"))
+      if (element.children.length && !element.querySelector("a, button, [role], [tabindex]"))
+        empty(element, element.textContent);
+    const off = Object.fromEntries(colors.map(rule => [rule, {enabled: false}]));
+    found.push(...(await axe.run(document, {...options, rules: off})).violations);
+    restore();
+  }
+  const grounds = new Map([[null, ""]]);
+  const below = element => {
+    if (!grounds.has(element)) {
+      const style = getComputedStyle(element);
+      const own = [style.backgroundColor, style.backgroundImage, style.opacity].join();
+      const above = below(element.parentElement);
+      grounds.set(element, own === "rgba(0, 0, 0, 0),none,1" ? above : own + "/" + above);
+    }
+    return grounds.get(element);
+  };
+  const kinds = {}, chosen = [], kept = new Set();
+  for (const element of document.querySelectorAll("body *")) {
+    const holds = [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim());
+    if (!(holds || element.matches("input, select, textarea")) || !element.checkVisibility())
+      continue;
+    const style = getComputedStyle(element);
+    const kind = [element.tagName, style.color, style.fontSize, style.fontWeight, below(element)]
+      .join();
+    kinds[kind] = (kinds[kind] || 0) + 1;
+    if (kinds[kind] <= 2) chosen.push(element);
+  }
+  for (const element of chosen) {
+    for (let above = element; above; above = above.parentElement) kept.add(above);
+    element.querySelectorAll("*").forEach(inside => kept.add(inside));
+  }
+  const hide = element => {
+    if (kept.has(element)) [...element.children].forEach(hide);
+    else if (element.style) {
+      empty(element);
+      element.style.setProperty("display", "none", "important");
+    }
+  };
+  hide(document.body);
+  found.push(...(await axe.run({include: chosen}, {...options, runOnly: colors})).violations);
+  restore();
+  return found.flatMap(rule => rule.nodes.map(
+    node => [rule.id, node.target.flat().join(" "), node.html, node.failureSummary]));
+}
+"""
+
+
+def violations(page, everything: bool = True) -> list[str]:
+    """What axe-core finds on a page: with its rules of WCAG 2.2, A and AA, and of good practice."""
+    if not page.evaluate("'axe' in window"):
+        script = Path(importlib.util.find_spec("axe_playwright_python").origin).parent
+        page.evaluate((script / "axe.min.js").read_text(encoding="utf-8"))
+    return [f"{rule}: {target}: {html[:160]}: {' '.join(why.split())[:300]}"
+            for rule, target, html, why in page.evaluate(CHECK, everything)]
+
+
+TOO_WIDE = "() => document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
+# The theme lets keys reach a box only while it scrolls, and looks a moment after a resize.
+REACHABLE = """() => [...document.querySelectorAll("article :is(table, pre)")].every(wide => {
+  const box = wide.closest("[role=region]") || wide;
+  const fits = wide.getBoundingClientRect().right <= innerWidth
+    && (wide.scrollWidth <= wide.clientWidth || !wide.matches("pre"));
+  return fits || box.tabIndex === 0 && (wide.matches("pre") ||
+    box.getAttribute("aria-label")?.trim() && getComputedStyle(box).overflowX === "auto");
+})"""
+
+
+def test_what_these_tests_look_for_would_be_found(chromium, tmp_path):
+    path = tmp_path / "poor.html"
+    path.write_text("""<!doctype html><html lang=en><title>poor</title><style>
+      div {overflow: auto; width: 9em; height: 2em; white-space: nowrap} table {width: 900px}
+      @media (prefers-color-scheme: dark) {em {color: #333} body {background: #111; color: #eee}}
+      </style><meta name=viewport content='width=device-width'><main><h1>Poor</h1>
+      <p>one <b>two</b> three</p><p>four <span style="color: #aaa">light gray</span></p>
+      <p>five <em>dark</em></p><img src=x.png><input><div>a long line that has to be scrolled</div>
+      <article><table><tr><td>wide</td></tr></table></article>
+      </main><script>console.error('a fault'); nothing()</script>
+      <script type=module>await fetch('https://example.invalid/')</script>""" + "<p>six</p>" * 50)
+    with opened(chromium, path.as_uri(), PHONE) as page:
+        rules = {line.split(":")[0] for line in violations(page)}
+        assert rules >= {"color-contrast", "image-alt", "label", "region",
+                         "scrollable-region-focusable"}
+        for scheme, element in (("light", "light gray"), ("dark", "<em>")):
+            page.emulate_media(color_scheme=scheme)
+            (one,) = violations(page, everything=False)
+            assert element in one
+        assert page.evaluate(TOO_WIDE) == 900 + 8 - PHONE and not page.evaluate(REACHABLE)
+        for fault in ("a fault", "nothing is not defined", "Failed to fetch"):
+            assert any(fault in line for line in page.faults), (fault, page.faults)
+
+
+@pytest.mark.parametrize("name", [*TOC, *INDEXES])
+def test_a_page_renders_and_everybody_can_read_it(site, chromium, name):
+    with opened(chromium, (site / name).as_uri()) as page:
+        assert not page.faults, "on the console"
+        assert page.locator("mjx-container svg").count() >= page.locator(".math").count()
+        assert not page.locator("mjx-merror, [data-mjx-error]").count(), "an equation has an error"
+        assert not violations(page), "on a wide screen"
+        if name in (*SIX, "book/api.html"):     # whose signatures have colors of their own
+            switch(page, "dark")
+            assert not violations(page, everything=False), "in the dark"
+            switch(page, "light")
+        for width in (320, PHONE):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(TOO_WIDE) <= 0, f"scrolls sideways in {width} pixels"
+        page.wait_for_function(REACHABLE)      # keys scroll what is wide
+        if name in SIX:
+            assert not violations(page), "on a phone"
+
+
+def test_axe_finds_nothing_in_the_opened_menu_of_a_phone(site, chromium):
+    with opened(chromium, (site / "book/status.html").as_uri(), PHONE, "dark") as page:
+        page.locator("button.primary-toggle").first.click()
+        page.wait_for_timeout(500)
+        assert page.get_by_role("link", name="Scorecard").first.is_visible()
+        assert not violations(page)
+
+
+# --- by keys -------------------------------------------------------------------------------------
+
+# The ring of the focused element: what is drawn, in which color, on which ground.
+RING = """() => {
+  const element = document.activeElement;
+  if (element === document.body) return null;
+  const card = element.matches(".sd-stretched-link");  // the link is the whole card
+  const style = getComputedStyle(element, card ? "::after" : null);
+  let ground = element.parentElement, color = "rgba(0, 0, 0, 0)";
+  while (ground && color === "rgba(0, 0, 0, 0)") {
+    color = getComputedStyle(ground).backgroundColor; ground = ground.parentElement;
+  }
+  return {html: element.outerHTML.slice(0, 150), style: style.outlineStyle,
+          width: parseFloat(style.outlineWidth), color: style.outlineColor,
+          ground: color === "rgba(0, 0, 0, 0)" ? "rgb(255, 255, 255)" : color};
+}"""
+
+
+def luminance(color: str) -> float:
+    """Of WCAG 2, from what the browser computes: ``rgb(r, g, b)``."""
+    channels = [int(number) / 255 for number in re.findall(r"\d+", color)[:3]]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize(("name", "scheme"), [("book/scorecard.html", "dark"), (STEPS, "light")])
+def test_what_has_the_focus_has_a_ring(site, chromium, name, scheme):
+    with opened(chromium, (site / name).as_uri(), scheme=scheme) as page:
+        seen = []
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            seen.append(page.evaluate(RING))
+        # What lies far down the page: a table's region, the controls of a figure, the filter.
+        for far in page.locator("article :is([role=region], .cb-steps-bar *, .cb-filter *)").all():
+            if far.evaluate("far => far.matches('button, input, select, [tabindex]')"):
+                far.focus()
+                page.keyboard.press("Shift")  # the last thing used is the keyboard
+                seen.append(page.evaluate(RING))
+        rings = {ring["html"]: ring for ring in seen if ring}.values()
+        assert len(rings) > 20
+        for ring in rings:
+            assert ring["style"] not in ("none", "auto") and ring["width"] >= 2, ring
+            low, high = sorted((luminance(ring["color"]), luminance(ring["ground"])))
+            assert (high + 0.05) / (low + 0.05) >= 3, ring
+
+
+def test_the_first_key_leads_past_the_navigation(site, chromium):
+    with opened(chromium, (site / CHAPTERS[0]).as_uri()) as page:
+        page.keyboard.press("Tab")
+        skip = page.locator(":focus")
+        assert skip.inner_text().strip() == "Skip to main content"
+        page.wait_for_timeout(300)  # it moves into sight
+        place = skip.bounding_box()
+        assert place["y"] >= 0 and place["x"] >= 0 and place["height"] > 10
+        page.keyboard.press("Enter")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
+
+
+def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
+    with opened(chromium, (site / STEPS).as_uri()) as page:
+        figure = page.locator("figure.cb-steps").first
+        number = figure.locator("img").count()
+        slider, words = figure.get_by_role("slider"), figure.locator("output")
+
+        def at() -> int:
+            shown = figure.locator("img:not([hidden])")
+            assert shown.count() == 1 and shown.is_visible()
+            told = re.match(rf"(\d+) of {number}: ", words.inner_text())
+            assert f"Step {told[1]} of {number}" in shown.get_attribute("alt")
+            assert slider.input_value() == told[1]
+            return int(told[1])
+
+        slider.focus()
+        assert at() == 1
+        for key, step in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", number),
+                          ("Home", 1), ("ArrowLeft", 1)):
+            page.keyboard.press(key)
+            assert at() == step, key
+        for name, key, step in (("Next step", "Enter", 2), ("Next step", "Space", 3),
+                                ("Previous step", "Enter", 2)):
+            figure.get_by_role("button", name=name).press(key)
+            assert at() == step, name
+        figure.get_by_role("button", name="Play").press("Enter")
+        page.wait_for_function("words => words.textContent.startsWith('4 of')",
+                               arg=words.element_handle(), timeout=10_000)
+        figure.get_by_role("button", name="Pause").press("Enter")
+        stopped = words.inner_text()
+        page.wait_for_timeout(1000)  # twice what a picture stays
+        assert words.inner_text() == stopped
+        assert not page.faults
+
+
+def test_the_scorecards_rows_are_chosen_by_keys(site, chromium):
+    card = scorecard()
+    with opened(chromium, (site / "book/scorecard.html").as_uri()) as page:
+        work, verdict = page.locator(".cb-filter select").all()
+        wanted = [row for row in card.rows if row[0].chapter == "tell"]
+        label = wanted[0][1].label
+
+        def shown() -> list[str]:
+            return page.locator("tr[data-work]:not([hidden])").evaluate_all(
+                "rows => rows.map(row => row.id)")
+
+        assert len(shown()) == len(card.rows)
+        work.focus()
+        page.keyboard.type("tell")
+        assert shown() == [claim.id for claim, _ in wanted]
+        page.keyboard.press("Tab")
+        assert verdict.evaluate("box => box === document.activeElement")
+        page.keyboard.type(label)
+        few = [claim.id for claim, verdict in wanted if verdict.label == label]
+        assert shown() == few
+        assert page.locator(".cb-filter output").inner_text() == (
+            f"{len(few)} of {len(card.rows)} claims")
+        assert not page.faults
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def address(site):
+    """The site by http: from a file, a browser does not let the search read pages for excerpts."""
+    handler = partial(Quiet, directory=str(site))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def results(page) -> list[str]:
+    page.wait_for_function("/found|did not match|finished/i.test("
+                           "document.querySelector('#search-results').textContent)")
+    links = BeautifulSoup(page.content(), "html.parser").select("ul.search a")
+    return [link["href"].partition("#")[0].partition("?")[0] for link in links]
+
+
+def test_the_search_finds_a_word_of_the_chapter_by_keys_and_nothing_where_nothing_is(
+        address, chromium):
+    with opened(chromium, address + "book/intro.html") as page:
+        page.keyboard.press("Control+k")
+        assert page.locator(":focus").get_attribute("type") == "search"
+        assert not violations(page), "with the search open"
+        page.keyboard.type(WORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/search.html?q=" + WORD)
+        assert "notebooks/weights.html" in results(page)
+        page.goto(address + "search.html?q=xyzzyplugh")
+        assert not results(page) and not page.faults
