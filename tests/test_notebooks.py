@@ -32,33 +32,19 @@ NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
 PAGES = sorted((CHECKOUT / "book").glob("*.ipynb"))
 SCREEN, FUNCTION, WIDTH, BYTES = 45, 30, 100, 4_000_000  # lines, lines, of code, of one notebook
 
-#: Numbers that look like results and may stand in a chapter's prose: text -> reason.
-ALLOWED: dict[str, dict[str, str]] = {
-    "tell": {
-        "95.16 %": "what the paper reports; the claim tell-mnist has its verdict",
-        "10 %": "the paper's setting: a normalized gradient's share of a center's length",
-        "0.01": "the paper's setting: the weight of the clustering loss",
-        "0.02": "twice that weight, in the formula of the printed loss",
-        "0.2": "the released code's setting: 0.2 alpha is a tenth of a center's length",
-    },
-    "idc": {
-        "0.129": "what the original notebook prints; the claim idc-notebook-dbi has its verdict",
-        "0.889": "arithmetic: 1 - 10/90, of ten clusters that share nothing",
-        "88.9": "the same in per cent",
-        "25 %": "arithmetic: a quarter of four equal clusters",
-        "25.72 %": "what the paper reports of k-means; a claim has its verdict",
-        "393.89": "what the original notebook prints; see the claim idc-notebook",
-    },
-    "deepcluster": {
-        "1.3": "ImageNet's size in millions of photographs",
-        "0.22": "a version of scikit-learn",
-    },
-    "intro": {
-        "95 %": "the coverage of an interval, by convention",
-    },
-    "measuring": {
-        "0.22": "a version of scikit-learn",
-    },
+#: Numbers that look like results and may stand in a chapter's prose.
+ALLOWED: dict[str, set[str]] = {
+    # What the paper reports (the claim tell-mnist has its verdict); its settings: a normalized
+    # gradient's share of a center's length, the weight of the clustering loss, twice that weight in
+    # the formula of the printed loss; the released code's: 0.2 alpha is a tenth of that length.
+    "tell": {"95.16 %", "10 %", "0.01", "0.02", "0.2"},
+    # What the original notebook prints (claims idc-notebook-dbi and idc-notebook) and the paper
+    # reports of k-means; arithmetic: 1 - 10/90 of ten clusters that share nothing, also in per
+    # cent, and a quarter of four equal clusters.
+    "idc": {"0.129", "393.89", "25.72 %", "0.889", "88.9", "25 %"},
+    "deepcluster": {"1.3", "0.22"},     # ImageNet's millions of photographs; a scikit-learn version
+    "intro": {"95 %"},                  # the coverage of an interval, by convention
+    "measuring": {"0.22"},              # a version of scikit-learn
 }
 
 #: Notebooks that rerun no paper: a tool for one's own data has no sections of a chapter.
@@ -100,7 +86,7 @@ class Chapter:
     name: str
     says: Mapping[str, str] = field(default_factory=dict)       # check -> its sentence
     claims: Sequence = ()
-    allowed: Mapping[str, str] = field(default_factory=dict)
+    allowed: frozenset[str] | set[str] = frozenset()
     reruns: bool = True                                         # a work, whose claims it answers
 
 
@@ -222,7 +208,7 @@ def types_no_result(notebook, chapter):
                 for about in [figure.metadata.get("clusterbook", {})] for key in ("alt", "caption")]
     found = {match for text in (*prose(notebook), *captions)
              for match in RESULT.findall(NOT_PROSE.sub(" ", text))}
-    allowed = set(chapter.allowed)
+    allowed = chapter.allowed
     yield from (f"a typed result: {text!r}" for text in sorted(found - allowed))
     yield from (f"nothing needs the allowed number {text!r}" for text in sorted(allowed - found))
 
@@ -392,7 +378,7 @@ PAGE_RULES = tuple(rule for rule in RULES if rule not in (
 def committed(path: Path) -> tuple[NotebookNode, Chapter]:
     says = {e.id: e.says for e in load_expectations() if e.chapter == path.stem}
     claims = [claim for claim in load_claims() if claim.chapter == path.stem]
-    chapter = Chapter(path.stem, says, claims, ALLOWED.get(path.stem, {}),
+    chapter = Chapter(path.stem, says, claims, ALLOWED.get(path.stem, set()),
                       path.stem not in SYNTHESES)
     return nbformat.v4.reads(path.read_text(encoding="utf-8")), chapter
 
@@ -435,7 +421,7 @@ def test_every_fault_still_has_its_place():
 DEMO = Chapter(
     "demo", {"demo-acc": "at least 90 % are right"},
     [SimpleNamespace(id="demo-claim", check="demo-acc", section="what-differs-from-it")],
-    {"0.3": "quoted from the paper's table 2"})
+    {"0.3"})
 
 
 def good() -> NotebookNode:
@@ -517,34 +503,24 @@ def stream(name: str, text: str) -> Callable[[NotebookNode], None]:
 OTHER_CLAIM = SimpleNamespace(id="demo-claim", check="demo-other", section="no-such-heading")
 BROKEN = [
     (opens_with_title, lambda nb: nb.cells.pop(0), "not the title"),
-    (opens_with_title, says("# Another"), "not one title but 2"),
     (bootstraps_first, tags(BOOTSTRAP), "'bootstrap'"),
     (bootstraps_first, source(BOOTSTRAP, "'--no-deps'", "'-q'"), "--no-deps"),
-    (bootstraps_first, source(BOOTSTRAP, "'munkres'", "'torch>=2'"), "touches ['torch>=2']"),
     (bootstraps_first, source(BOOTSTRAP, "subprocess", "os, numpy.random"), "imports ['numpy']"),
-    (has_one_parameters_cell, twice(PARAMETERS), "'parameters'"),
     (has_one_parameters_cell, source(PARAMETERS, "= 0", "= 2 * 3"), "literal"),
     (is_plain_markdown, says("see {cite}`dhillon`"), "role"),
     (is_plain_markdown, says("```{note}\nSo.\n```"), "directive"),
-    (is_plain_markdown, says(":::note"), "colon fence"),
-    (is_plain_markdown, says("(a-label)="), "target"),
-    (is_plain_markdown, says("{{ version }}"), "substitution"),
     (types_no_result, says("It reaches 95 percent."), "'95 percent'"),
     (types_no_result, about(caption="It falls to 0.1."), "'0.1'"),
     (types_no_result, lambda nb: nb.cells.pop(4), "nothing needs the allowed number '0.3'"),
     (has_clean_outputs, stream("stderr", "a warning"), "a warning"),
     (has_clean_outputs, stream("stdout", "saved in /home/me/x"), "/home/me/x"),
     (has_clean_outputs, lambda nb: nb.metadata.update(papermill={}), "['papermill']"),
-    (has_clean_outputs, tags(IMPORTS, "injected-parameters"), "left in"),
     (has_clean_outputs, lambda nb: code(nb)[CHECK].update(execution_count=9), "not executed once"),
-    (has_clean_outputs, lambda nb: nb.cells[0].update(id=nb.cells[1].id), "ids"),
     (has_clean_outputs, lambda nb: nb.cells[0].pop("metadata"), "not a valid notebook"),
     (describes_its_figures, shows(FIGURE, image_png="aGk="), "no ['name', 'alt', 'caption']"),
     (describes_its_figures, twice(FIGURE), "one name: ['curve']"),
-    (describes_its_figures, says("![](sketch.png)"), "without alternative text"),
     (checks_what_it_shows, drop(CHECK), "no check after cell 4"),
     (checks_what_it_shows, shows(IMPORTS, text_plain="0.95"), None),    # verdicts need no check
-    (checks_what_it_shows, shows(BOOTSTRAP, text_plain="0.95"), "between cell 1"),
     (checks_what_it_shows, tags(PARAMETERS, "nbval-ignore-output"), "between cell 2"),
     (checks_what_it_shows, source(CHECK, ")", ")  # NBVAL_IGNORE_OUTPUT"), "between cell 4"),
     (shows_every_check, shows(CHECK, text_plain="✗ at least 90 % are right (measured 0)"), "✗"),
@@ -556,14 +532,12 @@ BROKEN = [
     (checks_something, source(CHECK, "accuracy", "max(found, default=1.0)"), "a default"),
     (checks_something, source(CHECK, "accuracy", "found[0] if found else 1.0"), "found else 1.0"),
     (checks_something, source(CHECK, "accuracy", "found[0] if found else None"), None),
-    (checks_something, source(CHECK, "accuracy", "found or [0.0]"), "found or [0.0]"),
     (checks_something, source(CHECK, "accuracy", "bool(all(x > 0 for x in found))"), "all(…)"),
     (checks_something, source(CHECK, "accuracy", "spent['k-means']"), "a time of this machine"),
     (answers_its_claims, drop(CHECK), "needs the check demo-acc"),
     (fits_a_screen, says("\n" * 45), "lines: ## The idea"),
     (fits_a_screen, source(FIGURE, "figures", f"x = {'1' * 100}\nfigures"), "of 104 characters"),
     (fits_a_screen, source(FIGURE, "figures", "def f():" + 30 * "\n 1" + "\nfigures"), "f has 31"),
-    (fits_a_screen, shows(FIGURE, image_png="a" * 4_000_001), "bytes"),
     (is_plain_python, source(FIGURE, "figures", "if quick:\n    1\nfigures"), "if quick"),
     (is_plain_python, source(FIGURE, "figures.show", "%matplotlib"), "not plain Python"),
     (follows_the_order, source(IMPORTS, "'demo'", "'tell'"), "verdicts of demo"),
@@ -584,11 +558,4 @@ def test_each_rule_keeps_a_good_notebook_and_refuses_a_broken_one():
         assert complaint in found if complaint else not found, (rule, complaint)
     found = "\n".join(answers_its_claims(good(), replace(DEMO, claims=[OTHER_CLAIM])))
     assert "needs the check demo-other" in found and "#no-such-heading" in found
-
-
-def test_a_synthesis_has_the_sections_and_no_verdicts():
-    notebook, chapter = good(), replace(DEMO, reruns=False, claims=[])
-    assert "says no verdicts" in "\n".join(follows_the_order(notebook, chapter))
-    source(IMPORTS, "\nevidence.say('demo')", "")(notebook)
-    assert list(follows_the_order(notebook, chapter)) == []
-    assert "has no claims" in "\n".join(follows_the_order(notebook, replace(chapter, claims=[1])))
+    assert "says no verdicts" in "".join(follows_the_order(good(), replace(DEMO, reruns=False)))
