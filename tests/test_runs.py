@@ -5,21 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
+import threading
 from datetime import datetime
 from pathlib import Path
 
 import nbformat
 import pytest
-from _support import SEED, Book, alive, shown, wait_for
+from _support import SEED, Book, alive, shown, tree, wait_for
 from matplotlib.figure import Figure
 from nbformat.v4 import new_notebook
-from PIL import Image
 
 from clusterbook import cli
-from clusterbook.book import processes, runs
+from clusterbook.book import processes, runs, underway
 from clusterbook.book.runs import ChapterError
 from clusterbook.errors import InputError
 from clusterbook.evidence import fingerprint, load_records
@@ -216,17 +213,16 @@ def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_
 
 
 def test_the_time_of_all_pieces_is_summed(tmp_path):
-    first = runs._times(tmp_path)
+    first = underway.clock(tmp_path)
     assert first["earlier"] == 0.0 and first["started"] == first["piece"]
-    assert runs._times(tmp_path)["earlier"] == 0.0, "without a checkpoint a run begins anew"
+    assert underway.clock(tmp_path)["earlier"] == 0.0, "without a checkpoint a run begins anew"
     (tmp_path / "training.pt").touch()
     for earlier in (5.0, 12.0):         # a stopped piece counts up to its last checkpoint
         piece = json.loads((tmp_path / "clock.json").read_text())
         saved = datetime.fromisoformat(piece["piece"]).timestamp() + (5 if earlier == 5.0 else 7)
         os.utime(tmp_path / "training.pt", (saved, saved))
-        times = runs._times(tmp_path)
+        times = underway.clock(tmp_path)
         assert times["earlier"] == pytest.approx(earlier) and times["started"] == piece["started"]
-    assert runs._times(None)["earlier"] == 0.0
 
 
 FAILS_ONCE = """\
@@ -243,7 +239,7 @@ def test_a_record_has_the_time_of_all_pieces_and_checkpoints_are_removed(book: B
     book.notebook("tiny", RECORDS, FAILS_ONCE, RECORD)
     book.profile("tiny-small", seed=7)
     asked = {"profile": "tiny-small", "records": tmp_path / "records"}
-    other = runs.checkpoints() / "tiny-small-seed8" / "training.pt"
+    other = underway.checkpoints() / "tiny-small-seed8" / "training.pt"
     other.parent.mkdir(parents=True)
     other.touch()
     with pytest.raises(ChapterError, match="the machine went away"):
@@ -251,17 +247,10 @@ def test_a_record_has_the_time_of_all_pieces_and_checkpoints_are_removed(book: B
     runs.run("tiny", **asked)
     record = json.loads((tmp_path / "records" / "tiny-small-seed7.json").read_text())
     assert record["seconds"] > 1, "the first piece sleeps one second"
-    assert [folder.name for folder in runs.checkpoints().iterdir()] == ["tiny-small-seed8"]
+    assert [folder.name for folder in underway.checkpoints().iterdir()] == ["tiny-small-seed8"]
 
 
 # --- nothing is replaced that the command did not write ------------------------------------------
-
-
-OTHERS = {                              # a person's own, by the name that would be taken
-    "my.ipynb": "a,b\n1,2\n", "my-seed1.ipynb": "{}", "index.html": "<title>my home page</title>",
-    "figures.json": '["mine"]', "a-line.png": "a photo", "a-line.svg": "<svg></svg>",
-    "sweep.csv": "name,mass\na,1\n", "tiny-small-seed0.json": '{"mine": 1}',
-}
 
 
 @pytest.fixture
@@ -277,55 +266,42 @@ def tiny(book: Book, tmp_path, monkeypatch) -> Book:
     return book
 
 
-def refused(capsys, words: str) -> str:
-    """The sentence of a refusal; no file has changed."""
-    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+@pytest.mark.parametrize(("name", "content", "words"), [
+    ("my.ipynb", "a,b\n1,2\n", "run tiny --output my.ipynb"),
+    ("my-seed1.ipynb", "{}", "run tiny --output my.ipynb --seeds 0-1"),
+    ("other.ipynb", "notebooks/other.ipynb", "run tiny --output other.ipynb"),
+    ("index.html", "<title>my home page</title>", "run tiny --figures ."),
+    ("index.html", None, "sweep tiny -p n 1,2 --output ."),
+    ("figures.json", '["mine"]', "run tiny --figures ."),
+    ("a-line.png", "a photo", "run tiny --figures ."),
+    ("seed1/photo.png", "a photo", "run tiny --seeds 0-1 --figures ."),
+    ("a-line.svg", "<svg></svg>", "run tiny --figures ."),
+    ("tiny-small-seed0.json", '{"mine": 1}', "run tiny --profile tiny-small --record ."),
+    ("a-line.png", "a photo", "sweep tiny -p n 1,2 --output ."),
+    ("sweep.csv", "name,mass\na,1\n", "sweep tiny -p n 1,2 --output .")],
+    ids=lambda part: str(part)[:20])
+def test_what_lies_in_the_way_is_not_replaced(tiny: Book, capsys, name, content, words):
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    if content is None:
+        path.mkdir()
+    else:
+        source = tiny.root / content.partition("\n")[0]
+        path.write_bytes(source.read_bytes() if source.is_file() else content.encode())
+    before = tree(Path())
     assert cli.main(words.split()) == 2
     out, err = capsys.readouterr()
-    assert out == "" and err.startswith("clusterbook: ") and err.count("\n") == 1
-    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
-    return err
+    assert out == "" and name in err and err.count("\n") == 1
+    assert tree(Path()) == before
 
 
-@pytest.mark.parametrize(("other", "words"), [
-    ("my.ipynb", "run tiny --output my.ipynb"),
-    ("my-seed1.ipynb", "run tiny --output my.ipynb --seeds 0-1"),
-    ("index.html", "run tiny --figures ."),
-    ("figures.json", "run tiny --figures ."),
-    ("a-line.png", "run tiny --figures ."),
-    ("a-line.svg", "run tiny --figures ."),
-    ("tiny-small-seed0.json", "run tiny --profile tiny-small --record ."),
-    ("index.html", "sweep tiny -p n 1,2 --output ."),
-    ("a-line.png", "sweep tiny -p n 1,2 --output ."),
-    ("sweep.csv", "sweep tiny -p n 1,2 --output ."),
-], ids=lambda part: part.replace(" ", "-"))
-@pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_lies_in_the_way_is_not_replaced(tiny: Book, capsys, other, words, kind):
-    if kind == "folder" and other.endswith((".png", ".svg")):
-        other = "index.html"
-    if kind == "folder":
-        Path(other).mkdir()
-    else:
-        Path(other).write_text(OTHERS[other])
-    assert other in refused(capsys, words)
-
-
-def test_a_picture_in_the_folder_of_one_of_several_seeds_is_not_replaced(tiny: Book, capsys):
-    Path("seed1").mkdir()
-    Image.new("RGB", (2, 2)).save("seed1/photo.png")
-    assert "photo.png" in refused(capsys, "run tiny --seeds 0-1 --figures .")
-
-
-def test_only_a_notebook_of_the_same_chapter_is_replaced(tiny: Book, capsys):
-    Path("other.ipynb").write_bytes((tiny.root / "notebooks" / "other.ipynb").read_bytes())
-    assert "other.ipynb is not a notebook of tiny" in refused(
-        capsys, "run tiny --output other.ipynb")
+def test_a_link_that_leads_nowhere_is_not_replaced(tiny: Book):
     Path("link.ipynb").symlink_to("gone.csv")
-    refused(capsys, "run tiny --output link.ipynb")
+    assert cli.main(["run", "tiny", "--output", "link.ipynb"]) == 2
     assert os.readlink("link.ipynb") == "gone.csv"
 
 
-def test_what_the_command_wrote_is_replaced(tiny: Book, monkeypatch):
+def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
     folders = []
 
     def execute(source, output, *, values, environment, progress):
@@ -333,68 +309,51 @@ def test_what_the_command_wrote_is_replaced(tiny: Book, monkeypatch):
         figure = Figure(figsize=(2, 1))
         figure.subplots().plot([0, 1])
         save(figure, Path(environment["CLUSTERBOOK_FIGURES"]), "a-line", "A line.", "C.")
+        stem = json.loads(environment["CLUSTERBOOK_RUN"])["output"]
+        Path(environment["CLUSTERBOOK_TABLES"], f"{stem}-clusters.csv").write_text("row,cluster\n")
         folders.append((output.name, values))
         return new_notebook()
 
     monkeypatch.setattr(runs, "execute", execute)
-    for output in (Path("new.ipynb"), Path("new.ipynb"), tiny.root / "notebooks" / "tiny.ipynb"):
-        runs.run("tiny", output=output, figures=Path("figures"))
-        runs.run("tiny", output=output, figures=Path("figures"), seeds=[0, 3])
-    assert folders[1:3] == [("new-seed0.ipynb", {}), ("new-seed3.ipynb", {"seed": 3})]
+    Path("out").mkdir()
+    Path("out", "new-old.csv").write_text("mine")
+    os.utime("out/new-old.csv", (0, 0))
+    for output in (Path("out/new.ipynb"), Path("out/new.ipynb"),
+                   tiny.root / "notebooks" / "tiny.ipynb"):
+        said = runs.run("tiny", output=output, figures=Path("figures"))
+        assert said[0] == f"tiny-seed0: notebook in {output}"
+        assert f"tiny-seed0: tables {output.stem}-clusters.csv in {output.parent}" in said
+    runs.run("tiny", output=Path("out/new.ipynb"), figures=Path("figures"), seeds=[0, 3])
+    assert folders[3:] == [("new-seed0.ipynb", {}), ("new-seed3.ipynb", {"seed": 3})]
     assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))
 
 
-def test_tables_beside_the_notebook_are_named(tiny: Book, monkeypatch):
-    def execute(source, output, *, values, environment, progress):
-        stem = json.loads(environment["CLUSTERBOOK_RUN"])["output"]
-        Path(environment["CLUSTERBOOK_TABLES"], f"{stem}-clusters.csv").write_text("row,cluster\n")
-        output.write_bytes(source.read_bytes())
-        return new_notebook()
-
-    monkeypatch.setattr(runs, "execute", execute)
-    Path("out").mkdir()
-    Path("out", "my-old.csv").write_text("mine")
-    os.utime("out/my-old.csv", (0, 0))
-    for _ in range(2):
-        assert runs.run("tiny", output=Path("out/my.ipynb")) == [
-            "tiny-seed0: notebook in out/my.ipynb", "tiny-seed0: tables my-clusters.csv in out"]
-    said = runs.run("tiny", output=Path("out/my.ipynb"), seeds=[0, 1])
-    assert said[1::2] == [f"tiny-seed{seed}: tables my-seed{seed}-clusters.csv in out"
-                          for seed in (0, 1)]
+# --- runs side by side ---------------------------------------------------------------------------
 
 
-# --- processes of their own ----------------------------------------------------------------------
+class Kernel:
+    def __init__(self):
+        self.killed = threading.Event()
+
+    def kill(self) -> None:
+        self.killed.set()
 
 
-def test_a_call_in_a_process_of_its_own_returns_or_raises(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    with processes.processes(2) as submit:
-        assert submit(sum, [1, 2]).result() == 3
-        assert submit(os.getpid).result() != os.getpid()
-        assert submit(os.getenv, "OMP_NUM_THREADS").result() == "1"
-        error = submit(int, "x").exception()
-        assert isinstance(error, ChapterError) and str(error).startswith("ValueError: invalid")
-        assert "killed by signal 9" in str(submit(signal.raise_signal, 9).exception())
+def test_a_stopped_block_kills_its_kernels_and_no_others():
+    mine, late, other, begun = Kernel(), Kernel(), Kernel(), threading.Event()
 
+    def call() -> dict[str, str]:
+        with processes.stoppable(mine):
+            begun.set()
+            mine.killed.wait(30)
+        with processes.stoppable(late):
+            return processes.variables()
 
-def test_a_call_ends_with_the_block_that_made_it():
-    before = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), processes.processes(1) as submit:
-        waiting = [submit(time.sleep, 90) for _ in range(3)]
-        wait_for(lambda: processes._running)
+    with (processes.stoppable(other), pytest.raises(KeyboardInterrupt),
+          processes.processes(1, "3") as submit):
+        first, second = submit(call), submit(call)
+        begun.wait(30)
         raise KeyboardInterrupt
-    assert all(future.done() for future in waiting) and not processes._running
-    assert time.monotonic() - before < 60
-
-
-def test_a_call_ends_with_the_process_that_made_it(tmp_path):
-    """After kill -9 nobody closes its input but the system."""
-    waits = ["sh", "-c", f"echo $PPID > {tmp_path}/draft; mv {tmp_path}/draft {tmp_path}/pid; "
-             "exec sleep 90"]
-    code = ("import subprocess\nfrom clusterbook.book import processes\n"
-            f"processes.apart('me', '1', subprocess.call, {waits})")
-    process = subprocess.Popen([sys.executable, "-c", code])
-    wait_for(lambda: (tmp_path / "pid").exists(), process)
-    process.kill()
-    process.wait()
-    wait_for(lambda: not alive(int((tmp_path / "pid").read_text())), seconds=30)
+    assert mine.killed.is_set() and late.killed.is_set() and not other.killed.is_set()
+    assert first.result()["OMP_NUM_THREADS"] == "3" and processes.variables() == {}
+    assert second.cancelled() and not processes._kernels

@@ -7,7 +7,6 @@ import json
 import sys
 import time
 
-import pytest
 from _support import Book
 
 from clusterbook import cli
@@ -63,15 +62,6 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", ["--record {} --for 2", "--record {} --for h", "--for 2h"])
-def test_a_budget_is_a_duration_of_a_recorded_run(book: Book, tmp_path, capsys, words):
-    book.notebook("tiny", "1 + 1")
-    book.profile("tiny-long", seed=3)
-    asked = words.format(tmp_path / "records").split()
-    assert cli.main(["run", "tiny", "--profile", "tiny-long", *asked]) == 2
-    assert "--for" in capsys.readouterr().err
-
-
 def report(folder, name, epoch, *, rows=1, stage=None):
     (folder / f"{name}.pt").touch()
     (folder / f"{name}.json").write_text(json.dumps({
@@ -96,14 +86,16 @@ def test_the_log_has_a_line_for_each_training_of_the_run(tmp_path, monkeypatch):
 
 def test_a_progress_file_holds_thinned_curves(tmp_path):
     report(tmp_path, "main-3", 1000, rows=1000)
-    path = underway.write(tmp_path / "records", "tiny-long-seed3", tmp_path, {"seed": 3})
-    rows = json.loads(path.read_text())["trainings"]["main-3"]["rows"]
+    underway.write(tmp_path, "tiny-long-seed3", tmp_path, {"seed": 3})
+    content = json.loads((tmp_path / "under-way" / "tiny-long-seed3.json").read_text())
+    rows = content["trainings"]["main-3"]["rows"]
     assert len(rows) <= underway.MOST_ROWS + 1
     assert (rows[0]["epoch"], rows[-1]["epoch"]) == (1, 1000)
 
 
-def test_the_checkpoints_of_a_sweep_go_on_with_it(tmp_path):
+def test_the_checkpoints_of_a_sweep_go_on_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(underway, "checkpoints", lambda: tmp_path)
     (tmp_path / "sweep-tell-0123").mkdir()
     report(tmp_path / "sweep-tell-0123", "main-0", 3)
-    (said,) = underway.unfinished(tmp_path)
+    (said,) = underway.unfinished()
     assert said.startswith("sweep-tell-0123\n") and said.endswith("go on: the same sweep again")

@@ -6,8 +6,9 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # … | head is no mistake
             return 0
-        if error.filename is None:
-            return _complain(f"{error.strerror}; make room for the output, and for temporary files "
-                             "in TMPDIR", 1)
-        return _complain(f"{error.filename}: {error.strerror}", 2)
+        if error.filename:
+            return _complain(f"{error.filename}: {error.strerror}", 2)
+        return _complain(f"{error.strerror}; make room for the output and in TMPDIR", 1)
     except KeyboardInterrupt:
         return _complain("interrupted; no partial files left", 130)
     except RuntimeError as error:
@@ -76,14 +76,10 @@ def _do(words: Sequence[str]) -> int:
     # argparse takes the value -0.5,0.5 for an option.
     marked = [_VALUE + word if word.startswith("-") and i >= 2
               and words[i - 2] in ("-p", "--parameter") else word for i, word in enumerate(words)]
-    parser = _parser()
     try:
-        options = parser.parse_args(marked)
+        options = _parser().parse_args(marked)
     except SystemExit as end:           # argparse printed help, the version or a mistake
         return int(end.code or 0)
-    if "do" not in options:
-        parser.print_help()
-        return 2
     options.command = shlex.join(["clusterbook", *words])       # for a contact sheet
     return options.do(options) or 0
 
@@ -94,62 +90,61 @@ def _parser() -> argparse.ArgumentParser:
         description="Four works on neural clustering, rerun: build the book, rerun a chapter with "
                     "other parameters, hold the claims against the records.")
     parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    def command(name: str, do, says: str, chapter: bool = False) -> argparse.ArgumentParser:
+    def command(name: str, do, says: str) -> Callable[..., argparse.Action]:
         added = commands.add_parser(name, help=says, description=says, epilog=_EXIT)
         added.set_defaults(do=do)
-        if chapter:
-            added.add_argument("name", metavar="CHAPTER")
-        return added
+        return added.add_argument
 
-    book = command("book", _book, "execute the chapters that changed and build the book")
-    book.add_argument("--no-execute", action="store_true", help="render the committed outputs")
-    book.add_argument("--pdf", action="store_true",
-                      help="one PDF of the whole book instead of the site; needs LaTeX")
+    option = command("book", _book, "execute the chapters that changed and build the book")
+    option("--no-execute", action="store_true", help="render the committed outputs")
+    option("--pdf", action="store_true",
+           help="one PDF of the whole book instead of the site; needs LaTeX")
 
-    run = command("run", _run, "run a chapter, with other parameters if asked", chapter=True)
-    sweep = command("sweep", _sweep, "run a chapter over a grid of parameters, draw its metric",
-                    chapter=True)
-    for one, value, says in (
+    run = command("run", _run, "run a chapter, with other parameters if asked")
+    sweep = command("sweep", _sweep, "run a chapter over a grid of parameters, draw its metric")
+    for option, value, says in (
             (run, "VALUE", "one parameter; may be given several times"),
             (sweep, "V1,V2", "a parameter and its values; a second one with several values is "
                              "drawn as lines")):
-        one.add_argument("--profile", metavar="NAME", help="a named parameter set")
-        one.add_argument("-p", "--parameter", nargs=2, action="append", default=[],
-                         dest="overrides", metavar=("NAME", value), help=says)
-        one.add_argument("--seeds", metavar="0-4", help="make every run with each of these seeds")
-    run.add_argument("--output", type=Path, metavar="FILE", help="write the executed notebook here")
-    run.add_argument("--figures", type=Path, metavar="DIR",
-                     help="write each figure as PNG and SVG, and a contact sheet over them")
-    run.add_argument("--record", dest="records", type=Path, metavar="DIR", nargs="?",
-                     const=(paths.checkout() or Path()) / "data" / "records",
-                     help="write the run's record (default DIR: the checkout's data/records)")
-    run.add_argument("--for", dest="budget", metavar="2h", help="with --record: stop at the end of "
-                     "an epoch after this time; the same command goes on")
-    sweep.formatter_class = argparse.RawDescriptionHelpFormatter
-    sweep.epilog = f"{_SWEEP}\n\n{_EXIT}"
-    sweep.add_argument("--metric", dest="metrics", nargs="+", action="extend", default=[],
-                       metavar="NAME", help="what is drawn (default: the chapter's main metric)")
-    sweep.add_argument("--workers", type=int, metavar="N",
-                       help="processes at a time, one thread each (default: one per processor)")
-    sweep.add_argument("--scheduler", metavar="ADDRESS",
-                       help="make the runs on a Dask cluster instead: tcp://HOST:8786")
-    sweep.add_argument("--output", type=Path, metavar="DIR",
-                       help="write records, table and figures here (default: sweep-CHAPTER-NAME)")
+        option("name", metavar="CHAPTER")
+        option("--profile", metavar="NAME", help="a named parameter set")
+        option("-p", "--parameter", nargs=2, action="append", default=[], dest="overrides",
+               metavar=("NAME", value), help=says)
+        option("--seeds", metavar="0-4", help="make every run with each of these seeds")
+    run("--output", type=Path, metavar="FILE", help="write the executed notebook here")
+    run("--figures", type=Path, metavar="DIR",
+        help="write each figure as PNG and SVG, and a contact sheet over them")
+    run("--record", dest="records", type=Path, metavar="DIR", nargs="?",
+        const=(paths.checkout() or Path()) / "data" / "records",
+        help="write the run's record (default DIR: the checkout's data/records)")
+    run("--for", dest="budget", metavar="2h",
+        help="with --record: stop at the end of an epoch after this time; the same command goes on")
+    sweep("--metric", dest="metrics", nargs="+", action="extend", default=[], metavar="NAME",
+          help="what is drawn (default: the chapter's main metric)")
+    sweep("--workers", type=int, metavar="N",
+          help="processes at a time, one thread each (default: one per processor)")
+    sweep("--scheduler", metavar="ADDRESS",
+          help="make the runs on a Dask cluster instead: tcp://HOST:8786")
+    sweep("--output", type=Path, metavar="DIR",
+          help="write records, table and figures here (default: sweep-CHAPTER-NAME)")
+    commands.choices["sweep"].formatter_class = argparse.RawDescriptionHelpFormatter
+    commands.choices["sweep"].epilog = f"{_SWEEP}\n\n{_EXIT}"
 
     command("status", _status, "recorded runs that are unfinished, and how each goes on")
-    command("parameters", _parameters, "a chapter's parameters and profiles", chapter=True)
-    data = command("data", _data, "data sets: what is known, what is here; fetches what is named")
-    data.add_argument("names", metavar="NAME", nargs="*")
-    scorecard = command("scorecard", _scorecard, "the claims against the records")
-    scorecard.add_argument("--fail-on-regression", action="store_true",
-                           help="exit 1 where a claim reproduced at the last tag is no longer")
-    site = command("site", _site, "the book's public address: say it, or write it everywhere")
-    site.add_argument("--repository", metavar="URL", help="https://github.com/OWNER/NAME; '' takes "
-                      "the address out again")
-    site.add_argument("--ref", metavar="TAG", help="the tag or branch that readers are led to, and "
-                      "whose library a notebook on Colab or Kaggle installs")
+    command("parameters", _parameters, "a chapter's parameters and profiles")(
+        "name", metavar="CHAPTER")
+    command("data", _data, "data sets: what is known, what is here; fetches what is named")(
+        "names", metavar="NAME", nargs="*")
+    option = command("scorecard", _scorecard, "the claims against the records")
+    option("--fail-on-regression", action="store_true",
+           help="exit 1 where a claim reproduced at the last tag is no longer")
+    option = command("site", _site, "the book's public address: say it, or write it everywhere")
+    option("--repository", metavar="URL",
+           help="https://github.com/OWNER/NAME; '' takes the address out again")
+    option("--ref", metavar="TAG", help="the tag or branch that readers are led to, and whose "
+           "library a notebook on Colab or Kaggle installs")
     return parser
 
 
@@ -158,7 +153,7 @@ def _book(options) -> None:
 
     # Steps go to stderr, the page's path alone to stdout: open "$(clusterbook book)".
     print(build(run=not options.no_execute, pdf=options.pdf,
-                say=lambda line: print(line, file=sys.stderr)))
+                say=partial(print, file=sys.stderr)))
 
 
 def _run(options) -> None:
@@ -190,15 +185,14 @@ def _asked(options) -> dict[str, Any]:
         kind = Parameter("--seeds", "list[int]", [0, 2, 7], "", "", "")
         seeds = asked["seeds"] = from_text(kind, options.seeds)
         if not 0 < len(seeds) <= MOST_VALUES:
-            raise InputError(f"--seeds has {len(seeds):,} values; give 1 to {MOST_VALUES:,}, for "
-                             "example 0-4, because each is a run")
+            raise InputError(f"--seeds has {len(seeds):,} values; give 1 to {MOST_VALUES:,}")
     return asked
 
 
 def _status(options) -> None:
-    from .book import runs, underway
+    from .book import underway
 
-    print("\n\n".join(underway.unfinished(runs.checkpoints())) or "no run is unfinished")
+    print("\n\n".join(underway.unfinished()) or "no run is unfinished")
 
 
 def _parameters(options) -> None:
@@ -210,10 +204,11 @@ def _parameters(options) -> None:
 
 def _data(options) -> None:
     from . import datasets
+    from .checks import one_of
 
     known = {source.name: source for source in datasets.catalog()}
     for name in options.names:
-        datasets.status(name)           # refuses unknown names before anything is downloaded
+        one_of("data set", name, known)     # before anything is downloaded
     for name in options.names:
         datasets.fetch(name)
     print(f"data files: {paths.data_home()}\n")
@@ -231,13 +226,12 @@ def _data(options) -> None:
 def _scorecard(options) -> int:
     from . import evidence
 
-    card, worse = evidence.scorecard(), []
+    card = evidence.scorecard()
     print(card)
-    if options.fail_on_regression:
-        before = evidence.at_last_tag()
-        if before is None:
-            print("no tag to compare with: nothing can have got worse")
-        worse = card.regressions(before or {})
+    before = evidence.at_last_tag() if options.fail_on_regression else {}
+    if before is None:
+        print("no tag to compare with: nothing can have got worse")
+    worse = card.regressions(before or {})
     for line in worse:
         print(line, file=sys.stderr)
     return 1 if worse else 0

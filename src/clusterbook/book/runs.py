@@ -1,13 +1,13 @@
 """Run a chapter with other parameters: papermill's injection, made strict.
 
 Mistakes in what was typed are found before the first cell runs. An error that the library raised
-for the user comes back as its one sentence, and a stopped run leaves no partial files. The
-notebook learns from the environment where to leave figures, records and checkpoints (see
-`clusterbook.paths`).
+for the user comes back as its one sentence, and a stopped run leaves no partial files. The notebook
+learns from the environment where to leave figures and records (see `clusterbook.paths`).
 """
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import os
@@ -17,11 +17,12 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,16 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from .. import paths
 from ..errors import InputError, OutOfTime
+from ..evidence.checks import UNMADE
+from ..evidence.records import Record, code_in_use, read_record
+from ..evidence.records import plain as recordable
+from ..evidence.verdicts import is_stale, present_code
+from ..evidence.views import described
+from ..figures.showing import LIST
 from ..paths import write_atomically
 from ..progress import bar
-from . import parameters, underway
-from .parameters import Chapter, Profile, own_file, read_notebook
+from . import parameters, processes, sheet, underway
+from .parameters import Chapter, Profile
 
 FAILED_CHECK = "✗ "
 """The beginning of a failed check's line in an output (see `clusterbook.evidence.check`)."""
@@ -62,14 +69,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     progress : str, optional
         Label of a progress bar over cells; the notebook's own bars move below it.
 
-    Raises
-    ------
-    InputError
-        If a cell raised one (the same sentence), or a file can't be written.
-    OutOfTime
-        If a training reached the deadline in ``CLUSTERBOOK_UNTIL``.
-    ChapterError
-        If a cell failed otherwise, or the kernel died.
+    Raises InputError or OutOfTime if a cell raised one, and ChapterError if a cell failed
+    otherwise or the kernel died.
     """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
@@ -84,7 +85,7 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
         notebook.cells.insert(tagged.index(True) + 1, new_code_cell(
             injected, metadata={"tags": ["injected-parameters"]}))
     variables = {**os.environ, "CLUSTERBOOK_PROGRESS": _terminal() if progress else "off",
-                 **(environment or {})}
+                 **processes.variables(), **(environment or {})}
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as work:
         client = NotebookClient(
             notebook, timeout=None, kernel_name="python3", record_timing=False,
@@ -92,7 +93,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             # An unencrypted kernel warns on the terminal, once a run.
             config=Config({"KernelManager": {"transport_encryption": "auto"}}))
         try:
-            with client.setup_kernel(env=variables, stderr=subprocess.DEVNULL):
+            with (client.setup_kernel(env=variables, stderr=subprocess.DEVNULL),
+                  processes.stoppable(client.km.provisioner.process)):
                 for i, cell in enumerate(bar(notebook.cells, progress or "", unit="cell",
                                              progress=None if progress else False)):
                     client.execute_cell(cell, i)
@@ -100,10 +102,9 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
                 notebook.metadata.language_info = about["language_info"]
         except CellExecutionError as error:
             message = plain(error.evalue)
-            if error.ename == InputError.__name__:
-                raise InputError(message) from None
-            if error.ename == OutOfTime.__name__:
-                raise OutOfTime(message) from None
+            for kind in (InputError, OutOfTime):
+                if error.ename == kind.__name__:
+                    raise kind(message) from None
             raise ChapterError(
                 f"{source.stem}, cell {cell.execution_count} failed: {error.ename}: {message}\n"
                 + textwrap.indent(cell.source.strip(), "    ")) from None
@@ -132,15 +133,11 @@ def _terminal() -> str:
         return "off"
 
 
-# --- checks ------------------------------------------------------------------------------------
-
-
 def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
     """Every plain-text output of a notebook, in order."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
-            text = output.get("text") or output.get("data", {}).get("text/plain", "")
-            yield "".join(text)
+            yield "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
 
 
 def failed_checks(notebook: nbformat.NotebookNode, *more: str) -> list[str]:
@@ -162,8 +159,7 @@ class Run:
     output: Path | None = None          # the executed notebook
     figures: Path | None = None
     records: Path | None = None
-    checkpoints: str = ""               # the folder's name in `checkpoints`, if not that of the run
-    part: str = ""                      # which of several runs: "seed 3"
+    checkpoint: str = ""                # the name of its folder, if it is not that of the run
     folder: str = field(default_factory=lambda: str(Path.cwd()))    # of the user
 
     @property
@@ -172,108 +168,90 @@ class Run:
         name = self.profile.name if self.profile else self.chapter.name
         return f"{name}-seed{self.values['seed']}" if "seed" in self.values else name
 
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of its checkpoints."""
+        return underway.checkpoints() / (self.checkpoint or self.name)
+
 
 def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
         seeds: Sequence[int] | None = None, output: Path | None = None,
         figures: Path | None = None, records: Path | None = None, budget: str | None = None,
         command: str = "") -> list[str]:
-    """Run a chapter once, or once per seed; see ``clusterbook run --help``.
+    """Run a chapter once, or once per seed; a line for each thing done.
 
-    Parameters
-    ----------
-    name : str
-        The chapter.
-    profile : str, optional
-        A named parameter set.
-    overrides : mapping, optional
-        Parameters as typed; they win over the profile.
-    seeds : sequence of int, optional
-        Values of ``seed``. A seed with a record of today's code and parameters is skipped.
-    output : Path, optional
-        The executed notebook; of several seeds ``-seed0`` … is added to its name.
-    figures, records : Path, optional
-        Folders for figures, with a contact sheet, and for records.
-    budget : str, optional
-        A duration such as ``2h``, after which trainings stop at the end of their epoch. The same
-        call goes on from there.
-    command : str
-        What was typed, for the contact sheet.
+    The arguments are those of ``clusterbook run --help``: *overrides* are parameters as typed, and
+    *command* is what was typed in all, for the contact sheet. A seed with a record of today's
+    parameters, code and data is skipped.
 
-    Returns
-    -------
-    list of str
-        A line for each thing done.
-
-    Raises
-    ------
-    InputError, ChapterError
-        As `execute`.
+    Raises InputError before anything runs, and the errors of `execute`.
     """
-    from . import sheet  # heavy: matplotlib
-
     chapter = parameters.read(name)
     chosen = chapter.profile(profile)
     values = chapter.values(chosen, overrides)
-    if records is not None and (chosen is None or overrides):
+    if records and (overrides or not chosen):
         raise InputError("a record belongs to a profile as it stands: give --profile and no -p "
                          "with --record, or write a profile of your own in notebooks/profiles")
-    if budget is not None and records is None:
+    if budget and not records:
         raise InputError("--for needs --record: only recorded runs keep a checkpoint to go on from")
     until = time.time() + underway.seconds(budget) if budget else math.inf
-    if seeds and "seed" not in values:
-        raise InputError(f"{name} has no parameter 'seed'; --seeds can't repeat it")
-    planned = [Run(chapter, chosen, values, output, figures, records)]
     if seeds:
-        planned = [replace(planned[0], values={**values, "seed": seed}) for seed in seeds]
-    if len(planned) > 1:        # each in places of its own
-        planned = [replace(
-            one, part=f"seed {seed}", figures=figures and figures / f"seed{seed}",
-            output=output and output.with_stem(f"{output.stem}-seed{seed}"))
-            for seed, one in zip(seeds, planned, strict=True)]
-    for one in planned:
+        chapter.parameter("seed")       # refuses a chapter without it
+    planned = {}                        # the part of the contact sheet → its run
+    for seed in seeds or [None]:
+        part = f"seed {seed}" if seeds and len(seeds) > 1 else ""
+        planned[part] = Run(
+            chapter, chosen, values if seed is None else {**values, "seed": seed},
+            output and output.with_stem(f"{output.stem}-seed{seed}") if part else output,
+            figures and figures / f"seed{seed}" if part else figures, records)
+    for one in planned.values():
+        sheet.refuse_others(chapter, one.output, figures, one.figures)
         if one.output:
-            _refuse_output(one.output, chapter)
             writable(one.output.parent, one.output.name)
-    for folder in dict.fromkeys([figures, *(one.figures for one in planned)] if figures else []):
-        sheet.refuse_others(folder)
     for folder in filter(None, (figures, records)):
         writable(folder)
 
-    said, failed, stopped = [], {}, []
-    for one in bar(planned, "seeds", unit="run", progress=None if len(planned) > 1 else False):
-        if records and (record := recorded(one, records / f"{one.name}.json")):
-            said.append(f"{one.name}: recorded already, skipped")
-            failed[one.part] = [FAILED_CHECK + id for id, held in record.checks.items() if not held]
-            continue
-        begun = time.time() - 1         # a file system's clock may be behind
+    said, lines, wrong, stopped = [], [], 0, False
+    for part, one in bar(planned.items(), "seeds", unit="run",
+                         progress=None if len(planned) > 1 else False):
         try:
-            if time.time() >= until:
-                raise OutOfTime("not begun, because the time given is over")
-            failed[one.part] = make(one, one.name, until)
+            done, found = _once(one, until)
         except OutOfTime as error:
-            said.append(f"{one.name}: {error}; the same command goes on")
-            said += [f"    {line}" for line in underway.lines(checkpoints() / one.name)]
-            stopped.append(one)
-            continue
-        if figures:
+            done = [f"{error}; the same command goes on", *underway.lines(one.checkpoints)]
+            found, stopped = [], True
+        if figures and not stopped:
             (figures / sheet.PAGE).unlink(missing_ok=True)      # of an earlier run
-        kept = {"notebook": one.output, "figures": one.figures, "record": records}
-        said += [f"{one.name}: {what} in {where}" for what, where in kept.items() if where]
-        beside = one.output.parent.glob("*.csv") if one.output else ()
-        tables = sorted(file.name for file in beside if file.stat().st_mtime >= begun
-                        and file.name.startswith(f"{one.output.stem}-"))
-        if tables:
-            said.append(f"{one.name}: tables {', '.join(tables)} in {one.output.parent}")
-    lines = [f"{part}: {line}" if part else line for part in failed for line in failed[part]]
-    wrong = sum(line.startswith(FAILED_CHECK) for part in failed for line in failed[part])
-    counted = f"checks: {wrong} failed, {len(lines) - wrong} not made"
+        said += [f"{one.name}: {line}" for line in done]
+        wrong += sum(line.startswith(FAILED_CHECK) for line in found)
+        lines += [f"{part}: {line}" if part else line for line in found]
+    counted = [f"checks: {wrong} failed, {len(lines) - wrong} not made"] if lines else []
     if figures and not stopped:
-        page = sheet.write(figures, title=chapter.title, chapter=chapter,
-                           values=[one.values for one in planned],
-                           parts={one.part: one.figures for one in planned},
-                           command=command, problems=[counted, *lines] if lines else [])
+        page = sheet.write(
+            figures, title=chapter.title, chapter=chapter, command=command,
+            values=[one.values for one in planned.values()], problems=counted + lines,
+            parts={part: one.figures for part, one in planned.items()})
         said.append(f"contact sheet: {page}")
-    return [*said, counted] if lines else said
+    return said + counted
+
+
+def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
+    """Make a run that is not recorded: what was done, and the lines of checks that failed."""
+    if run.records and (record := recorded(run, run.records / f"{run.name}.json")):
+        return (["recorded already, skipped"],
+                [FAILED_CHECK + id for id, held in record.checks.items() if not held])
+    begun = time.time()
+    if begun >= until:
+        raise OutOfTime("not begun, because the time given is over")
+    with underway.reported(run.checkpoints) if run.records else nullcontext():
+        failed = make(run, run.name, until)
+    kept = {"notebook": run.output, "figures": run.figures, "record": run.records}
+    said = [f"{what} in {where}" for what, where in kept.items() if where]
+    if run.output:
+        beside = run.output.parent.glob(f"{glob.escape(run.output.stem)}-*.csv")
+        tables = sorted(file.name for file in beside     # a file system's clock may be behind
+                        if file.stat().st_mtime >= begun - 1)
+        said += [f"tables {', '.join(tables)} in {run.output.parent}"] if tables else []
+    return said, failed
 
 
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
@@ -282,44 +260,32 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
     Figures of an earlier run are replaced at the end, if this one succeeds. A run that is stopped,
     by Ctrl-C or at the time *until*, leaves its progress file with its records.
 
-    Raises
-    ------
-    InputError, ChapterError
-        As `execute`.
+    Raises the errors of `execute`.
     """
-    from ..evidence.checks import UNMADE  # heavy: matplotlib
-    from ..evidence.records import code_in_use
-    from ..figures.showing import LIST
-
-    chapter, seed = run.chapter, run.values.get("seed")
-    changed = chapter.changed(run.values)
-    resumed = checkpoints() / (run.checkpoints or run.name) if run.records else None
+    chapter, changed = run.chapter, run.chapter.changed(run.values)
+    context = {"chapter": chapter.name, "profile": run.profile and run.profile.name,
+               "parameters": run.values, "changed": changed, "seed": run.values.get("seed"),
+               "assumed": sorted(run.profile.assumed) if run.profile else [],
+               "folder": run.folder, "output": run.output and run.output.stem}
+    if run.records:             # the code at the beginning, even if it is edited while it runs
+        with _PARSES:
+            context |= code_in_use(chapter.name) | underway.clock(run.checkpoints)
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
         drawn.mkdir()
         write_notebook(chapter.notebook, source)
-        context = {"chapter": chapter.name, "profile": run.profile and run.profile.name,
-                   "parameters": dict(run.values), "changed": changed, "seed": seed,
-                   "assumed": sorted(run.profile.assumed) if run.profile else [],
-                   "folder": run.folder, **_times(resumed)}
-        if run.records:         # even if the code is edited while it runs
-            context |= code_in_use(chapter.name)
-        if run.output:
-            context["output"] = run.output.stem
-        places = {"figures": drawn if run.figures else None, "records": run.records,
-                  "checkpoints": resumed, "tables": run.output and run.output.parent,
-                  "data": paths.data_home()}
+        places = {"figures": run.figures and drawn, "records": run.records,
+                  "checkpoints": run.records and run.checkpoints,
+                  "tables": run.output and run.output.parent, "data": paths.data_home()}
         environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
-                       for kind, place in places.items() if place is not None}
-        environment["CLUSTERBOOK_RUN"] = json.dumps(context)
-        environment["CLUSTERBOOK_UNTIL"] = str(until)
+                       for kind, place in places.items() if place}
+        environment |= {"CLUSTERBOOK_RUN": json.dumps(context), "CLUSTERBOOK_UNTIL": str(until)}
         try:
-            with underway.reported(resumed):
-                executed = execute(source, run.output or Path(folder, "executed.ipynb"),
-                                   values=changed, environment=environment, progress=progress)
+            executed = execute(source, run.output or Path(folder, "executed.ipynb"),
+                               values=changed, environment=environment, progress=progress)
         except (KeyboardInterrupt, OutOfTime):
-            if resumed and underway.reports(resumed):
-                underway.write(run.records, run.name, resumed, context)
+            if run.records and underway.reports(run.checkpoints):
+                underway.write(run.records, run.name, run.checkpoints, context)
             raise
         if run.figures:
             (run.figures / LIST).unlink(missing_ok=True)
@@ -327,16 +293,13 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
     if run.output and run.records:
         _mark(executed, run)
         write_notebook(executed, run.output)
-    if resumed:
-        shutil.rmtree(resumed, ignore_errors=True)
+    if run.records:
+        shutil.rmtree(run.checkpoints, ignore_errors=True)
         (run.records / underway.FOLDER / f"{run.name}.json").unlink(missing_ok=True)
     return failed_checks(executed, UNMADE)
 
 
-def checkpoints() -> Path:
-    """The folder of the checkpoints of recorded runs; a finished run removes its own."""
-    here = paths.checkout()
-    return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
+_PARSES = threading.Lock()      # threads that parse Python disturb each other in Python 3.11
 
 
 def writable(folder: Path, name: str = "") -> None:
@@ -350,100 +313,61 @@ def writable(folder: Path, name: str = "") -> None:
                          "folder") from None
 
 
-def _refuse_output(output: Path, chapter: Chapter) -> None:
-    """Refuse a file that is no notebook of this chapter; an executed copy keeps its cells' ids."""
-    if output.suffix != ".ipynb":
-        raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
-                         f"write {output.stem or 'out'}.ipynb")
-    ids = set()
-    with suppress(InputError):
-        ids = {cell.get("id") for cell in read_notebook(output).cells}
-    if os.path.lexists(output) and not ids & chapter.cell_ids:
-        raise InputError(f"{output} is not a notebook of {chapter.name} and would be overwritten; "
-                         "name another file")
-
-
-def _times(folder: Path | None) -> dict[str, str | float]:
-    """When a run and its present piece began (UTC, ISO 8601), and the seconds of earlier pieces.
-
-    They are kept in a file beside the checkpoints. A stopped piece counts up to its last
-    checkpoint, from which the next one resumes; without a checkpoint a run begins anew.
-    """
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    times = {"started": now, "piece": now, "earlier": 0.0}
-    if folder is None:
-        return times
-    clock = folder / "clock.json"
-    saved = [path.stat().st_mtime for path in folder.glob("*.pt")]
-    if saved and clock.is_file():
-        times = json.loads(clock.read_text(encoding="utf-8"))
-        begun = datetime.fromisoformat(times["piece"]).timestamp()
-        times["earlier"] += max(0.0, max(saved) - begun)
-        times["piece"] = now
-    write_atomically(clock, json.dumps(times).encode())
-    return times
-
-
 # --- records -----------------------------------------------------------------------------------
 
 
-def recorded(run: Run, path: Path):
+def recorded(run: Run, path: Path) -> Record | None:
     """The run's record in that file, or None if its parameters, code or data are not today's.
 
     A parameter that was added after the record counts as its default.
     """
-    from ..evidence.records import plain, read_record
-    from ..evidence.verdicts import is_stale, present_code
-
     if not path.exists():
         return None
     record = read_record(path)
-    defaults = plain(run.chapter.values())
-    if {**defaults, **record.parameters} != plain(run.values):
-        return None
-    if is_stale(record, present_code([run.chapter.name])):
+    defaults = recordable(run.chapter.values())
+    if {**defaults, **record.parameters} != recordable(run.values):
         return None
     # A file of the user's own has no checksum: was it written since?
     begun = datetime.fromisoformat(record.started).timestamp()
-    own = [path for path in map(own_file, run.values.values()) if path]
-    files = [one for path in own for one in [path, *path.rglob("*")] if one.exists()]
-    return None if any(file.stat().st_mtime >= begun for file in files) else record
+    for value in run.values.values():
+        own = Path(os.path.expanduser(str(value).removeprefix("folder:")))
+        if (own.suffix or str(value).startswith("folder:")) and os.path.exists(own):
+            if any(file.stat().st_mtime >= begun for file in [own, *own.rglob("*")]):
+                return None
+    return None if is_stale(record, present_code([run.chapter.name])) else record
 
 
 def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
     """Title the notebook of a recorded run with profile and seed; add its provenance below."""
-    from ..evidence.records import read_record
-    from ..evidence.views import described
-
     path = run.records / f"{run.name}.json"
     if not path.is_file():
         raise ChapterError(f"{run.name} ran to its end but left no record in {run.records}: its "
                            "notebook does not call evidence.record")
     record = read_record(path)
-    title, _, rest = notebook.cells[0].source.partition("\n")
+    rest = notebook.cells[0].source.partition("\n")[2].strip()
     about = described([record]) | {
         "Data": record.data["name"] if record.data else "none",
         "Chosen here, because no source has them": ", ".join(record.assumed) or "none"}
     opening = _PROVENANCE.format(
-        says=run.profile.says, title=title.removeprefix("# "), chapter=record.chapter,
-        profile=record.profile, seed=record.seed,
+        says=run.profile.says, title=run.chapter.title, record=record,
         about="\n".join(f"- {head}: {cell}" for head, cell in about.items()))
     notebook.cells[0].source = f"# {record.profile}, seed {record.seed}"
     notebook.cells.insert(1, new_markdown_cell(opening, metadata={"tags": ["run-head"]}))
-    if rest.strip():
-        notebook.cells.insert(2, new_markdown_cell(rest.strip()))
+    if rest:
+        notebook.cells.insert(2, new_markdown_cell(rest))
 
 
 _PROVENANCE = """\
 **A recorded run, as it was executed.** {says}
 
-The notebook is the chapter [{title}](../../notebooks/{chapter}.ipynb) with these parameters. Its \
-sentences and checks were written for the default ones. Verdicts rest on all seeds.
+The notebook is the chapter [{title}](../../notebooks/{record.chapter}.ipynb) with these \
+parameters. Its sentences and checks were written for the default ones. Verdicts rest on all seeds.
 
 {about}
 
 To repeat it:
 
 ```bash
-clusterbook run {chapter} --profile {profile} --seeds {seed} --record out --output out/run.ipynb
+clusterbook run {record.chapter} --profile {record.profile} --seeds {record.seed} --record out \
+--output out/run.ipynb
 ```"""

@@ -6,16 +6,15 @@ alternative texts come from the list that `clusterbook.figures.show` leaves besi
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment
 from markdown_it import MarkdownIt
-from markupsafe import Markup
 
 from .. import __version__
 from ..errors import InputError
@@ -35,76 +34,60 @@ _MARKS = {      # what a file of that name or ending holds near its beginning if
 }
 
 
-def refuse_others(folder: Path) -> None:
-    """Raise InputError for a folder with a page, table or picture that no command wrote."""
-    for path in sorted(folder.glob("*")):
-        marks, beginning = _MARKS.get(path.name) or _MARKS.get(path.suffix) or (), ""
+def refuse_others(chapter: Chapter, output: Path | None, *folders: Path | None) -> None:
+    """Raise InputError for what no command wrote: a notebook, or a page, table or picture.
+
+    *output* is the file of an executed notebook, which keeps the cells' ids of its chapter.
+    """
+    if output and output.suffix != ".ipynb":
+        raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
+                         f"write {output.stem or 'out'}.ipynb")
+    marks = {path: _MARKS.get(path.name) or _MARKS.get(path.suffix) or ()
+             for folder in folders if folder for path in sorted(folder.glob("*"))}
+    if output and os.path.lexists(output):
+        marks[output] = (f'"id": "{chapter.notebook.cells[0].get("id")}"',)
+    for path, wanted in marks.items():
+        beginning = ""
         with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
             beginning = file.read(10_000)
-        if not all(mark in beginning for mark in marks):
-            raise InputError(f"{path} was not written by clusterbook and might be replaced; name a "
-                             "folder that is empty or has results of a run only")
+        if not all(mark in beginning for mark in wanted):
+            raise InputError(f"{path} was not written by a run of {chapter.name} and might be "
+                             "replaced; name another place")
 
 
 def write(folder: Path, *, title: str, chapter: Chapter, values: Sequence[Mapping[str, Any]],
           parts: Mapping[str, Path], command: str = "", problems: Sequence[str] = (),
           tables: Sequence[Table] = ()) -> Path:
-    """Write the page of a folder of figures.
+    """Write the page of a folder of figures, and return its file.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the page; the figures lie in it, or in folders below.
-    title : str
-        The heading.
-    chapter : Chapter
-    values : sequence of mapping
-        The parameters of each run.
-    parts : mapping
-        A run's name (``"seed 0"``; empty for one run) → the folder of its figures. Figures of the
-        same name stand side by side.
-    command : str
-        What was typed.
-    problems : sequence of str
-        Shown at the top: a summary, and a line for each failed check.
-    tables : sequence of Table
-        Shown below the figures.
-
-    Returns
-    -------
-    Path
-        The page.
+    *parts* maps a run's name (``"seed 0"``; empty for one run) to the folder of its figures, which
+    is *folder* or lies below it; figures of the same name stand side by side. *values* are the
+    parameters of each run. *problems* are lines for the top, *tables* stand below the figures.
     """
     markdown = MarkdownIt("js-default")                     # escapes HTML
     figures: dict[str, dict[str, list]] = {}
     for part, place in parts.items():
         for entry in listed(place):
             figure = figures.setdefault(entry["name"], {"pictures": [], "captions": []})
-            figure["pictures"] += _pictures(part, entry, place.relative_to(folder))
-            caption = Markup(markdown.renderInline(entry["caption"]))
+            for i, step in enumerate(entry.get("steps") or [""], start=1):
+                file = place.relative_to(folder) / entry["name"]
+                label = ", ".join(filter(None, [part, step]))
+                figure["pictures"].append((
+                    quote(f"{file.as_posix()}-{i}" if step else file.as_posix()), label,
+                    f"{entry['alt']} {label}." if label else entry["alt"]))
+            caption = markdown.renderInline(entry["caption"])
             if caption not in figure["captions"]:
                 figure["captions"].append(caption)
     heads = ("parameter", "value", "default", "meaning")
-    rows = []
-    for name, parameter in chapter.parameters.items():
-        several = dict.fromkeys(repr(each[name]) for each in values)
-        rows.append((name, ", ".join(several), repr(parameter.default), parameter.meaning))
-    page = _template().render(
+    rows = [(name, ", ".join(dict.fromkeys(repr(each[name]) for each in values)),
+             repr(parameter.default), parameter.meaning)
+            for name, parameter in chapter.parameters.items()]
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    page = environment.from_string(_PAGE).render(
         title=title, command=command, problems=problems, figures=figures, tables=tables,
         parameters=Table("Parameters", heads, rows, heads[:3]), version=__version__)
     write_atomically(folder / PAGE, page.encode())
     return folder / PAGE
-
-
-def _pictures(part: str, entry: Mapping[str, Any], place: Path) -> list[dict[str, str]]:
-    """The files of a figure, one for each of its steps, if it has any."""
-    found = []
-    for i, step in enumerate(entry.get("steps") or [""], start=1):
-        name = f"{entry['name']}-{i}" if step else entry["name"]
-        label = ", ".join(filter(None, [part, step]))
-        alt = f"{entry['alt']} {label}." if label else entry["alt"]
-        found.append({"address": quote((place / name).as_posix()), "label": label, "alt": alt})
-    return found
 
 
 _PAGE = """\
@@ -138,12 +121,12 @@ table { border-collapse: collapse; }
 {% for name, figure in figures.items() %}
 <section id="{{ name }}"><h2>{{ name }}</h2>
 <div class="pictures">
-{% for picture in figure.pictures %}
-<figure><a href="{{ picture.address }}.svg"><img src="{{ picture.address }}.png"
-  alt="{{ picture.alt }}"></a><figcaption>{{ picture.label }}</figcaption></figure>
+{% for address, label, alt in figure.pictures %}
+<figure><a href="{{ address }}.svg"><img src="{{ address }}.png"
+  alt="{{ alt }}"></a><figcaption>{{ label }}</figcaption></figure>
 {% endfor %}
 </div>
-{% for caption in figure.captions %}<p>{{ caption }}</p>{% endfor %}
+{% for caption in figure.captions %}<p>{{ caption|safe }}</p>{% endfor %}
 </section>
 {% else %}
 <p>There is no figure.</p>
@@ -155,8 +138,3 @@ table { border-collapse: collapse; }
 </html>
 """
 
-
-@cache
-def _template():
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_PAGE)

@@ -1,8 +1,7 @@
 """Run a chapter over a grid of parameters and seeds, and draw what was measured.
 
-Each run is a process of its own, on this machine or on a Dask worker, and hands back its record,
-which is written here. So the machines of a cluster need no common folder. A finished run is not
-made again.
+Each run is made on this machine or by a Dask worker, and hands back its record, which is written
+here. So the machines of a cluster need no common folder. A finished run is not made again.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ import numpy as np
 import pandas as pd
 
 from .. import figures
-from ..errors import InputError, unknown
+from ..checks import one_of
+from ..errors import InputError
 from ..evidence.records import Record, as_record
 from ..evidence.views import spread
 from ..figures.showing import LIST, save
@@ -51,50 +51,28 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
           seeds: Sequence[int] | None = None, metrics: Sequence[str] = (),
           workers: int | None = None, scheduler: str | None = None, output: Path | None = None,
           command: str = "") -> list[str]:
-    """Run a chapter over a grid and draw what was measured; see ``clusterbook sweep --help``.
+    """Run a chapter over a grid and draw what was measured; a line for each thing done.
 
-    Parameters
-    ----------
-    name, overrides, profile, seeds
-        See `grid`.
-    metrics : sequence of str
-        Drawn; by default the chapter's main metric.
-    workers : int, optional
-        Runs at a time on this machine, each with one thread; by default one per core.
-    scheduler : str, optional
-        The address of a Dask scheduler, whose workers make the runs instead.
-    output : Path, optional
-        The folder of everything that is written; by default named after what is swept.
-    command : str
-        What was typed, for the contact sheet.
+    The arguments are those of ``clusterbook sweep --help``: *overrides* has the values of each
+    parameter as typed (see `values_of`), and *command* is what was typed in all.
 
-    Returns
-    -------
-    list of str
-        A line for each thing done.
-
-    Raises
-    ------
-    InputError
-        For invalid input, before anything runs; for an unknown metric, after the first record.
-    ChapterError
-        If runs failed, after all others were made and drawn; it names each with its error.
+    Raises InputError before anything runs, or for an unknown metric after the first record; and
+    ChapterError if runs failed, after all others were made and drawn.
     """
     planned = grid(name, overrides, profile=profile, seeds=seeds)
     if workers is not None and (scheduler is not None or workers < 1):
-        raise InputError("--workers is a number of processes on this machine, at least 1; a Dask "
-                         "cluster has its own")
+        raise InputError("--workers is at least 1, and not for a cluster, which has its own")
     output = output or Path("-".join(["sweep", profile or name, *planned.swept]))
-    sheet.refuse_others(output)
+    sheet.refuse_others(planned.chapter, None, output)
     runs.writable(output / "runs")
-    found, missing, failed = {}, {}, {}
+    found = {}
     for folder, run in planned.runs.items():
         path = next((output / "runs" / folder).glob("*.json"), None)
         if path and (record := runs.recorded(run, path)):
             found[folder] = record
-        else:
-            missing[folder] = run
     _refuse_unknown(metrics, found)
+    missing = {folder: run for folder, run in planned.runs.items() if folder not in found}
+    failed = {}
     if missing:
         pool = _cluster(scheduler) if scheduler else processes.processes(
             min(workers or processes.cores(), len(missing)))
@@ -127,58 +105,39 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
          seeds: Sequence[int] | None = None) -> Grid:
     """Plan a sweep: every combination of the typed values with every seed.
 
-    A chapter's own list of further seeds (``seeds``) is empty, unless the profile or the user
-    sets it: each run is one training.
+    The first parameter with several values is the x axis. A chapter's own list of further seeds
+    (``seeds``) is empty, unless the profile or the user sets it: each run is one training.
 
-    Parameters
-    ----------
-    name : str
-        The chapter.
-    overrides : mapping
-        Parameter → its values, see `values_of`; the first with several values is the x axis.
-    profile : str, optional
-        A named parameter set to begin with.
-    seeds : sequence of int, optional
-        Values of ``seed``.
-
-    Raises
-    ------
-    InputError
-        For invalid input.
+    Raises InputError for invalid input.
     """
     chapter = parameters.read(name)
     chosen = chapter.profile(profile)
     base, known = chapter.values(chosen), chapter.parameters
     if "seed" in overrides:
         raise InputError("the seeds of a sweep are given with --seeds, for example --seeds 0-4")
-    if seeds and "seed" not in known:
-        raise InputError(f"{name} has no parameter 'seed'; --seeds can't repeat it")
-    given = {}
-    for one, text in overrides.items():
-        if one not in known:
-            raise unknown(f"parameter of {name}", one, known)
-        given[one] = values_of(known[one], text)
+    given = {one: values_of(chapter.parameter(one), text) for one, text in overrides.items()}
     swept = [one for one, values in given.items() if len(values) > 1]
     if not 1 <= len(swept) <= 2:
         raise InputError("a sweep needs one or two parameters with several values, for example "
-                         "-p alpha 1e-4,1e-3; `clusterbook run` makes one run, or one per seed")
+                         "-p alpha 1e-4,1e-3")
     if len(given[swept[-1]]) > MOST_LINES and len(swept) == 2:
         raise InputError(f"the second parameter is drawn as lines, {MOST_LINES} at most, and "
                          f"{swept[1]} has {len(given[swept[1]])} values; name it first")
     if "seeds" in known and "seeds" not in {*overrides, *(chosen.values if chosen else ())}:
         base["seeds"] = []
     varied = dict(given)
-    if "seed" in known:
+    if seeds or "seed" in known:
+        chapter.parameter("seed")       # refuses a chapter without it
         varied["seed"] = list(dict.fromkeys(seeds or [base["seed"]]))
     count = math.prod(map(len, varied.values()))
     if count > parameters.MOST_VALUES:
-        raise InputError(f"this sweep has {count:,} runs; at most {parameters.MOST_VALUES:,} can "
-                         "be asked for: give fewer values or seeds")
+        raise InputError(f"this sweep has {count:,} runs; give fewer values or seeds, for at most "
+                         f"{parameters.MOST_VALUES:,}")
     planned = {}
     for values in itertools.product(*varied.values()):
-        own = dict(zip(varied, values, strict=True))
-        in_order = {one: own[one] for one in known if one in given} | own   # not as typed
-        planned[_folder(profile or name, in_order)] = Run(chapter, chosen, {**base, **own})
+        run = Run(chapter, chosen, {**base, **dict(zip(varied, values, strict=True))})
+        in_order = {one: run.values[one] for one in known if one in given}      # not as typed
+        planned[_folder(run, in_order)] = run
     return Grid(chapter, given, swept, planned)
 
 
@@ -197,25 +156,20 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
     >>> values_of(Parameter("ks", "list[int]", [], "", "", ""), "1,2;[];5")
     [[1, 2], [], [5]]
     """
-    comma = ";" if ";" in text or parameters.is_list(parameter) else ","
+    comma = ";" if ";" in text or parameter.is_list else ","
     parts = [part.strip() for part in text.removesuffix(";").split(comma)]
     if parameter.type == "int":
         parts = [one for part in parts for one in parameters.number_range(part)]
-    values: list[Any] = []
-    for part in parts:
-        value = parameters.from_text(parameter, part)
-        if value not in values:
-            values.append(value)
-    return values
+    values = [parameters.from_text(parameter, part) for part in parts]
+    return [value for i, value in enumerate(values) if value not in values[:i]]
 
 
-def _folder(head: str, values: Mapping[str, Any]) -> str:
+def _folder(run: Run, values: Mapping[str, Any]) -> str:
     """The name of a run's folder; with a digest where its words alone may mean other values."""
-    words = [head]
-    for name, value in values.items():
-        word = value if isinstance(value, str) else repr(value).strip("[]").replace(" ", "")
-        words.append(f"seed{word}" if name == "seed" else f"{name}={word}")
-    text = "-".join(words)
+    head, seed, number = run.name.partition("-seed")
+    words = [value if isinstance(value, str) else repr(value).strip("[]").replace(" ", "")
+             for value in values.values()]
+    text = "-".join([head, *map("{}={}".format, values, words)]) + seed + number
     safe = re.sub(r"[^a-z0-9.,=+_-]+", "_", text.lower()).replace("..", "_")[:140]
     return safe if safe == text else f"{safe}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
@@ -227,16 +181,16 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
               found: dict[str, Record], metrics: Sequence[str]) -> dict[str, str]:
     """Make the missing runs; enter the records into *found*, and return the errors."""
     chapter = next(iter(missing.values())).chapter
-    for cell in chapter.notebook.cells:         # processes need no stored outputs
+    for cell in chapter.notebook.cells:         # a cluster needs no stored outputs
         if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+            cell.outputs = []
     failed, code = {}, fingerprint(chapter.name)
     with pool as submit, bar(len(missing), unit="run") as shown:
         pending = {}
         for folder, run in missing.items():
             # An interrupted run of other parameters, code or folder has another checkpoint.
             key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
-            named = replace(run, checkpoints=f"sweep-{chapter.name}-{key.hexdigest()[:16]}")
+            named = replace(run, checkpoint=f"sweep-{chapter.name}-{key.hexdigest()[:16]}")
             pending[submit(_make, named)] = folder
         for future in as_completed(pending):
             folder = pending[future]
@@ -251,7 +205,7 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
 
 
 def _make(run: Run) -> dict[str, bytes]:
-    """In a process of its own: make a run, and return the files of its record by their endings."""
+    """Make a run where it is called; the files of its record by their endings."""
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         runs.make(replace(run, records=Path(folder, "records")))
         return {path.suffix: path.read_bytes() for path in Path(folder).glob("records/[!.]*")}
@@ -272,8 +226,7 @@ def _kept(folder: Path, files: Mapping[str, bytes], code: str) -> Record:
 def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None:
     for record in list(found.values())[:1]:
         for metric in metrics:
-            if metric not in record.metrics:
-                raise unknown(f"metric in the records of {record.chapter}", metric, record.metrics)
+            one_of(f"metric in the records of {record.chapter}", metric, record.metrics)
 
 
 @contextmanager
@@ -305,27 +258,10 @@ def _cluster(address: str) -> Iterator[Callable[..., Future]]:
 
 def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequence[str] = (),
          errors: Sequence[str] = (), command: str = "") -> list[str]:
-    """Write ``sweep.csv``, a figure for each metric, and ``index.html``.
+    """Write ``sweep.csv``, a figure for each metric, and ``index.html``; a line for each file.
 
-    Parameters
-    ----------
-    output : Path
-        The folder.
-    planned : Grid
-        The runs.
-    found : mapping
-        A run's folder → its record.
-    metrics : sequence of str
-        Drawn; by default the accuracy or, without it, another score.
-    errors : sequence of str
-        A line for each run that failed, for the page.
-    command : str
-        What was typed, for the page.
-
-    Returns
-    -------
-    list of str
-        A line for each file.
+    *found* has the records by their runs' folders. *metrics* are drawn, by default the accuracy or,
+    without it, another score. *errors* and *command* are for the page.
     """
     table = frame(planned, found)
     csv = table.to_csv(index=False, lineterminator="\n")
@@ -353,18 +289,18 @@ def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequ
 
 def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
     """A row for each run: its parameters, seconds, failed checks, and every metric."""
-    made = {folder: {"seconds": record.seconds,
-                     "failed checks": sum(not held for held in record.checks.values())}
-            for folder, record in found.items()}
-    asked = {folder: {name: _text(value) if isinstance(value, list) else value
-                      for name, value in run.values.items() if name in {*planned.given, "seed"}}
-             for folder, run in planned.runs.items()}
-    metrics = {folder: record.metrics for folder, record in found.items()}
-    parts = [pd.DataFrame.from_dict(part, orient="index") for part in (asked, made, metrics)]
-    # Its columns stand there without a record too; a metric may have the name of one.
-    table = parts[0].join(parts[1].reindex(columns=["seconds", "failed checks"]))
-    measured = parts[2].rename(columns={name: f"{name} (metric)" for name in table})
-    return table.join(measured).reset_index(names="run")
+    rows = []
+    for folder, run in planned.runs.items():
+        row = {"run": folder} | {
+            name: _text(value) if isinstance(value, list) else value
+            for name, value in run.values.items() if name in {*planned.given, "seed"}}
+        record = found.get(folder)
+        row["seconds"] = record and record.seconds
+        row["failed checks"] = record and sum(not held for held in record.checks.values())
+        measured = record.metrics if record else {}     # one may have the name of a parameter
+        rows.append(row | {f"{name} (metric)" if name in row else name: value
+                           for name, value in measured.items()})
+    return pd.DataFrame(rows)
 
 
 def _points(planned: Grid, table: pd.DataFrame, metric: str) -> list[dict[str, Any]]:

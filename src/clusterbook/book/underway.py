@@ -1,8 +1,8 @@
 """Runs that take days: a time budget, a line a minute, and what is left of each.
 
-A training that keeps a checkpoint writes beside it how far it is (`clusterbook.training`). This
-reads it: for the log, for ``clusterbook status``, and for the progress file that a stopped run with
-``--record`` leaves in the folder ``under-way`` of its records. Verdicts ignore progress files.
+A recorded run has a folder of checkpoints. A training writes beside each how far it is
+(`clusterbook.training`). This reads it for the log, for ``clusterbook status``, and for the
+progress file that a stopped run leaves in ``under-way``, beside its records. Verdicts ignore it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from .. import paths
 from ..errors import InputError
+from ..evidence.views import duration
 from ..paths import write_atomically
 
 FOLDER = "under-way"
 MOST_ROWS = 300         # of a training's history in a progress file
 _UNITS = {"h": 3600, "m": 60, "s": 1}
+_KEPT = ("chapter", "profile", "seed", "parameters", "assumed", "started", "git", "code")
 
 
 def seconds(text: str) -> float:
@@ -37,6 +41,31 @@ def seconds(text: str) -> float:
     return float(sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(.)", text)))
 
 
+def checkpoints() -> Path:
+    """The folder of the checkpoints of recorded runs; a finished run removes its own."""
+    here = paths.checkout()
+    return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
+
+
+def clock(folder: Path) -> dict[str, str | float]:
+    """When a run and its present piece began (UTC, ISO 8601), and the seconds of earlier pieces.
+
+    They are kept in a file beside the checkpoints. A stopped piece counts up to its last
+    checkpoint, from which the next one resumes; without a checkpoint a run begins anew.
+    """
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    times = {"started": now, "piece": now, "earlier": 0.0}
+    file = folder / "clock.json"
+    saved = [path.stat().st_mtime for path in folder.glob("*.pt")]
+    if saved and file.is_file():
+        times = json.loads(file.read_text(encoding="utf-8"))
+        begun = datetime.fromisoformat(times["piece"]).timestamp()
+        times["earlier"] += max(0.0, max(saved) - begun)
+        times["piece"] = now
+    write_atomically(file, json.dumps(times).encode())
+    return times
+
+
 def reports(folder: Path) -> dict[str, dict[str, Any]]:
     """What the trainings of a run reported last, by the names of their checkpoints."""
     found = {path.stem: json.loads(path.read_text(encoding="utf-8"))
@@ -46,23 +75,20 @@ def reports(folder: Path) -> dict[str, dict[str, Any]]:
 
 def lines(folder: Path) -> list[str]:
     """A line for each training of a run: its epoch, loss, speed, and the time that is left."""
-    from ..evidence.views import duration  # heavy: matplotlib
-
     said = []
     for name, report in reports(folder).items():
         left = (report["epochs"] - report["epoch"]) * report["seconds_an_epoch"]
-        losses = [f"{key} {value:.4g}" for key, value in report["rows"][-1].items()
+        losses = [f", {key} {value:.4g}" for key, value in report["rows"][-1].items()
                   if isinstance(value, float)]
         stage = f", {report['stage']}" if report["stage"] else ""
         said.append(f"{name}{stage}: epoch {report['epoch']:,} of {report['epochs']:,}, "
                     f"{report['seconds_an_epoch']:.3g} s an epoch, "
-                    + (f"{duration(left)} left" if left else "finished")
-                    + "".join(f", {loss}" for loss in losses[:4]))
+                    + (f"{duration(left)} left" if left else "finished") + "".join(losses[:4]))
     return said
 
 
 @contextmanager
-def reported(folder: Path | None, every: float = 60.0) -> Iterator[None]:
+def reported(folder: Path, every: float = 60.0) -> Iterator[None]:
     """Print the lines of a run to stderr every minute; for logs, where no bar is shown."""
     over = threading.Event()
 
@@ -71,17 +97,16 @@ def reported(folder: Path | None, every: float = 60.0) -> Iterator[None]:
             for line in lines(folder):
                 sys.stderr.write(f"{line}\n")
 
-    thread = threading.Thread(target=report, daemon=True)
-    if folder is not None and not sys.stderr.isatty():
-        thread.start()
+    if not sys.stderr.isatty():
+        threading.Thread(target=report, daemon=True).start()
     try:
         yield
     finally:
         over.set()
 
 
-def write(records: Path, name: str, folder: Path, context: Mapping[str, Any]) -> Path:
-    """Write a stopped run's progress file, ``under-way/NAME.json``; its path.
+def write(records: Path, name: str, folder: Path, context: Mapping[str, Any]) -> None:
+    """Write a stopped run's progress file, ``under-way/NAME.json``.
 
     It holds what a record would (chapter, profile, seed, parameters, commit, code), and for each
     training its epochs, pace and curves, thinned to `MOST_ROWS` rows.
@@ -90,17 +115,14 @@ def write(records: Path, name: str, folder: Path, context: Mapping[str, Any]) ->
     for report in trainings.values():
         thin = -(-len(report["rows"]) // MOST_ROWS)
         report["rows"] = [*report["rows"][:-1:thin], report["rows"][-1]]
-    kept = ("chapter", "profile", "seed", "parameters", "assumed", "started", "git", "code")
-    content = {key: context[key] for key in kept if key in context} | {"trainings": trainings}
-    path = records / FOLDER / f"{name}.json"
-    write_atomically(path, json.dumps(content, indent=1).encode())
-    return path
+    content = {key: context[key] for key in _KEPT if key in context} | {"trainings": trainings}
+    write_atomically(records / FOLDER / f"{name}.json", json.dumps(content, indent=1).encode())
 
 
-def unfinished(checkpoints: Path) -> list[str]:
+def unfinished() -> list[str]:
     """A paragraph for each unfinished run: its trainings, and the command that goes on."""
     said = []
-    for folder in sorted(path for path in checkpoints.glob("*") if any(path.glob("*.pt"))):
+    for folder in sorted({path.parent for path in checkpoints().glob("*/*.pt")}):
         profile, _, seed = folder.name.rpartition("-seed")
         goes_on = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
                    "--record" if profile else "the same sweep again")
