@@ -37,7 +37,7 @@ def all_hold(source, stored, folder, **options) -> None:
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_checks_hold_at_ten_other_seeds(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
-    known = parameters.parse(parameters.parameters_cell(notebook))
+    known = parameters.read(path.stem).parameters
     assert not {known["seed"].default, *known["seeds"].default} & set(OTHER_SEEDS)
     main, *further = OTHER_SEEDS[:FEWER.get(path.stem)]
     all_hold(path, notebook, tmp_path, values={"seed": main, "seeds": further})
