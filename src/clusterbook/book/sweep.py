@@ -42,7 +42,7 @@ from .runs import ChapterError, Run
 MOST_LINES = 8      # in a figure, one for each color
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
 _MAIN = ("acc", "test_accuracy", "nmi", "ari")      # drawn by default: the first that is there
-_CAPTION = ("Every dot is a run. The line is the mean over seeds, and the band or bar reaches one "
+_CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar reaches one "
             "standard deviation (with n − 1) to both sides. Between the points nothing was "
             "measured.")
 
@@ -67,7 +67,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     runs.writable(output / "runs")
     found = {}
     for folder, run in planned.runs.items():
-        path = next((output / "runs" / folder).glob("*.json"), None)
+        path = next((output / "runs" / folder).glob("*-seed*.json"), None)
         if path and (record := runs.recorded(run, path)):
             found[folder] = record
     _refuse_unknown(metrics, found)
@@ -208,7 +208,7 @@ def _make(run: Run) -> dict[str, bytes]:
     """Make a run where it is called; the files of its record by their endings."""
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         runs.make(replace(run, records=Path(folder, "records")))
-        return {path.suffix: path.read_bytes() for path in Path(folder).glob("records/[!.]*")}
+        return {path.suffix: path.read_bytes() for path in Path(folder).glob("records/*-seed*")}
 
 
 def _kept(folder: Path, files: Mapping[str, bytes], code: str) -> Record:

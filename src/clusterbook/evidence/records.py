@@ -133,8 +133,10 @@ def load_records(folder: Path | str | None = None) -> list[Record]:
     return sorted(records, key=lambda record: (record.chapter, record.profile, record.seed))
 
 
-def read_record(path: Path, listed: Mapping[str, str], held: Mapping[str, dict]) -> Record:
-    """One record from its file, with its doubts; see `load_records`."""
+def read_record(path: Path, listed: Mapping[str, str] | None = None,
+                held: Mapping[str, dict] | None = None) -> Record:
+    """One record from its file; with the manifest and the claims held, as `load_records` reads it.
+    """
     file, content = "/".join(path.parts[-3:]), path.read_bytes()
     try:
         values = json.loads(content)
@@ -144,7 +146,7 @@ def read_record(path: Path, listed: Mapping[str, str], held: Mapping[str, dict])
     if path.stem != record.name:
         raise InputError(f"{file}: the record of {record.name} must be called {record.name}.json")
     doubts = []
-    if listed.get(path.name) != sha256(content):
+    if listed is not None and listed.get(path.name) != sha256(content):
         doubts.append("a record is not the one that the manifest lists")
     if not record.git["clean"]:
         doubts.append("the code of a run is in no commit, or differs from its commit")
@@ -152,7 +154,7 @@ def read_record(path: Path, listed: Mapping[str, str], held: Mapping[str, dict])
                   if record.parameters.get(name) != value]:
         doubts.append(f"a run is not its profile's, by {', '.join(others)}")
     return replace(record, path=path, doubts=tuple(doubts),
-                   claims=record.claims or held.get(record.name, {}))
+                   claims=record.claims or (held or {}).get(record.name, {}))
 
 
 def profile_of(record: Record) -> dict[str, Any]:
