@@ -110,22 +110,32 @@ def ami(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return float(_sklearn.adjusted_mutual_info_score(*_numbered(y_true, y_pred)))
 
 
+def homogeneity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """1 where every cluster holds samples of one class only; not symmetric."""
+    return float(_sklearn.homogeneity_score(*_numbered(y_true, y_pred)))
+
+
+def completeness(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """1 where all samples of a class lie in one cluster; not symmetric."""
+    return float(_sklearn.completeness_score(*_numbered(y_true, y_pred)))
+
+
+def v_measure(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """Harmonic mean of homogeneity and completeness; equal to the arithmetic `nmi`."""
+    return float(_sklearn.v_measure_score(*_numbered(y_true, y_pred)))
+
+
 def scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
     """All scores against labels, by the names that claims and records use.
-
-    Beside those above: ``homogeneity``, 1 where every cluster holds samples of one class only;
-    ``completeness``, 1 where all samples of a class lie in one cluster; and ``v_measure``, their
-    harmonic mean, equal to the arithmetic `nmi`.
 
     Examples
     --------
     >>> scores([0, 0, 1, 1], [1, 1, 0, 0])["ari"]
     1.0
     """
-    found = [score(y_true, y_pred) for score in (accuracy, nmi, ari, ami)]
-    found += _sklearn.homogeneity_completeness_v_measure(*_numbered(y_true, y_pred))
-    names = ("acc", "nmi", "ari", "ami", "homogeneity", "completeness", "v_measure")
-    return dict(zip(names, map(float, found), strict=True))
+    named = {"acc": accuracy, "nmi": nmi, "ari": ari, "ami": ami, "homogeneity": homogeneity,
+             "completeness": completeness, "v_measure": v_measure}
+    return {name: score(y_true, y_pred) for name, score in named.items()}
 
 
 def silhouette(X: ArrayLike, labels: ArrayLike) -> float:
