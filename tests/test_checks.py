@@ -45,9 +45,10 @@ def test_an_unknown_name_is_told_the_nearest_one():
 def test_a_seed_is_itself_and_a_generator_is_drawn_from():
     assert checks.as_seed(7) == checks.as_seed(np.int64(7)) == 7
     assert checks.as_seed(None) != checks.as_seed(None)
-    source = np.random.RandomState(0)
-    first, second = checks.as_seed(source), checks.as_seed(source)
-    assert first != second and first == checks.as_seed(np.random.RandomState(0))
+    for make in (np.random.RandomState, np.random.default_rng):
+        source = make(0)
+        first, second = checks.as_seed(source), checks.as_seed(source)
+        assert first != second and first == checks.as_seed(make(0))
 
 
 def test_folders_are_those_that_the_environment_names(monkeypatch, tmp_path):

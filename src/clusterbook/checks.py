@@ -61,13 +61,15 @@ def as_seed(random_state: object = None) -> int:
     """The seed, from 0 to 2**32 - 1, that scikit-learn's *random_state* stands for.
 
     An int is its own seed; None takes fresh entropy, not numpy's global generator; a numpy
-    ``RandomState`` is drawn from. Raises InputError for anything else.
+    ``RandomState`` or ``Generator`` is drawn from. Raises InputError for anything else.
     """
     if random_state is None:
         return secrets.randbits(32)
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**32, dtype=np.uint32))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**32))
     if _is_whole(random_state) and 0 <= random_state < 2**32:
         return int(random_state)
     raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
-                     f"RandomState, but is {random_state!r}")
+                     f"RandomState or Generator, but is {random_state!r}")

@@ -142,7 +142,7 @@ def main() -> int:
     if asked.lineage and asked.new == "." and git("status", "--porcelain", "--", "src",
                                                   "notebooks"):
         parser.error("the working tree differs from its commit; commit first")
-    records = (ROOT / "data" / "records").glob("*.json")
+    records = (ROOT / "data" / "records").glob("*-seed*.json")
     chapters = sorted({json.loads(path.read_text())["chapter"] for path in records})
     told = sys.stderr if asked.lineage else sys.stdout
     old, new = (run(revision, names, chapters) for revision in (asked.old, asked.new))
