@@ -182,8 +182,8 @@ case("page that is a folder", "run tiny --figures .", "index.html was not writte
      lambda book: Path("index.html").mkdir())
 case("record that is a folder", "run tiny --profile tiny-x --record .", "0.json: Is a directory",
      lambda book: (profile(PROFILE.format("n: 2"))(book), Path("tiny-x-seed0.json").mkdir()))
-case("record of the book that is a folder", "scorecard", "x.json: Is a directory",
-     lambda book: (book.root / "data/records/x.json").mkdir())
+case("record of the book that is a folder", "scorecard", "x-seed0.json: Is a directory",
+     lambda book: (book.root / "data/records/x-seed0.json").mkdir())
 
 
 @pytest.fixture

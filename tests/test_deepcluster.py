@@ -271,7 +271,7 @@ def test_images_that_cannot_be_used_are_named(folder):
         ({"crop_scale": (0.5, 2.0)}, "crop_scale must be"),
         ({"pixel_statistics": "imagenet"}, "needs images of 3 channels")]),
     ({}, np.where(np.eye(150, 64) > 0, np.nan, X), None, "NaN"),
-    ({}, 2 * X, None, r"pixels must lie in \[0, 1\]"), ({}, X, Y[:-1], "one length")])
+    ({}, 2 * X, None, r"pixels must lie in \[0, 1\]"), ({}, X, Y[:-1], "inconsistent numbers")])
 def test_what_is_out_of_range_is_refused_before_training(options, rows, y, says, monkeypatch):
     monkeypatch.setattr(training, "train", None)
     with pytest.raises(ValueError, match=says):

@@ -177,7 +177,7 @@ def test_a_run_with_other_parameters_says_so_under_each_figure(book: Book, tmp_p
             for name, value in environment.items():
                 kernel.setenv(name, value)
             kernel.setattr("IPython.display.display", lambda shown, **about:
-                           displayed.append(shown))
+                           displayed.append((shown, about)))
             figures.show(drawn(), "a-line", "A line.", "It *rises*.")
             figures.show_steps({"1": drawn(), "2": drawn()}, "steps", "Steps.", "They rise.")
         return new_notebook()
@@ -188,10 +188,11 @@ def test_a_run_with_other_parameters_says_so_under_each_figure(book: Book, tmp_p
     caption = f" (Written for the default run; this one has {values}.)" if values else ""
     assert [(entry["alt"], entry["caption"]) for entry in listed(tmp_path)] == [
         (f"A line.{alt}", f"It *rises*.{caption}"), (f"Steps.{alt}", f"They rise.{caption}")]
-    assert displayed[0].about == {"name": "a-line", "alt": f"A line.{alt}",
-                                  "caption": f"It *rises*.{caption}"}
-    assert displayed[1].data == f"*It *rises*.{caption}*"
-    assert f"Steps.{alt} Step 1 of 2" in displayed[2].page
+    (_, about), (words, _), (steps, _), _ = displayed
+    assert about["metadata"]["clusterbook"] == {
+        "name": "a-line", "alt": f"A line.{alt}", "caption": f"It *rises*.{caption}"}
+    assert words.data == f"*It *rises*.{caption}*"
+    assert f"Steps.{alt} Step 1 of 2" in steps["text/html"]
     section = page(tmp_path / "index.html").find(id="a-line")
     assert section.find("p").get_text() == f"It rises.{caption}".replace("`", "")
     assert section.img["alt"] == f"A line.{alt}"

@@ -6,6 +6,7 @@ along, and all end with the process that started them.
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import threading
 import uuid
@@ -68,6 +69,7 @@ def stoppable(kernel: subprocess.Popen) -> Iterator[None]:
 def stop(owner: str) -> None:
     """Kill the kernels of an owner, and those that it would start."""
     _stopped.add(owner)
+    logging.getLogger("asyncio").setLevel("CRITICAL")   # it reports the cell that was waiting
     for kernel, other in list(_kernels.items()):
         if other == owner:
             kernel.kill()

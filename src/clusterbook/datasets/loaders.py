@@ -55,7 +55,8 @@ def download(source: Source, home: Path, wrong: Mapping[str, str | None]) -> Non
             reason = " ".join(str(error).split())
             raise InputError(f"data set {source.name!r} is not in {home}, and {file} could not be "
                              f"downloaded ({reason}): check the network, or set CLUSTERBOOK_DATA "
-                             "to a folder that has it or can be written") from error
+                             "to a folder that has it or can be written; 'digits' needs neither"
+                             ) from error
 
 
 def _retrieve(url: str, output: str, registry: Any) -> None:

@@ -281,7 +281,7 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
         axis.grid(axis="x", visible=False)
         return figure
     axis.set_xscale(scale)
-    places = np.sort(np.log(values) if scale == "log" else values)
+    places = np.sort(np.log(values) if scale == "log" else np.asarray(values, dtype=float))
     if np.diff(places).min(initial=np.inf) > np.ptp(places) / 14:           # room for all values
         axis.set_xticks(values, [f"{value:g}" for value in values])
         axis.set_xticks([], minor=True)
