@@ -152,6 +152,12 @@ def images(shape, batch_size):
 # ------------------------------------------------------------------ files of models and checkpoints
 
 
+@pytest.mark.parametrize(("kind", "name"), [(TELL, "tell-mnist-30"), (IDC, "idc-synthetic"),
+                                            (DeepCluster, "deepcluster-mnist")])
+def test_models_saved_before_there_was_a_number_load(kind, name):
+    assert kind.load(records.model_file(f"{name}-seed0"), device="cpu").threads is None
+
+
 def test_a_model_is_saved_through_a_link_or_refused(tmp_path):
     model, link = make(TELL, threads=1).fit(X), tmp_path / "latest.pt"
     link.symlink_to(tmp_path / "model.pt")

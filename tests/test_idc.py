@@ -295,13 +295,18 @@ def test_a_configuration_of_the_original_is_read(tmp_path):
       for name, widths in (("encdec", []), ("encdec", (8, 0, 8)), ("encdec", "512"),
                            ("clustering_head", (10, 8)), ("aux_classifier", (8, 8)))),
     ({"select": "best"}, "no select 'best'.*Known: last, loss, silhouette"),
-    ({"y": Y[:-1]}, "inconsistent numbers"),
     ({"X": np.ones((60, 13))}, "all columns of X are constant"),
 ], ids=str)
 def test_bad_settings_and_data_are_refused_before_training(options, says):
     data, classes = options.pop("X", X), options.pop("y", None)
     with before_steps() as counted, pytest.raises(InputError, match=says):
         idc(**options).fit(data, classes)
+    assert counted[0] == 0
+
+
+def test_classes_of_another_length_are_refused_before_training():
+    with before_steps() as counted, pytest.raises(ValueError, match="inconsistent numbers"):
+        idc().fit(X, Y[:-1])
     assert counted[0] == 0
 
 

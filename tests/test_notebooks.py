@@ -422,7 +422,8 @@ def test_every_fault_still_has_its_place():
 
 DEMO = Chapter(
     "demo", {"demo-acc": "at least 90 % are right"},
-    [SimpleNamespace(id="demo-claim", check="demo-acc", section="what-differs-from-it")],
+    [SimpleNamespace(id="demo-claim", compares=[SimpleNamespace(check="demo-acc")],
+                     section="what-differs-from-it")],
     {"0.3"})
 
 
@@ -502,7 +503,8 @@ def stream(name: str, text: str) -> Callable[[NotebookNode], None]:
     return lambda notebook: code(notebook)[IMPORTS].outputs.append(output)
 
 
-OTHER_CLAIM = SimpleNamespace(id="demo-claim", check="demo-other", section="no-such-heading")
+OTHER_CLAIM = SimpleNamespace(id="demo-claim", compares=[SimpleNamespace(check="demo-other")],
+                              section="no-such-heading")
 BROKEN = [
     (opens_with_title, lambda nb: nb.cells.pop(0), "not the title"),
     (bootstraps_first, tags(BOOTSTRAP), "'bootstrap'"),

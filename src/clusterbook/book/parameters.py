@@ -67,7 +67,7 @@ class Profile:
     says: Annotated[str, Field(min_length=1)]                       # one sentence
     parameters: dict[str, Any]
     assumed: dict[str, Any] = field(default_factory=dict)           # published by no source
-    seeds: Annotated[tuple[int, ...], Strict(False)] = ()           # of its records, set beforehand
+    seeds: Annotated[tuple[Annotated[int, Strict(False)], ...], Strict(False)] = ()     # of records
 
     @property
     def values(self) -> dict[str, Any]:
