@@ -1,7 +1,7 @@
 """The contact sheet: one page over the figures that a run or a sweep wrote.
 
 It lies beside them as ``index.html`` and needs neither network nor script. Names, captions and
-alternative texts come from the list that `clusterbook.figures.show` leaves beside the files.
+alternative texts come from the list that `clusterbook.figures.showing.show` leaves beside them.
 """
 
 from __future__ import annotations

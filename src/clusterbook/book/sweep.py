@@ -330,7 +330,7 @@ def _figure(planned: Grid, points: Sequence[Mapping[str, Any]], metric: str):
 
 
 def axis_scale(values: Sequence[Any]) -> str:
-    """The scale of a parameter's axis; see `clusterbook.figures.response`.
+    """The scale of a parameter's axis; see `clusterbook.figures.charts.response`.
 
     Numbers that span a decade get a logarithmic axis if that spaces them at least as evenly; equal
     steps if one of them is 0, which has no logarithm.

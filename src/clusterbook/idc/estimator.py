@@ -98,7 +98,7 @@ class IDC(DeepClusterer):
     evaluate_every : int
         Epochs between two evaluations on all samples, which the history shows.
     random_state, device, threads, checkpoint, progress
-        As in `clusterbook.TELL`. The first decides weights, all noise and the order of the samples.
+        As in ``TELL``. The first decides weights, all noise and the order of the samples.
 
     Attributes
     ----------
