@@ -28,7 +28,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {# Ours against the published number: the band is the tolerance, the line the 95 % interval. #}
 {% macro strip(places) %}
 <svg class="cb-strip" viewBox="0 0 200 16" role="img" aria-label="{{ described_offset(places) }}">
-<rect x="75" width="50" height="16" /><path d="M100 0v16" />
+<rect x="75" width="50" height="16" /><path d="M0 8h200M100 0v16" />
 {% if places|length > 1 %}
 <path class="cb-interval" d="M{{ drawn(places[1]) }} 8H{{ drawn(places[2]) }}" />
 {% endif %}
@@ -36,6 +36,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% endmacro %}
 
 {% macro details(claim, verdict, whole, address) %}
+{% set several = claim.compares|length > 1 %}
 <details class="cb-more"><summary><code>{{ claim.id }}</code></summary>
 {% if claim.section %}
 <div><a href="{{ address.format(chapter=claim.chapter) }}#{{ claim.section }}">{#
@@ -44,9 +45,9 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% if claim.quote %}
 <div>Printed: “{{ claim.quote }}”</div>
 {% endif %}
-{% for one in claim.compares if one.metric or one.check %}
+{% for one in claim.compares if several or one.why %}
 <div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{{ one.stated }}{#
-#}{% if one.why %}: {{ one.why }}{% endif %}</div>
+#}: {{ one.why or one.cannot_compare or one.not_attempted or one.id }}</div>
 {% endfor %}
 {% for profile, found in seeds_of(verdict.records).items() %}
 <div>Runs: {% if whole %}<a href="status.html#{{ profile }}">{{ profile }}</a>, {#

@@ -99,7 +99,8 @@ def scorecard() -> Scorecard:
     claims = sorted(load_claims(), key=lambda claim: (
         works.index(claim.chapter) if claim.chapter in works else len(works)))
     rows = tuple((claim, judge(claim, records, stale)) for claim in claims)
-    headline = [row for row in rows if row[0].tier == "headline"]
+    headline = sorted((row for row in rows if row[0].tier == "headline"),
+                      key=lambda row: row[1].word in ("cannot compare", "not attempted"))
     others = by_chapter(row for row in rows if row[0].tier != "headline")
     groups = {"Headline claims": headline} | {
         f"{METHODS.get(chapter, chapter)}: supporting and minor claims": found
