@@ -46,10 +46,6 @@ ARGUMENTS = {
     "seed_strip": (
         [{"joint": [0.5, 0.6, 0.7], "dhillon": np.array([0.4])}],
         {"quantity": "accuracy", "references": {"paper": 0.9, "chance": 0.1}}),
-    "stacked_bars": (
-        [{"first": {"good": 30, "bad": 1}, "second": {"bad": 2, "unknown": 3}}],
-        {"quantity": "claims", "hatched": ["bad"],
-         "colors": {"good": "#0072B2", "bad": "#D55E00", "none": "#000000", "unknown": "#FFFFFF"}}),
     "heatmap": (
         [{"loss of accuracy": np.array([[0.5, -0.25], [0.0, 0.1], [1.0, 0.2]])}],
         {"rows": ["a", "b", "c"], "columns": ["0", "1"], "row_label": "cluster",
@@ -168,17 +164,6 @@ def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
     # Row 0 is the dead neuron: no block holds it.
     assert outlines == [(-0.5, 0.5, 2, 2), (1.5, 2.5, 2, 3)]
     assert trained.images[0].get_clim() == shuffled.images[0].get_clim()
-
-
-def test_stacked_bars_end_where_their_parts_add_up_to():
-    axis = draw("stacked_bars").axes[0]
-    parts = {bars.get_label(): [(bar.get_x(), bar.get_width()) for bar in bars]
-             for bars in axis.containers}
-    assert parts == {"good": [(0, 30), (0, 0)], "bad": [(30, 1), (0, 2)],
-                     "unknown": [(31, 0), (2, 3)]}, "a part that no group has is left out"
-    assert {bars.get_label() for bars in axis.containers if bars[0].get_hatch()} == {"bad"}
-    on = {text.get_text(): text.get_color() for text in axis.texts}
-    assert (on["30"], on["3"]) == ("white", "#111111"), "on dark blue and on white"
 
 
 def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -133,37 +132,6 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     axis.grid(axis="y", visible=False)
     if references:
         figure.legend(loc=_ABOVE, ncols=3)
-    return figure
-
-
-@styled
-def stacked_bars(groups: Mapping[str, Mapping[str, float]], *, quantity: str,
-                 colors: Mapping[str, str], hatched: Collection[str] = ()) -> Figure:
-    """One bar a group, made of parts, each with its number where there is room.
-
-    *groups* maps names to parts to sizes (a missing part has size 0), *colors* parts to colors, in
-    their order; *quantity* is the x axis, with its unit; the parts in *hatched* are hatched.
-    """
-    parts = [part for part in colors if any(sizes.get(part) for sizes in groups.values())]
-    figure, axis = blank(1.5 + 0.5 * len(groups))
-    longest = max(sum(sizes.values()) for sizes in groups.values())
-    starts = np.zeros(len(groups))
-    for part in parts:
-        sizes = np.array([sizes.get(part, 0) for sizes in groups.values()], dtype=float)
-        light = np.dot(to_rgb(colors[part]), (0.299, 0.587, 0.114)) > 0.38     # needs dark text
-        bars = axis.barh(range(len(groups)), sizes, left=starts, height=0.66,
-                         color=colors[part], label=part, linewidth=0.8,
-                         edgecolor="#555555" if light else "white",
-                         hatch="///" if part in hatched else None)
-        numbers = [f"{size:.0f}" if size >= 0.022 * longest else "" for size in sizes]
-        axis.bar_label(bars, numbers, label_type="center", fontsize=9,
-                       color="#111111" if light else "white")
-        starts += sizes
-    axis.set(xlabel=quantity, yticks=range(len(groups)), yticklabels=list(groups),
-             xlim=(0, 1.01 * longest))
-    axis.invert_yaxis()
-    axis.grid(axis="y", visible=False)
-    figure.legend(loc=_ABOVE, ncols=4, handlelength=1.2, columnspacing=1.4)
     return figure
 
 
