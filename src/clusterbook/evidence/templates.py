@@ -45,7 +45,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% if claim.quote %}
 <div>Printed: “{{ claim.quote }}”</div>
 {% endif %}
-{% for one in claim.compares if several or one.why %}
+{% for one in claim.compares if several or one.why or one.id != claim.id %}
 <div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{{ one.stated }}{#
 #}: {{ one.why or one.cannot_compare or one.not_attempted or one.id }}</div>
 {% endfor %}
