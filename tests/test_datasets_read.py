@@ -110,7 +110,8 @@ def test_separator_names_and_values(put, text, names, X):
     ("my.tsv", "a\tb\n1,5\t-2\n,25\t3e1\n", "decimal commas"),
     ("MY.CSV.GZ", gzip.compress(b"a,b\n1.5,-2\n.25,3e1\n", mtime=0), ""),
     ("my.csv", "é,b\n1.5,-2\n.25,3e1\n".encode("cp1252"), "not UTF-8"),
-], ids=["semicolons", "no names", "tabs", "gzip", "Windows-1252"])
+    ("my.csv", "é,b\n1.5,-2\n.25,3e1\n".encode("utf-16"), ""),
+], ids=["semicolons", "no names", "tabs", "gzip", "Windows-1252", "UTF-16"])
 def test_a_table_from_another_country_or_program(put, name, content, note):
     data = read(put(content, name))
     assert data.X.tolist() == [[1.5, -2], [0.25, 30]]

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist
 
-from clusterbook import metrics
+from clusterbook import metrics, paths
+from clusterbook.book.parameters import read_notebook
 from clusterbook.errors import InputError
 from clusterbook.fingerprint import modules_of
 from clusterbook.idc import table
@@ -263,3 +264,22 @@ def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
 def test_the_chapter_on_idc_does_not_depend_on_it():
     modules = modules_of(["from clusterbook import IDC"])
     assert "idc.estimator" in modules and "idc.table" not in modules
+
+
+@pytest.mark.parametrize(("content", "settings", "says"), [
+    ("a,b\n" + "1,2\n" * 30, {}, "no column has more than one value"),
+    ("a,b\n" + "1,2\n3,4\n" * 9, {"constant": "drp"}, "no constant 'drp'; did you mean 'drop'"),
+    ("a,b\n" + "1,2\n3,4\n" * 9, {"scaler": "minmx"}, "no scaler 'minmx'; did you mean 'minmax'"),
+    ("a,b\n" + "1,2\n3,4\n" * 9, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
+    (None, {"dataset": "wine", "impute": "median"}, "impute can be set for a file of your own"),
+])
+def test_the_notebook_refuses_what_it_cannot_use(tmp_path, content, settings, says):
+    if content:
+        (tmp_path / "my.csv").write_text(content)
+    page = read_notebook(paths.root() / "notebooks" / "idc_table.ipynb")
+    tagged, imports, prepare = [cell.source for cell in page.cells if cell.cell_type == "code"][1:4]
+    names: dict = {}
+    exec(tagged, names)
+    names |= {"dataset": str(tmp_path / "my.csv"), **settings}
+    with pytest.raises(InputError, match=says):
+        exec(f"{imports}\n{prepare}", names)

@@ -10,7 +10,6 @@ they stood at the commits of the records that hold none themselves.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 import yaml
 
 from clusterbook.evidence.checks import as_it_stands
-from clusterbook.evidence.claims import Comparison
+from clusterbook.evidence.claims import Comparison, _Loader
 from clusterbook.evidence.records import HELD, write_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,14 +29,6 @@ DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "toleranc
 WORDS = """import json
 from clusterbook import evidence
 print(json.dumps({claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}))"""
-
-
-class Loader(yaml.SafeLoader):
-    """YAML 1.1, but 1e-3 is a number."""
-
-
-Loader.add_implicit_resolver("tag:yaml.org,2002:float",
-                             re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))
 
 
 def git(*arguments: str) -> str:
@@ -56,7 +47,7 @@ def numbers(commit: str) -> dict[str, dict]:
     """Every number of every claim at a commit: id → its deciding keys, and its claim's id."""
     found = {}
     for file in files(commit, "data/claims"):
-        for claim in yaml.load(git("show", f"{commit}:{file}"), Loader) if (
+        for claim in yaml.load(git("show", f"{commit}:{file}"), _Loader) if (
                 file.endswith(".yaml")) else ():
             for number in claim.get("compares", [{"id": claim["id"]}]):
                 whole = {**claim, **number}
@@ -73,9 +64,9 @@ def recorded(commit: str) -> set[str]:
     return {*names, *(name.partition("-")[0] for name in names)}
 
 
-def extract(commit: str, folder: str) -> None:
-    """The files of a commit, in a folder."""
-    archive = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True,
+def extract(commit: str, folder: str, *places: str) -> None:
+    """The files of a commit, all or those of some places, in a folder."""
+    archive = subprocess.run(["git", "-C", ROOT, "archive", commit, *places], capture_output=True,
                              check=True).stdout
     subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
 
@@ -151,7 +142,7 @@ def places() -> list[dict]:
                  if any(id != one["claim"] for id, one in numbers(commit).items()))
     now = {id: one["claim"] for id, one in numbers("HEAD").items()}
     for file in files("HEAD", "data/claims"):
-        for claim in yaml.load(git("show", f"HEAD:{file}"), Loader) if (
+        for claim in yaml.load(git("show", f"HEAD:{file}"), _Loader) if (
                 file.endswith(".yaml")) else ():
             now |= dict.fromkeys([claim["id"], *claim.get("replaces", {})], claim["id"])
     gone = yaml.safe_load(git("show", "HEAD:data/amendments/gone.yaml"))
@@ -164,7 +155,7 @@ def held(commit: str) -> dict[str, tuple[str, str | None, str]]:
     """Each number at a commit: its chapter, its profile, and all that decides its verdict."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        extract(commit, folder)
+        extract(commit, folder, "data", "notebooks", "book")
         for id, number in numbers(commit).items():
             keys = {("holds_in" if key == "in" else key): value
                     for key, value in number.items() if key not in ("claim", "chapter")}

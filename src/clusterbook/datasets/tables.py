@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import os
@@ -63,7 +64,8 @@ def _read_csv(file: Path, named: Sequence[str | None], notes: list[str]) -> pd.D
     if file.suffix.casefold() == ".gz":
         data = gzip.decompress(data)
     try:
-        text = data.decode("utf-8-sig")
+        marked = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))    # as Excel saves it
+        text = data.decode("utf-16" if marked else "utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("cp1252")
         notes.append(f"{file.name} is not UTF-8 and was read as Windows-1252")
@@ -177,7 +179,8 @@ def _features(frame: pd.DataFrame, text: str, impute: str | None, notes: list[st
     elif missing.any():
         notes.append(f"missing values filled in: {missing.sum():,}, in columns "
                      f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
-    table = frame.drop(columns=texts).astype(np.float32)  # beyond 3.4e38 becomes infinite
+    with np.errstate(over="ignore"):                      # beyond 3.4e38 becomes infinite
+        table = frame.drop(columns=texts).astype(np.float32)
     table = table.fillna(table.median())
     _refuse("infinite or no values", (~np.isfinite(table)).sum(), "correct or remove them")
     if texts:
