@@ -176,6 +176,7 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
             ("data/claims/other.yaml", "[]", ["other", "scores"]),
             ("data/expectations/other.yaml", "[]", ["other", "scores"]),
             ("data/errata/other.yaml", "[]", ["other", "scores"]),
+            ("data/sources/other.yaml", "[]", ["other", "scores"]),
             ("notebooks/profiles/tiny-small.yaml",
              "{chapter: tiny, says: A., parameters: {seed: 1}}", ["scores"]),
             ("book/intro.md", "# A small book\n\nOther words.\n", []),

@@ -115,6 +115,7 @@ from clusterbook import evidence, paths
 from clusterbook.book import build, parameters
 print([sorted(paths.chapters()), len(evidence.load_claims()), len(evidence.load_records()),
        len(evidence.load_expectations()), len(evidence.load_errata()),
+       len(evidence.load_sources()), len(evidence.amendments().rows),
        [list(parameters.read(name).profiles()) for name in paths.chapters()],
        list(map(str, build.pages(paths.root()))), (paths.root() / "_config.yml").is_file()])
 """

@@ -7,7 +7,7 @@ from statistics import stdev
 import pytest
 
 from clusterbook.errors import InputError
-from clusterbook.evidence import load_claims, load_errata, load_expectations
+from clusterbook.evidence import load_claims, load_errata, load_expectations, load_sources
 from clusterbook.evidence.claims import Statistic
 from clusterbook.evidence.views import spread
 
@@ -97,20 +97,26 @@ EXPECTED = """\
 ERRATA = """\
 - id: demo-index
   title: An index that is <wrong>
-  kind: paper
-  where: "Somebody & others, 2022: Eq. 1"
-  seen: paper
+  grade: text
+  source: demo-paper
+  where: "Eq. 1 & Eq. 2"
   stands: The sum runs over k.
   right: It runs over i.
   changes: Nothing.
   claims: [demo-claim]
-  check: errata-demo-index
-  reported: no
-- {id: demo-gone, title: A file that is gone, kind: code, where: a repository, seen: repository,
+  checks: [errata-demo-index]
+  replaces: [demo-older]
+- {id: demo-gone, title: A file that is gone, grade: number, source: demo-code, where: main.py,
    stands: s, right: r, changes: c, not_demonstrated: it is not there, reported: issue 7}
 """
+SOURCES = f"""\
+- {{id: demo-paper, kind: paper, name: Somebody & others, read: a draft}}
+- {{id: demo-code, kind: code, name: some/repository, commit: {"0123456789" * 4},
+   offers: {{a network: unused}}}}
+"""
 FILES = {"claims": (load_claims, CLAIMS), "expectations": (load_expectations, EXPECTED),
-         "errata": (load_errata, ERRATA)}
+         "errata": (load_errata, ERRATA),
+         "sources": (load_sources, SOURCES)}
 
 
 def folder(tmp_path, text, kind="claims"):
@@ -197,11 +203,13 @@ FAULTS = [
     ("expectations", "relation: holds", "relation: holds, bound: 1, why: x", 8, "holds has none"),
     ("expectations", "relation: holds", "relation: holds, tolerance: 1, why: x", 8,
      "'equals' only"),
-    ("errata", "kind: paper", "kind: papers", 3, "kind: Input should be 'paper'"),
-    ("errata", "reported: no", "reported: [7]", 11, "reported.literal[False]: Input should be"),
+    ("errata", "grade: text", "grade: texts", 3, "grade: Input should be 'number'"),
     ("errata", "[demo-claim]", "demo-claim", 9, "claims: Input should be a valid tuple"),
-    ("errata", "  check: errata-demo-index\n", "", 1, "either check"),
-    ("errata", "check: errata-demo-index", "check: c\n  not_demonstrated: why", 11, "either check"),
+    ("errata", "  checks: [errata-demo-index]\n", "", 1, "either checks"),
+    ("errata", "checks: [errata-demo-index]", "checks: [c]\n  not_demonstrated: why", 11,
+     "either checks"),
+    ("sources", ", read: a draft", "", 1, "commit or read"),
+    ("sources", "commit: 0", "commit: z", 2, "commit: String should match"),
 ]
 
 

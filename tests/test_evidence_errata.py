@@ -10,11 +10,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from test_evidence_claims import ERRATA
+from _support import CHECKOUT, module_of
+from test_evidence_claims import ERRATA, SOURCES
 
 from clusterbook import evidence, paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import load_claims, load_errata, load_expectations
+from clusterbook.evidence import load_claims, load_errata, load_expectations, load_sources
 from clusterbook.evidence.views import WIDTH
 
 PAGE = Path(__file__).resolve().parents[1] / "book" / "errata.ipynb"
@@ -27,19 +28,21 @@ CLAIMS = """\
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A checkout with one work's errata and a claim."""
-    for name, text in {"errata": ERRATA, "claims": CLAIMS}.items():
+    for name, text in {"errata": ERRATA, "claims": CLAIMS, "sources": SOURCES}.items():
         (tmp_path / "data" / name).mkdir(parents=True)
         (tmp_path / "data" / name / "demo.yaml").write_text(text, encoding="utf-8")
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    return tmp_path
 
 
 def test_one_erratum_says_everything_as_text_and_as_html(book):
     shown = evidence.erratum("demo-index")
-    for text in ("Eq. 1 (read in the paper)", "over k.", "over i.", "Nothing.", "demo-claim"):
+    for text in ("Somebody & others (a draft): Eq. 1", "over k.", "over i.", "Nothing.",
+                 "demo-claim", "changes what the text says"):
         assert text in repr(shown)
     html = shown._repr_html_()
     ET.fromstring(html)
-    assert 'id="demo-index"' in html
+    assert 'id="demo-index"' in html and 'id="demo-older"' in html
     assert 'href="scorecard.html#demo-claim"' in html
     assert 'href="../notebooks/demo.html#here"' in html
     assert "&lt;wrong&gt;" in html and "Somebody &amp; others" in html
@@ -50,13 +53,27 @@ def test_one_erratum_says_everything_as_text_and_as_html(book):
 
 def test_the_table_counts_and_leads_to_each_entry(book):
     shown = evidence.errata()
-    assert repr(shown).startswith("2 errata: 1 in papers, 1 in released code; "
-                                  "1 demonstrated by a cell, 1 reported.")
+    assert " ".join(repr(shown).split("\n\n")[0].split()) == (
+        "2 errata: 1 in a published number, 1 in what the text says, 0 typos or slips; "
+        "1 demonstrated by a cell, 1 reported.")
     root = ET.fromstring(f"<div>{shown._repr_html_()}</div>")
     links = {link.get("href") for link in root.iter("a")}
     assert links == {"#errata-of-demo", "#demo-index", "#demo-gone"}
     cells = [[" ".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
-    assert [row[-2:] for row in cells[2:]] == [["by a cell", "no"], ["no", "yes"]]
+    assert [row[-3:] for row in cells[2:]] == [      # what changes a number comes first
+        ["changes a published number", "no", "yes"],
+        ["changes what the text says", "by a cell", "no"]]
+
+
+def test_the_sources_say_what_was_read_what_they_offer_and_which_letters_were_sent(book):
+    shown = evidence.sources()
+    for text in ("Somebody & others (a draft)", "some/repository (commit 0123456)",
+                 "a network: unused", "Letters sent to authors: none."):
+        assert text in repr(shown)
+    ET.fromstring(f"<div>{shown._repr_html_()}</div>")
+    file = book / "data" / "sources" / "demo.yaml"
+    file.write_text(SOURCES.replace("read: a draft", "read: a draft, sent: 2026-12-01"))
+    assert "Letters sent to authors: Somebody & others (2026-12-01)." in repr(evidence.sources())
 
 
 def test_those_without_a_demonstration_are_shown_in_full(book):
@@ -92,17 +109,35 @@ def test_the_text_fits_a_terminal():
     assert max(len(line) for one in shown for line in repr(one).splitlines()) <= WIDTH
 
 
-def test_every_entry_is_shown_once_and_followed_by_its_demonstration():
+def test_every_entry_is_shown_once_and_followed_by_its_demonstrations():
     calls = re.findall(r'evidence\.(erratum|check)\(\s*"([^"]+)"', page())
     assert len(set(calls)) == len(calls)
-    after = {name: calls[i + 1] for i, (call, name) in enumerate(calls) if call == "erratum"}
-    assert after == {e.id: ("check", e.check) for e in by_id().values() if e.check}
-    checks = {name for call, name in calls if call == "check"}
-    assert checks == {e.check for e in by_id().values()} - {None}
-    assert checks == {e.id for e in load_expectations() if e.chapter == "errata"}
+    after: dict[str, list] = {}
+    for call, name in calls:
+        if call == "erratum":
+            after[name] = []
+        else:
+            list(after.values())[-1].append(name)
+    assert after == {e.id: list(e.checks) for e in by_id().values() if e.checks}
+    assert {name for names in after.values() for name in names} == {
+        e.id for e in load_expectations() if e.chapter == "errata"}
     works = [ast.literal_eval(work) for work in re.findall(
         r'evidence\.errata\(("\w+"), demonstrated=False\)', page())]
     assert works == list(dict.fromkeys(erratum.work for erratum in by_id().values()))
+
+
+def test_every_source_is_there_and_code_names_its_commit():
+    sources = load_sources()
+    assert {erratum.source for erratum in by_id().values()} <= set(sources)
+    assert not [source.id for source in sources.values() if source.kind == "code"
+                and not source.commit]
+
+
+def test_the_letters_are_those_of_the_entries():
+    letters = module_of(CHECKOUT / "tests" / "letters" / "__main__.py").letters()
+    assert {file.name: file.read_text(encoding="utf-8")
+            for file in (CHECKOUT / "book" / "letters").glob("*.md")} == letters, (
+        "run: python tests/letters")
 
 
 def test_the_claims_that_are_named_exist_and_every_source_error_is_named():

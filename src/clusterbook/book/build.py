@@ -31,7 +31,7 @@ from ..errors import InputError
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
-_EVIDENCE = ("data/claims", "data/errata", "data/expectations", "data/records")
+_EVIDENCE = ("data/claims", "data/errata", "data/expectations", "data/records", "data/sources")
 _RUNS = ("book", "runs")        # executed at the paper's scale, once, and rendered as they are
 
 

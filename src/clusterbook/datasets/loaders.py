@@ -99,7 +99,7 @@ def make_synthetic(
     """IDC's synthetic experiment: four clusters in three features, beside ten nuisance features.
 
     Svirsky & Lindenbaum, *Interpretable Deep Clustering for Tabular Data*, 2024. This follows the
-    geometry of an early version of their code, with other random numbers. k-means hardly sees the
+    geometry of their code, with other random numbers. k-means hardly sees the
     nuisance: the 25.72 % that Table 2 gives it is the floor of the measure, not its score.
 
     The first feature separates clusters 0 and 1 from 2 and 3; the second 0 from 1; the third 2

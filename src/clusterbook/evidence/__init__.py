@@ -3,23 +3,22 @@
 A claim (`load_claims`) is a statement of a source; a record (`record`, `load_records`) holds the
 measurements of a run; `judge` compares them, and `scorecard` lists every claim with its verdict. A
 chapter shows its own with `say`, and checks its default run with `check`. An erratum
-(`load_errata`, `errata`, `erratum`) is a defect of a source, with the check that demonstrates it.
+(`load_errata`, `errata`, `erratum`) is a defect of a source, with the checks that demonstrate it.
 """
 
 from __future__ import annotations
 
 from ..fingerprint import fingerprint
 from .checks import Expectation, check, load_expectations
-from .claims import Claim, Comparison, Erratum, load_claims, load_errata
+from .claims import Claim, Comparison, load_claims
 from .records import Record, Runs, arrays, load_records, model_file, record, recorded
+from .sources import Erratum, errata, erratum, load_errata, load_sources, sources
 from .verdicts import WORDS, Verdict, judge
 from .views import (
     Scorecard,
     View,
     amendments,
     at_last_tag,
-    errata,
-    erratum,
     say,
     scorecard,
     status,
@@ -30,5 +29,6 @@ __all__ = [
     "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",
     "Verdict", "View", "amendments", "arrays", "at_last_tag", "check", "errata", "erratum",
     "fingerprint", "judge", "load_claims", "load_errata", "load_expectations", "load_records",
-    "model_file", "record", "recorded", "say", "scorecard", "status", "under_way",
+    "load_sources", "model_file", "record", "recorded", "say", "scorecard", "sources", "status",
+    "under_way",
 ]

@@ -1,8 +1,8 @@
-"""Claims and errata: YAML files about the sources, validated when they are loaded.
+"""Claims: YAML files about the sources, validated when they are loaded.
 
-``data/claims/README.md`` and ``data/errata/README.md`` describe the keys. Verdicts are never
-written in these files: they follow from the records. `read_file`, which names the line of each
-mistake, also reads expectations and the lineage of the code.
+``data/claims/README.md`` describes the keys. Verdicts are never written in these files: they follow
+from the records. `read_file`, which names the line of each mistake, also reads expectations, errata
+and the lineage of the code.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Statistic:
         return better(runs[:self.seeds], key=lambda run: run[0][column])[1]
 
 
-# --- claims and errata
+# --- claims
 
 _OF_VALUE = ("profile", "metric", "statistic", "value", "tolerance", "why")
 KINDS = {
@@ -220,45 +220,6 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
     Raises InputError, beginning with the file and the line, for a claim that is not valid.
     """
     return read_folder(folder or paths.root() / "data" / "claims", Claim, "claim")
-
-
-@model(frozen=True, config=STRICT)
-class Erratum:
-    """One defect, an entry of ``data/errata/<work>.yaml``; the fields are the keys of the file.
-
-    ``kind`` is ``paper``; ``code``, released by the authors; ``document``, by others; or
-    ``library``, an implementation that others install. ``stands`` and ``right`` are the wrong and
-    the right statement, ``changes`` says which published numbers change, ``reported`` where it was
-    reported (or ``no``). An expectation of the page `errata` demonstrates it (``check``), or
-    ``not_demonstrated`` says why no code can.
-    """
-
-    id: Id
-    work: str
-    title: str
-    kind: Literal["paper", "code", "document", "library"]
-    where: str
-    seen: Seen
-    stands: str
-    right: str
-    changes: str
-    reported: str | Literal[False]      # YAML reads a bare `no` as false
-    claims: Annotated[tuple[str, ...], Strict(False)] = ()
-    check: str | None = None
-    not_demonstrated: str | None = None
-
-    @model_validator(mode="after")
-    def _is_demonstrated_or_says_why_not(self) -> Erratum:
-        if (self.check is None) == (self.not_demonstrated is None):
-            raise ValueError("either check or not_demonstrated", "not_demonstrated")
-        return self
-
-
-def load_errata(folder: Path | str | None = None) -> list[Erratum]:
-    """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
-    found = read_folder(folder or paths.root() / "data" / "errata", Erratum, "erratum", "work")
-    works = list(METHODS)
-    return sorted(found, key=lambda one: works.index(one.work) if one.work in works else len(works))
 
 
 # --- YAML files that are lists of entries

@@ -195,26 +195,31 @@ The code or the data have changed since these runs.
 </div>
 {% endmacro %}
 
-{% macro errata(groups, caption, counts) %}
+{% macro errata(groups, caption, counts, grades, sources) %}
 <p class="cb-say">By work: {% for work, rows in groups.items() %}<a href="#errata-of-{{ work }}">{#
-#}{{ work }}</a> ({{ rows|length }}){{ "." if loop.last else ", " }}{% endfor %}</p>
-{% call(n) table(caption, ["Erratum", "In", "Demonstrated", "Reported"], " cb-errata") %}
+#}{{ METHODS.get(work, work) }}</a> ({{ rows|length }}){{ "." if loop.last else ", " }}{#
+#}{% endfor %}</p>
+{% call(n) table(caption, ["Erratum", "Grade", "Demonstrated", "Reported"], " cb-errata") %}
 {% for work, rows in groups.items() %}
 <tbody id="errata-of-{{ work }}">
-<tr><th scope="rowgroup" colspan="{{ n }}">{{ work }}: {{ counts(rows) }}</th></tr>
+<tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(work, work) }}: {{ counts(rows) }}</th>
+</tr>
 {% for row in rows %}
 <tr><th scope="row"><a href="#{{ row.id }}">{{ row.title }}</a><div class="cb-source">{#
-#}{{ row.where }}</div></th><td><span class="cb-kind">{{ row.kind }}</span></td><td>{#
-#}{{ "by a cell" if row.check else "no" }}</td><td>{{ "yes" if row.reported else "no" }}</td></tr>
+#}{{ sources[row.source].name }}: {{ row.where }}</div></th><td>{{ grades[row.grade] }}</td><td>{#
+#}{{ "by a cell" if row.checks else "no" }}</td><td>{{ "yes" if row.reported else "no" }}</td></tr>
 {% endfor %}
 </tbody>
 {% endfor %}
 {% endcall %}
 {% endmacro %}
 
-{% macro erratum(row, parts, claims) %}
+{% macro erratum(row, parts, grade, claims) %}
 <div class="cb-erratum" id="{{ row.id }}">
-<p class="cb-erratum-head"><strong>{{ row.title }}</strong> <span class="cb-kind">{{ row.kind }}{#
+{% for id in row.replaces %}
+<span id="{{ id }}"></span>
+{% endfor %}
+<p class="cb-erratum-head"><strong>{{ row.title }}</strong> <span class="cb-kind">{{ grade }}{#
 #}</span> <code>{{ row.id }}</code></p>
 <dl>
 {% for name, text in parts.items() %}
@@ -228,5 +233,20 @@ The code or the data have changed since these runs.
 {% endif %}
 </dl>
 </div>
+{% endmacro %}
+
+{% macro sources(rows, letters) %}
+{% call(n) table("What was read, and what it offers", ["Source", "Offers", "Used here"]) %}
+<tbody>
+{% for row in rows %}
+{% for what, used in (row.offers or {"–": "–"}).items() %}
+<tr>{% if loop.first %}<th scope="row" rowspan="{{ loop.length }}">{{ row.name }}{#
+#}<div class="cb-source">{{ row.version }}</div></th>{% endif %}<td>{{ what }}</td><td>{#
+#}{{ used }}</td></tr>
+{% endfor %}
+{% endfor %}
+</tbody>
+{% endcall %}
+<p class="cb-say">{{ letters }}</p>
 {% endmacro %}
 """

@@ -1,4 +1,4 @@
-"""Views of the evidence, as text and as HTML: scorecard, verdicts of a chapter, status, errata."""
+"""Views of the evidence, as text and as HTML: scorecard, verdicts of a chapter, status."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from markupsafe import Markup
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
-from .claims import METHODS, Claim, Comparison, Erratum, Statistic, load_claims, load_errata
+from .claims import METHODS, Claim, Comparison, Statistic, load_claims
 from .records import Record, git, load_json, load_records
 from .templates import MACROS
 from .verdicts import WORDS, Verdict, count, judge, present_code, stale_among
@@ -436,73 +436,13 @@ def amendments() -> View:
     records = [(about[one["commit"]][0], one["commit"][:8], ", ".join(one["profiles"]),
                 ", ".join(one["fields"]), about[one["commit"]][1]) for one in history["records"]]
     places = [(one["id"], one["verdict"], one["now"], one["reason"]) for one in history["places"]]
-    text = "\n".join(_wrapped(": ".join(row[:2]) + ": " + "; ".join(row[2:])) for row in rows)
+    text = "\n".join(wrapped(": ".join(row[:2]) + ": " + "; ".join(row[2:])) for row in rows)
     return View(tuple(rows), text, html("amendments", rows=rows, records=records, places=places))
 
 
-# --- errata
-
-
-def errata(work: str | None = None, *, demonstrated: bool = True) -> View:
-    """The table of all errata, or of one work's: tell, idc, deepcluster or weights.
-
-    Without *demonstrated*, those that no check demonstrates, in full, because nothing else on the
-    page tells of them. Raises InputError for an unknown work.
-    """
-    rows = load_errata()
-    if work is not None:
-        one_of("work with errata", work, {row.work for row in rows})
-        rows = [row for row in rows if row.work == work]
-    if not demonstrated:
-        return _in_full([row for row in rows if row.check is None])
-    counts = _kinds(rows)
-    lines = [f"{row.id} ({row.kind}{', by a cell' if row.check else ''}): {row.title}"
-             for row in rows]
-    groups = {name: list(group) for name, group in groupby(rows, key=lambda row: row.work)}
-    return View(tuple(rows),
-                "\n".join([textwrap.fill(f"{counts}.", WIDTH), "", *map(_wrapped, lines)]),
-                html("errata", groups=groups, caption=counts, counts=_kinds))
-
-
-def erratum(id: str) -> View:
-    """One erratum in full, with links to its claims and chapters; InputError if it is unknown."""
-    known = {found.id: found for found in load_errata()}
-    one_of("erratum", id, known)
-    return _in_full([known[id]])
-
-
-def _in_full(rows: Sequence[Erratum]) -> View:
-    claims = {claim.id: claim for claim in load_claims()}
-    seen = {"paper": "read in the paper", "repository": "read in the repository",
-            "second-hand": "read second-hand"}
-    texts, shown = [], []
-    for row in rows:
-        parts = {"Where": f"{row.where} ({seen[row.seen]})", "Stands there": row.stands,
-                 "Right": row.right, "Changes": row.changes,
-                 "No demonstration": row.not_demonstrated, "Reported": row.reported or "no"}
-        parts = {name: text for name, text in parts.items() if text is not None}
-        shown.append(html("erratum", row=row, parts=parts, claims=[claims[i] for i in row.claims]))
-        if row.claims:
-            parts["Claims"] = ", ".join(row.claims)
-        texts.append("\n".join([f"{row.id} ({row.kind}): {row.title}", *(
-            _wrapped(f"  {name}: {text}") for name, text in parts.items())]))
-    return View(tuple(rows), "\n\n".join(texts), "\n".join(shown))
-
-
-def _wrapped(text: str) -> str:
+def wrapped(text: str) -> str:
+    """Text in lines that fit a terminal, the later ones indented."""
     return textwrap.fill(text, WIDTH, subsequent_indent="    ")
-
-
-def _kinds(rows: Sequence[Erratum]) -> str:
-    """``70 errata: 30 in papers, …; 50 demonstrated by a cell, 9 reported``."""
-    of = Counter(erratum.kind for erratum in rows)
-    words = {"paper": "papers", "code": "released code", "document": "documents",
-             "library": "libraries"}
-    kinds = ", ".join(f"{of[kind]} in {where}" for kind, where in words.items() if of[kind])
-    shown = sum(erratum.check is not None for erratum in rows)
-    reported = sum(bool(erratum.reported) for erratum in rows)
-    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {kinds}; "
-            f"{shown} demonstrated by a cell, {reported} reported")
 
 
 # --- HTML
