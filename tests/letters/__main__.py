@@ -52,6 +52,8 @@ def letters() -> dict[str, str]:
     for key, group in groups.items():
         named = {source.id for source in group}
         errata = [one for one in load_errata() if one.source in named and not one.reported]
+        if not errata:
+            continue
         errata.sort(key=lambda one: list(GRADES).index(one.grade))
         entries = "\n\n".join("\n".join([
             f"{number}. {one.title} ({GRADES[one.grade]})",

@@ -224,6 +224,7 @@ def pages(source: Path) -> list[Path]:
 
 def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
     """Copy the book's sources, with the executed notebooks in their places."""
+    from ..evidence import export
     from .parameters import read_notebook
     from .runs import write_notebook
 
@@ -242,6 +243,7 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
                 if "outputs" in cell:
                     _fit(cell, place.stem)
             write_notebook(notebook, target / place)
+    export.write(target / "extra")
 
 
 def _fit(cell: Any, page: str) -> None:

@@ -39,6 +39,7 @@ class Source:
     work: str
     kind: Literal["paper", "code", "document", "library"]
     name: str
+    url: str | None = None
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
     read: str | None = None
     authors: str | None = None
