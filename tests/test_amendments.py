@@ -12,7 +12,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from clusterbook.evidence import load_claims, load_records
+from clusterbook.evidence import judge, load_claims, load_records
 from clusterbook.evidence.records import HELD, MANIFEST, sha256
 
 HERE = Path(__file__).resolve().parent
@@ -58,6 +58,22 @@ def test_every_record_was_its_profiles_run_at_its_commit():
         settings = profile["parameters"] | profile.get("assumed", {})
         assert settings.items() <= record.parameters.items(), record.name
         assert set(profile.get("assumed", {})) == set(record.assumed), record.name
+
+
+@needs_history
+def test_every_claim_was_committed_before_its_first_record():
+    records = {record.name: record for record in load_records()}
+    late, compared = set(), 0
+    for claim in load_claims():
+        for number, part in zip(claim.compares, judge(claim, records.values()).parts, strict=True):
+            if part.records:
+                first = min((records[name] for name in part.records), key=lambda one: one.started)
+                compared += 1
+                if number.id not in history.numbers(first.git["commit"]):
+                    late.add(number.id)
+                    assert part.word in ("indicative", "inconclusive"), number.id
+    assert compared > 50
+    assert late == {"tell-selected-run"}, "commit a claim before the run that decides it"
 
 
 @needs_history
