@@ -368,7 +368,9 @@ ATTACKS = {
         book / "data/claims/demo.yaml", "kmeans_acc_on_the_raw_pixels", "0.5"),
     "an edited expectation": lambda book: edit(
         book / "data/expectations/demo.yaml", "bound: 3", "bound: 2"),
-    "an edited cell": lambda book: edit(book / "notebooks/demo.ipynb", "a + b", "a + 2 * b"),
+    "an edited cell": lambda book: edit(book / "notebooks/demo.ipynb", "a + f(b)", "a + 2 * f(b)"),
+    "an edited function of another cell": lambda book: edit(
+        book / "notebooks/demo.ipynb", "x ** 1", "x ** 2"),
 }
 HITS = {"demo-acc": "reproduced", "demo-better-than-the-rivals-on-everything": "reproduced",
         "demo-identity": "confirmed"}
@@ -382,7 +384,9 @@ def planned(book):
         "data/expectations/demo.yaml":
             '- {id: demo-a-b, says: "3", relation: equals, bound: 3, why: by definition}\n',
         "notebooks/demo.ipynb": json.dumps({"cells": [
-            {"cell_type": "code", "source": 'evidence.check("demo-a-b", a + b)  # three'}]}),
+            {"cell_type": "code", "source": "def f(x):\n    return g(x)"},
+            {"cell_type": "code", "source": "def g(x):\n    return x ** 1"},
+            {"cell_type": "code", "source": 'evidence.check("demo-a-b", a + f(b))  # three'}]}),
     }.items():
         (book / name).parent.mkdir(parents=True, exist_ok=True)
         (book / name).write_text(text)

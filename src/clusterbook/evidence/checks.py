@@ -18,7 +18,6 @@ import ast
 import hashlib
 import json
 import operator
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -73,8 +72,8 @@ class Expectation:
 def as_it_stands(number: Comparison, root: Path | None = None) -> str:
     """All that decides a number's verdict, which records keep: ``value, mean: acc = 0.9 ± 0.02``.
 
-    Of a check also what is expected, and a hash of the parsed code of the cell that makes it, in
-    the book at *root* (default: this one).
+    Of a check also what is expected, and a hash of the parsed code of the cell that makes it and of
+    the notebook's functions that it calls, in the book at *root* (default: this one).
     """
     how = f", {number.statistic}" if number.statistic else ""
     text = f"{number.kind}{how}: {number.stated}"
@@ -88,7 +87,7 @@ def as_it_stands(number: Comparison, root: Path | None = None) -> str:
 
 
 def cells_of_checks(root: Path) -> dict[str, str]:
-    """The id of each check, and the hash of the cell that makes it, without comments."""
+    """The id of each check, and a hash of the cell that makes it and of the functions it calls."""
     found: dict[str, str] = {}
     for path in sorted([*root.glob("notebooks/*.ipynb"), *root.glob("book/*.ipynb")]):
         found |= _cells_of_checks(path, path.stat().st_mtime_ns)
@@ -97,12 +96,22 @@ def cells_of_checks(root: Path) -> dict[str, str]:
 
 @cache
 def _cells_of_checks(path: Path, _written: int) -> dict[str, str]:
+    cells = [ast.parse("".join(cell["source"])) for cell in json.loads(
+        path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    defined = {node.name: node for cell in cells for node in cell.body
+               if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     found = {}
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        source = "".join(cell["source"])
-        if cell["cell_type"] == "code" and "evidence.check(" in source:
-            digest = hashlib.sha256(ast.dump(ast.parse(source)).encode()).hexdigest()[:12]
-            found |= dict.fromkeys(re.findall(r'evidence\.check\(\s*"([\w-]+)"', source), digest)
+    for cell in cells:
+        code, made = [cell], []
+        for part in code:       # grows while it is walked: what the cell calls, and what that calls
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and defined.get(node.id, cell) not in code:
+                    code.append(defined[node.id])
+                elif isinstance(node, ast.Call) and ast.unparse(node.func) == "evidence.check":
+                    made.append(ast.literal_eval(node.args[0]))
+        called = sorted(map(ast.dump, code[1:]))
+        digest = hashlib.sha256("\n".join([ast.dump(cell), *called]).encode()).hexdigest()[:12]
+        found |= dict.fromkeys(made, digest)
     return found
 
 
