@@ -1,17 +1,15 @@
 """Quality of a clustering of a table, in numbers and sentences that need no classes.
 
-The notebook ``idc_table`` compares IDC's clusters with those of three other methods, and these
-with their own on tables without groups: with columns shuffled independently, or drawn from one
-normal distribution with the table's covariances. Stability is the adjusted Rand index (ARI) of
-pairs of runs. Features are ranked by Hedges' g, the standardized difference of means between a
-cluster and all other rows.
+The notebook ``idc_table`` compares IDC with three other methods, and these with themselves on
+tables without groups: columns shuffled, or one normal distribution. Stability is the adjusted Rand
+index (ARI) of pairs of runs; features are ranked by Hedges' g, a standardized difference of means.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -38,11 +36,6 @@ def settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
     """Training settings of `IDC` by the size of the table; a value asked for, other than 0, stays.
 
     Few rows need more epochs; many features need a larger weight of sparsity to close their gates.
-
-    Examples
-    --------
-    >>> settings(178, 13)["epochs"], settings(178, 13, epochs=50)["epochs"]
-    (300, 50)
     """
     by_rows = (25, 50, 100, 400)[np.searchsorted((150, 2000, 10_000), n_rows)]
     batch = min(asked.get("batch_size") or by_rows, n_rows)
@@ -55,16 +48,10 @@ def settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
 
 
 def refuse_others(files: Mapping[str, Path], source: Path) -> None:
-    """Raise InputError if a file to write is the data, or is not an earlier table of its kind.
-
-    *files* has a path for each key of `HEADS`, which has the beginning of each table.
-    """
+    """Raise InputError if a file to write, by its kind in `HEADS`, is the data or no such table."""
     for kind, path in files.items():
-        if not path.is_file():
-            continue
-        with path.open(encoding="utf-8", errors="replace") as file:
-            known = file.readline().startswith(HEADS[kind])
-        if not known or (source.exists() and path.samefile(source)):
+        if path.is_file() and (not path.read_bytes().startswith(HEADS[kind].encode())
+                               or (source.exists() and path.samefile(source))):
             raise InputError(f"{path.name} exists and was not written by this notebook; move it, "
                              "or give another folder or another name for the notebook")
 
@@ -75,7 +62,7 @@ def kmeans(X: np.ndarray, k: int, seed: int) -> np.ndarray:
     return KMeans(k, n_init=10, random_state=seed).fit_predict(X)
 
 
-def ward(X: np.ndarray, k: int, seed: int = 0) -> np.ndarray:
+def ward(X: np.ndarray, k: int, seed: int) -> np.ndarray:
     """Clusters of Ward's method, which is deterministic, shape (n_rows,)."""
     return AgglomerativeClustering(k).fit_predict(X)
 
@@ -93,8 +80,7 @@ METHODS = {"k-means": kmeans, "Ward": ward, "Gaussian mixture": mixture}
 
 def reduced(X: ArrayLike) -> np.ndarray:
     """The centered rows in at most *n_rows* dimensions; all distances stay the same."""
-    X = np.asarray(X, dtype=np.float64)
-    X = X - X.mean(0)
+    X = X - np.mean(X, axis=0, dtype=np.float64)
     if X.shape[1] <= len(X):
         return X
     values, vectors = np.linalg.eigh(X @ X.T)
@@ -108,8 +94,7 @@ def shuffled(X: ArrayLike, seed: int) -> np.ndarray:
 
 def cloud(X: ArrayLike, seed: int) -> np.ndarray:
     """Rows drawn from one normal distribution with the covariances of *X*, of the same shape."""
-    X = np.asarray(X, dtype=np.float64)
-    X = X - X.mean(0)
+    X = X - np.mean(X, axis=0, dtype=np.float64)
     # Rows of X, mixed with normal weights, have the sample's covariance even where it is singular.
     return _rng(seed).standard_normal((len(X), len(X))) @ X / len(X) ** 0.5
 
@@ -121,18 +106,18 @@ def _rng(seed: int) -> np.random.Generator:
 
 @dataclass
 class Judged:
-    """A clustering and its quality; a list is empty where nothing was computed.
+    """A clustering and its quality: silhouettes, and lists of the ARI of pairs of runs.
 
-    The first two lists have silhouettes, the others the ARI of pairs of runs.
+    A list is empty where nothing was computed.
     """
 
     labels: np.ndarray
-    silhouette: float                                           # of the scaled features
-    null: list[float] = field(default_factory=list)             # on shuffled tables
-    cloud: list[float] = field(default_factory=list)            # on normally distributed tables
-    seeds: list[float] = field(default_factory=list)
-    subsamples: list[float] = field(default_factory=list)       # 80 % of the rows, at random
-    by_chance: list[float] = field(default_factory=list)        # of shuffled tables
+    silhouette: float                       # of the scaled features
+    null: Sequence[float] = ()              # silhouettes on shuffled tables
+    cloud: Sequence[float] = ()             # silhouettes on normally distributed tables
+    seeds: Sequence[float] = ()             # ARI of seeds
+    subsamples: Sequence[float] = ()        # ARI of random 80 % of the rows
+    by_chance: Sequence[float] = ()         # ARI of subsamples, or seeds, of shuffled tables
 
     @property
     def stability(self) -> float:
@@ -171,48 +156,48 @@ def beyond(value: float, null: Sequence[float]) -> bool:
 
 
 @threadpool_limits.wrap(limits=1)
-def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10, n_pairs: int = 5
+def judge(method: Callable, X: np.ndarray, k: int, seed: int, *, n_runs: int = 1,
+          null: Sequence[tuple[int, np.ndarray]], cloud: Sequence[tuple[int, np.ndarray]] = ()
+          ) -> Judged:
+    """Cluster a table, and tables without groups; each of these comes with the method's seed."""
+    runs = [method(X, k, seed + i) for i in range(n_runs)]
+    return Judged(
+        runs[0], silhouette(X, runs[0]), null=[silhouette(Z, method(Z, k, i)) for i, Z in null],
+        cloud=[silhouette(Z, method(Z, k, i)) for i, Z in cloud], seeds=agreement(runs),
+        subsamples=subsample_agreement(method, X, k, 5, seed),
+        by_chance=[ari for i, Z in null for ari in subsample_agreement(method, Z, k, 1, i)])
+
+
+def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10
             ) -> tuple[dict[str, Judged], float]:
     """Every method of `METHODS` on the table and on *n_null* tables of each kind without groups.
 
     The second value is the largest absolute Hedges' g of any feature in a cluster that k-means
     finds in a shuffled table, on average over those tables.
     """
-    R, judged, largest = reduced(X), {}, []
-    for name, method in METHODS.items():
-        runs = [method(R, k, seed + i) for i in range(1 if method is ward else n_pairs)]
-        judged[name] = Judged(runs[0], silhouette(R, runs[0]), seeds=agreement(runs),
-                              subsamples=subsample_agreement(method, R, k, n_pairs, seed))
-    for i in bar(range(seed, seed + n_null), "tables without groups"):
-        without = shuffled(X, i)
-        Z, C = reduced(without), reduced(cloud(X, i))
-        for name, method in METHODS.items():
-            labels = method(Z, k, i)
-            judged[name].null.append(silhouette(Z, labels))
-            judged[name].cloud.append(silhouette(C, method(C, k, i)))
-            judged[name].by_chance += subsample_agreement(method, Z, k, 1, i)
-            if method is kmeans:
-                largest.append(max(np.abs(effects(without, labels, c)[0]).max() for c in range(k)))
+    tables = {i: shuffled(X, i) for i in range(seed, seed + n_null)}
+    null = [(i, reduced(Z)) for i, Z in tables.items()]
+    clouds = [(i, reduced(cloud(X, i))) for i in tables]
+    judged = {name: judge(method, reduced(X), k, seed, n_runs=1 if method is ward else 5,
+                          null=null, cloud=clouds)
+              for name, method in bar(METHODS.items(), "methods")}
+    largest = []
+    for i, Z in null:
+        labels = kmeans(Z, k, i)
+        largest.append(max(np.abs(effects(tables[i], labels, c)[0]).max() for c in range(k)))
     return judged, float(np.mean(largest))
 
 
-def has_structure(judged: Mapping[str, Judged]) -> bool:
-    """Whether most methods separate clusters further on the table than on shuffled ones."""
-    return sum(beyond(one.silhouette, one.null) for one in judged.values()) >= 2
-
-
-@threadpool_limits.wrap(limits=1)
 def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10
          ) -> dict[int, Judged]:
     """k-means for several numbers of clusters, on the table and on shuffled ones."""
-    R, Zs, points = reduced(X), [reduced(shuffled(X, seed + i)) for i in range(n_null)], {}
-    for k in bar(ks, "numbers of clusters"):
-        labels = kmeans(R, k, seed)
-        points[k] = Judged(
-            labels, silhouette(R, labels), null=[silhouette(Z, kmeans(Z, k, seed)) for Z in Zs],
-            subsamples=subsample_agreement(kmeans, R, k, 5, seed),
-            by_chance=[ari for Z in Zs for ari in subsample_agreement(kmeans, Z, k, 1, seed)])
-    return points
+    R, null = reduced(X), [(seed, reduced(shuffled(X, seed + i))) for i in range(n_null)]
+    return {k: judge(kmeans, R, k, seed, null=null) for k in bar(ks, "numbers of clusters")}
+
+
+def has_structure(judged: Mapping[str, Judged], tables: str = "null") -> bool:
+    """Whether most methods separate clusters further than on those tables without groups."""
+    return sum(beyond(one.silhouette, getattr(one, tables)) for one in judged.values()) >= 2
 
 
 def preferred(points: Mapping[int, Judged]) -> int | None:
@@ -265,9 +250,8 @@ def top(ranking: pd.DataFrame, most: int = 10) -> int:
 
 def own_features(x: np.ndarray, gates: np.ndarray, most: int = 5) -> np.ndarray:
     """The features of one row, by how much of the scaled value its gate lets through."""
-    through = np.round(np.abs(x * gates), 2)
-    order = np.argsort(-through, kind="stable")[:most]
-    return order[through[order] > 0]
+    through = pd.Series(np.abs(x * gates)).round(2).nlargest(most)
+    return through[through > 0].index.to_numpy()
 
 
 def distances(X: ArrayLike, labels: ArrayLike) -> np.ndarray:
@@ -297,21 +281,20 @@ def findings(idc: Judged, judged: Mapping[str, Judged], points: Mapping[int, Jud
              n_rows: int, n_features: int, n_clusters: int) -> list[str]:
     """Sentences about structure, stability, rivals and number of clusters."""
     km, best = judged["k-means"], preferred(points)
-    line = (f"The silhouette of k-means is {km.silhouette:.2g}, that of shuffled tables "
-            f"{spread(km.null)}.")
+    apart = (f"The silhouette of k-means is {km.silhouette:.2g}, that of shuffled tables "
+             f"{spread(km.null)}.")
     if not has_structure(judged):
-        asked, advice = "", ""
-        if best is not None:
-            asked, advice = f" with {n_clusters} clusters", f"; try {best}"
+        asked, advice = (f" with {n_clusters} clusters", f"; try {best}") if best else ("", "")
         return [f"No structure found{asked} that shuffled data do not show{advice}.",
-                f"{line} Do not interpret the clusters below.", _between_seeds(idc),
+                f"{apart} Do not interpret the clusters below.", _between_seeds(idc),
                 _how_many(points, n_clusters)]
-    cause = "But it may be a continuum, cut where there is no gap"
-    if n_rows < 2 * n_features:
-        cause = "So few rows cannot tell whether these are separate groups"
-    if sum(beyond(one.silhouette, one.cloud) for one in judged.values()) >= 2:
+    if has_structure(judged, "cloud"):
         cause = "Correlated features alone do not explain it"
-    return ["There is structure that shuffled data do not show.", line,
+    elif n_rows < 2 * n_features:
+        cause = "So few rows cannot tell whether these are separate groups"
+    else:
+        cause = "But it may be a continuum, cut where there is no gap"
+    return ["There is structure that shuffled data do not show.", apart,
             f"{cause}: one normal distribution with the same covariances reaches "
             f"{spread(km.cloud)}.",
             _between_seeds(idc), *_beside(idc, judged), _how_many(points, n_clusters)]
@@ -322,17 +305,15 @@ def _between_seeds(idc: Judged) -> str:
         return "IDC puts all rows into one cluster, so it shows no groups; try another seed."
     if not idc.seeds:
         return "Not checked: whether IDC agrees between seeds; give seeds, such as [1, 2]."
-    mean = np.mean(idc.seeds)
-    how = (f"mean ARI {mean:.2f} ({min(idc.seeds):.2f} to {max(idc.seeds):.2f}, "
-           f"{_count(len(idc.seeds), 'pair')})")
-    if idc.by_chance:
-        how += f"; on shuffled data {np.mean(idc.by_chance):.2f}"
-        if mean < np.mean(idc.by_chance) + 0.1:
-            return f"The clusters of IDC agree no more than on shuffled data: {how}."
-    if mean < 0.5:
-        return f"The clusters of IDC change with the seed: {how}. Do not rely on a single run."
-    part = "" if mean >= STABLE else " only in part"
-    return f"The clusters of IDC agree{part} between seeds: {how}."
+    mean, chance = np.mean(idc.seeds), np.mean(idc.by_chance) if idc.by_chance else -np.inf
+    what = ("agree no more than on shuffled data" if mean < chance + 0.1
+            else "change with the seed" if mean < 0.5
+            else "agree only in part between seeds" if mean < STABLE
+            else "agree between seeds")
+    nothing = f"; on shuffled data {chance:.2f}" if idc.by_chance else ""
+    advice = " Do not rely on a single run." if mean < 0.5 else ""
+    return (f"The clusters of IDC {what}: mean ARI {mean:.2f} ({min(idc.seeds):.2f} to "
+            f"{max(idc.seeds):.2f}, {_count(len(idc.seeds), 'pair')}){nothing}.{advice}")
 
 
 def _beside(idc: Judged, judged: Mapping[str, Judged]) -> list[str]:
