@@ -91,14 +91,13 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     counts = selected.astype(np.int64)
     shared = counts @ counts.T
     union = counts.sum(1)[:, None] + counts.sum(1) - shared
-    pairs = np.triu_indices(K, 1)
-    if K < 2 or (not original and (union[pairs] == 0).any()):
+    if K < 2 or (not original and (counts.sum(1) == 0).sum() > 1):
         raise InputError("diversity needs at least two clusters, and no two without an open "
                          "feature; leave one out, or lower the sparsity")
+    jaccard = shared / np.maximum(union, 1)
     if original:
-        jaccard = np.divide(shared, union, out=np.zeros((K, K)), where=union > 0)
         return float(1 - jaccard.sum() / (K * (K - 1)))
-    return float(1 - np.mean(shared[pairs] / union[pairs]))
+    return float(1 - jaccard[np.triu_indices(K, 1)].mean())
 
 
 def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> float:
@@ -121,12 +120,9 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
     back = np.arange(len(X))
     if not original:
         X, first, back = np.unique(X, axis=0, return_index=True, return_inverse=True)
-        gates, back = gates[first], back.ravel()
-    neighbors = NearestNeighbors(n_neighbors=1).fit(X)
-    if original:        # the released code takes the nearest row for the sample itself
-        own, other = neighbors.kneighbors(X, 2, return_distance=False).T
-    else:
-        own, other = np.arange(len(X)), neighbors.kneighbors(return_distance=False)[:, 0]
+        gates = gates[first]
+    # As in the released code the nearest row is taken for the sample itself.
+    own, other = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(X, 2, return_distance=False).T
     with np.errstate(divide="ignore", invalid="ignore"):
         # Anew: distances by the dot product leave equal rows a little apart.
         ratios = (np.linalg.norm(gates[own] - gates[other], axis=1)
@@ -159,17 +155,14 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     X, gates = np.asarray(X), _gates(gates, X, y)
     importance = (gates > 0).mean(0)
     target = np.asarray(predict(X)) if y is None else np.asarray(y)
+    order, without, left = np.arange(X.shape[1]), X.copy(), []
     if original:
-        features = np.flatnonzero(importance > 0)
-        order = features[np.argsort(-importance[features])]
-        removed = [order[:i + 1] for i in range(len(order))]
-    else:
-        order = np.arange(X.shape[1])
-        removed = order[:, None]
-    left = []
-    for columns in removed:
-        without = X.copy()
-        without[:, columns] = 0
+        order = order[importance > 0]
+        order = order[np.argsort(-importance[order])]
+    for feature in order:
+        if not original:
+            without = X.copy()
+        without[:, feature] = 0
         left.append(accuracy(target, predict(without)))
     change = np.array(left) if original else accuracy(target, predict(X)) - np.array(left)
     if len(order) < 2 or np.ptp(importance[order]) == 0 or np.ptp(change) == 0:
