@@ -1,9 +1,8 @@
 r"""Pseudo-labels of DeepCluster: PCA and whitening, k-means, sampling (sections 3.2 to 3.4).
 
 Features :math:`f` with mean :math:`\mu` and covariance :math:`U \Lambda U^\top` become
-:math:`z = \Lambda_d^{-1/2} U_d^\top (f - \mu)`, of :math:`d = 256` dimensions in the paper, then
-:math:`z / \lVert z \rVert`. Against trivial solutions `split_empty` fills empty clusters, and
-`epoch_indices` draws equally many images of each (section 3.3).
+:math:`z = \Lambda_d^{-1/2} U_d^\top (f - \mu)`, of 256 dimensions in the paper, then
+:math:`z / \lVert z \rVert`.
 """
 
 from __future__ import annotations
@@ -53,40 +52,28 @@ def fit_reduction(features: Tensor | Iterable[Tensor], n_components: int | None 
     features than components, or features are not finite.
     """
     if isinstance(features, Tensor) and 1 < len(features) < features.shape[1]:
-        n, mean, spectrum, directions = _by_svd(features)
+        _check_finite(features)             # as many directions as samples
+        n, mean = len(features), features.double().mean(0)
+        _, lengths, directions = torch.linalg.svd(features.double() - mean, full_matrices=False)
+        spectrum = lengths.square() / (n - 1)
     else:
-        n, mean, spectrum, directions = _by_covariance(
-            features.split(HELD_ROWS) if isinstance(features, Tensor) else features)
+        n, origin, total, outer = 0, None, 0.0, 0.0
+        for batch in features.split(HELD_ROWS) if isinstance(features, Tensor) else features:
+            rows = batch.double()
+            if origin is None:              # near the mean, so that squares lose no digits
+                origin = rows.mean(0)
+            rows = rows - origin
+            n, total, outer = n + len(rows), total + rows.sum(0), outer + rows.T @ rows
+        _check_finite(outer)
+        shift = total / n
+        mean, covariance = origin + shift, (outer - n * torch.outer(shift, shift)) / max(n - 1, 1)
+        spectrum, directions = torch.linalg.eigh(covariance)        # by increasing variance
+        spectrum, directions = spectrum.flip(0).clamp_(min=0), directions.flip(1).T
     kept = check_components(n_components, n, len(mean))
     components = directions[:kept]
     components = components * components.gather(1, components.abs().argmax(1, keepdim=True)).sign()
     return Reduction(mean.float(), components.float().contiguous(), spectrum[:kept].float(),
                      spectrum.float(), whiten, normalize)
-
-
-def _by_covariance(batches: Iterable[Tensor]) -> tuple[int, Tensor, Tensor, Tensor]:
-    """The number of samples, their mean, and variances and directions by decreasing variance."""
-    n, origin, total, outer = 0, None, 0.0, 0.0
-    for batch in batches:
-        rows = batch.double()
-        if origin is None:                  # near the mean, so that squares lose no digits
-            origin = rows.mean(0)
-        rows = rows - origin
-        n, total, outer = n + len(rows), total + rows.sum(0), outer + rows.T @ rows
-    _check_finite(outer)
-    shift = total / n
-    covariance = (outer - n * torch.outer(shift, shift)) / max(n - 1, 1)
-    variances, vectors = torch.linalg.eigh(covariance)
-    return n, origin + shift, variances.flip(0).clamp_(min=0), vectors.flip(1).T
-
-
-def _by_svd(features: Tensor) -> tuple[int, Tensor, Tensor, Tensor]:
-    """The same for fewer samples than features: as many directions as samples."""
-    _check_finite(features)
-    rows = features.double()
-    mean = rows.mean(0)
-    _, lengths, directions = torch.linalg.svd(rows - mean, full_matrices=False)
-    return len(rows), mean, lengths.square() / (len(rows) - 1), directions
 
 
 def _check_finite(values: Tensor) -> None:

@@ -157,12 +157,10 @@ def _dense(inputs: int) -> list[nn.Module]:
 def initialize(module: nn.Module) -> None:
     """Draw the first weights of convolutions and linear layers as the released code does."""
     for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            n = prod(part.kernel_size) * part.out_channels
-            nn.init.normal_(part.weight, 0, sqrt(2 / n))
-        elif isinstance(part, nn.Linear):
-            nn.init.normal_(part.weight, 0, 0.01)
         if isinstance(part, nn.Conv2d | nn.Linear):
+            std = (0.01 if isinstance(part, nn.Linear)
+                   else sqrt(2 / (prod(part.kernel_size) * part.out_channels)))
+            nn.init.normal_(part.weight, 0, std)
             nn.init.zeros_(part.bias)
 
 
