@@ -50,12 +50,6 @@ def cluster_features(gates: ArrayLike, labels: ArrayLike) -> tuple[np.ndarray, n
     """The features that are open in the median of each cluster's samples.
 
     Returns the labels that occur, sorted, and an array of bool, (n_clusters, n_features).
-
-    Examples
-    --------
-    >>> cluster_features([[1, 0], [1, 0], [0, 1]], [4, 4, 7])[1].astype(int)
-    array([[1, 0],
-           [0, 1]])
     """
     gates, labels = _gates(gates, labels), np.asarray(labels)
     clusters = np.unique(labels)
@@ -109,12 +103,6 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
     (n_samples, n_features). Its unit is one over the data's, so it can't be compared between data
     sets, nor between scalings of one. Of equal samples the first stands for all; with *original*
     their ratio 0 / 0 makes the measure NaN.
-
-    Examples
-    --------
-    >>> X, gates = np.array([[0.0], [1.0], [3.0]]), np.array([[0.0], [1.0], [0.0]])
-    >>> round(uniqueness(X, gates), 3)              # 1/1, 1/1, 1/2
-    0.833
     """
     X, gates = np.asarray(X, dtype=np.float64), _gates(gates, X)
     back = np.arange(len(X))

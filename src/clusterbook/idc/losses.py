@@ -61,12 +61,6 @@ def reconstruction_terms(
     gates the gated term equals the clean one. *network* is an `idc.networks.Autoencoder`; *masked*
     the fraction of inputs set to 0 in the third term, and *noise* the standard deviation of the
     factors of the embedding in the fourth, which are absent at 0.
-
-    Examples
-    --------
-    >>> from clusterbook.idc.networks import Autoencoder
-    >>> list(reconstruction_terms(Autoencoder(4, [3]), torch.rand(6, 4), masked=0.9))
-    ['clean', 'gated', 'masked']
     """
     inputs = {"clean": X}
     if gates is not None:
@@ -190,12 +184,6 @@ def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
 
     Embeddings *z*, (n_samples, embedding_size), are of any length; memberships :math:`\pi`,
     (n_samples, n_clusters), have rows that sum to 1.
-
-    Examples
-    --------
-    >>> z, labels = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0, 1])
-    >>> print(f"{compression_released(z, torch.eye(2)[labels], 1.0):.3f}")
-    0.275
     """
     logdets, sizes = _cluster_logdets(z, memberships, eps)
     return (sizes * logdets).sum() / (2 * len(z) * z.shape[1])

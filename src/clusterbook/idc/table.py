@@ -155,7 +155,6 @@ def beyond(value: float, null: Sequence[float]) -> bool:
     return bool(value > max(null) and value > np.mean(null) + 3 * np.std(null, ddof=1))
 
 
-@threadpool_limits.wrap(limits=1)
 def judge(method: Callable, X: np.ndarray, k: int, seed: int, *, n_runs: int = 1,
           null: Sequence[tuple[int, np.ndarray]], cloud: Sequence[tuple[int, np.ndarray]] = ()
           ) -> Judged:
@@ -168,6 +167,7 @@ def judge(method: Callable, X: np.ndarray, k: int, seed: int, *, n_runs: int = 1
         by_chance=[ari for i, Z in null for ari in subsample_agreement(method, Z, k, 1, i)])
 
 
+@threadpool_limits.wrap(limits=1)
 def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10
             ) -> tuple[dict[str, Judged], float]:
     """Every method of `METHODS` on the table and on *n_null* tables of each kind without groups.
@@ -175,19 +175,19 @@ def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10
     The second value is the largest absolute Hedges' g of any feature in a cluster that k-means
     finds in a shuffled table, on average over those tables.
     """
-    tables = {i: shuffled(X, i) for i in range(seed, seed + n_null)}
-    null = [(i, reduced(Z)) for i, Z in tables.items()]
-    clouds = [(i, reduced(cloud(X, i))) for i in tables]
+    null = [(i, reduced(shuffled(X, i))) for i in range(seed, seed + n_null)]
+    clouds = [(i, reduced(cloud(X, i))) for i, _ in null]
     judged = {name: judge(method, reduced(X), k, seed, n_runs=1 if method is ward else 5,
                           null=null, cloud=clouds)
               for name, method in bar(METHODS.items(), "methods")}
     largest = []
     for i, Z in null:
-        labels = kmeans(Z, k, i)
-        largest.append(max(np.abs(effects(tables[i], labels, c)[0]).max() for c in range(k)))
+        whole, labels = shuffled(X, i), kmeans(Z, k, i)
+        largest.append(max(np.abs(effects(whole, labels, c)[0]).max() for c in range(k)))
     return judged, float(np.mean(largest))
 
 
+@threadpool_limits.wrap(limits=1)
 def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10
          ) -> dict[int, Judged]:
     """k-means for several numbers of clusters, on the table and on shuffled ones."""
