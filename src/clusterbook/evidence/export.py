@@ -41,7 +41,8 @@ def write(folder: Path) -> None:
     crate.name, crate.license = TITLE, "MIT"
     crate.description = ("Four works on neural clustering, rerun: each claim of their authors with "
                          "its verdict, and the records of the runs that decide it.")
-    crate.datePublished = max(record.started for record in load_records())[:10]
+    if days := [record.started[:10] for record in load_records()]:
+        crate.datePublished = max(days)
     for source in load_sources().values():
         if source.kind == "paper":
             crate.root_dataset.append_to("citation", crate.add(ContextEntity(
