@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import json
+import os
 import sys
-import time
+import threading
+from datetime import datetime
+from types import SimpleNamespace
 
+import pytest
 from _support import Book
 
 from clusterbook import cli
-from clusterbook.book import underway
+from clusterbook.book import runs, underway
 from clusterbook.evidence import load_records, under_way
 
 TRAINS = """\
@@ -31,14 +34,20 @@ evidence.record({"weight": model.weight.item()})"""
 
 
 def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
-        book: Book, tmp_path, capsys):
+        book: Book, tmp_path, monkeypatch, capsys):
     book.notebook("tiny", TRAINS)
     book.profile("tiny-long", seed=3)
     records = tmp_path / "records"
+    other = underway.checkpoints() / "tiny-long-seed8" / "notes.txt"
+    other.parent.mkdir(parents=True)
+    other.touch()
     command = ["run", "tiny", "--profile", "tiny-long", "--record", str(records), "--for"]
-    assert cli.main([*command, "0s"]) == 0
-    assert "tiny-long-seed3: not begun, because the time given is over" in capsys.readouterr().out
-    assert cli.main([*command, "1s"]) == 0              # a kernel needs longer than that to start
+    with monkeypatch.context() as early:        # a second after that has passed for the kernel
+        early.setattr(runs, "time", SimpleNamespace(time=lambda: 0.0))
+        assert cli.main([*command, "0s"]) == 0
+        out = capsys.readouterr().out
+        assert "tiny-long-seed3: not begun, because the time given is over" in out
+        assert cli.main([*command, "1s"]) == 0
     out = capsys.readouterr().out
     assert "tiny-long-seed3: stopped after epoch 1 of 2" in out and "same command goes on" in out
     assert cli.main(["status"]) == 0
@@ -58,8 +67,24 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert cli.main([*command, "1h"]) == 0
     (record,) = load_records(records)
     assert record.metrics == {"weight": 3.0} and not path.exists()
+    assert record.started[:19] == left["started"][:19], "the time of the second piece alone"
     assert str(under_way(records)) == "No recorded run is under way."
+    assert [folder.name for folder in underway.checkpoints().iterdir()] == ["tiny-long-seed8"]
+    capsys.readouterr()
     assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out
+
+
+def test_the_time_of_all_pieces_is_summed(tmp_path):
+    first = underway.clock(tmp_path)
+    assert first["earlier"] == 0.0 and first["started"] == first["piece"]
+    assert underway.clock(tmp_path)["earlier"] == 0.0, "without a checkpoint a run begins anew"
+    (tmp_path / "training.pt").touch()
+    for earlier, more in ((5.0, 5), (12.0, 7)):     # a stopped piece counts up to its checkpoint
+        piece = json.loads((tmp_path / "clock.json").read_text())
+        saved = datetime.fromisoformat(piece["piece"]).timestamp() + more
+        os.utime(tmp_path / "training.pt", (saved, saved))
+        times = underway.clock(tmp_path)
+        assert times["earlier"] == pytest.approx(earlier) and times["started"] == piece["started"]
 
 
 def report(folder, name, epoch, *, rows=1, stage=None):
@@ -76,12 +101,12 @@ def test_the_log_has_a_line_for_each_training_of_the_run(tmp_path, monkeypatch):
     lines = ["main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h left, loss 0.5",
              "a-finished: epoch 1,000 of 1,000, 36 s an epoch, finished, loss 0.5"]
     assert underway.lines(tmp_path) == lines
-    log = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", log)
+    log, written = [], threading.Event()
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(
+        isatty=lambda: False, write=lambda line: (log.append(line), written.set())))
     with underway.reported(tmp_path, every=0.01):
-        while not log.getvalue().count("\n"):
-            time.sleep(0.01)
-    assert log.getvalue().splitlines()[0] == lines[0]
+        assert written.wait(300)
+    assert log[0] == f"{lines[0]}\n"
 
 
 def test_a_progress_file_holds_thinned_curves(tmp_path):

@@ -24,12 +24,14 @@ import nbformat
 import yaml
 from jinja2 import Environment
 from markupsafe import Markup, escape
-from pydantic import ConfigDict, Field, Strict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, Strict, TypeAdapter
 from pydantic.dataclasses import dataclass as model
 
-from .. import paths
+from .. import evidence, paths
 from ..checks import one_of
 from ..errors import InputError
+from ..evidence.claims import mistake
+from ..evidence.templates import MACROS
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
@@ -51,11 +53,6 @@ class Parameter:
     meaning: str
     paper: str             # the value in the paper, in words; "—" where it has none
     effect: str            # of changing it
-
-    @property
-    def is_list(self) -> bool:
-        """Whether its values are lists."""
-        return self.type.startswith("list")
 
 
 @model(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -119,9 +116,7 @@ class Chapter:
                     for name, text in part.items():
                         part[name] = from_text(self.parameter(name), text)
             except (TypeError, ValueError) as error:
-                first = error.errors()[0] if isinstance(error, ValidationError) else None
-                said = f"{first['loc'][0]}: {first['msg']}" if first else error
-                raise InputError(f"profiles/{path.name}: {said}") from None
+                raise InputError(f"profiles/{path.name}: {mistake(error)[0]}") from None
         return found
 
     def values(self, profile: Profile | None = None, typed: Mapping[str, str] | None = None
@@ -134,11 +129,6 @@ class Chapter:
         values |= profile.values if profile else {}
         return values | {name: from_text(self.parameter(name), text)
                          for name, text in (typed or {}).items()}
-
-    def changed(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """The values that differ from their defaults; only they are injected into the notebook."""
-        return {name: value for name, value in values.items()
-                if value != self.parameters[name].default}
 
 
 # --- the notebook ------------------------------------------------------------------------------
@@ -235,14 +225,14 @@ def from_text(parameter: Parameter, text: str | list[str]) -> Any:
     >>> from_text(seeds, "0-2,7")
     [0, 1, 2, 7]
     """
-    words = text
-    if parameter.is_list and isinstance(text, str):
+    words, is_list = text, parameter.type.startswith("list")
+    if is_list and isinstance(text, str):
         words = [word.strip(" '\"") for word in text.strip(" []").split(",") if word.strip()]
     if parameter.type == "list[int]":
         words = [number for word in words for number in number_range(str(word))]
     read = _READS[parameter.type.removeprefix("list[").removesuffix("]")]
-    try:
-        value = [read(word) for word in words] if parameter.is_list else read(text)
+    try:        # pydantic alone would take 0-4 for -4
+        value = [read(word) for word in words] if is_list else read(text)
         return _TYPES[parameter.type].validate_python(value, strict=True)
     except (AttributeError, LookupError, TypeError, ValueError):
         said = repr(text)
@@ -341,8 +331,6 @@ class Table:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from ..evidence.templates import MACROS  # heavy: evidence imports matplotlib
-
         environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
         environment.filters["unbroken"] = _unbroken
         return environment.from_string(MACROS + _TABLE).render(vars(self)).strip()
@@ -373,8 +361,6 @@ def profile_table(name: str) -> Table:
 
     Raises InputError if there is no such chapter.
     """
-    from .. import evidence
-
     heads = ("Profile", "What it reruns", "Cost of a seed", "Settings that no source has",
              "Command")
     costs = {profile.name: "; ".join(profile.cells[head] for head in

@@ -1,14 +1,15 @@
 """Run a chapter with other parameters: papermill's injection, made strict.
 
-Mistakes in what was typed are found before the first cell runs. An error that the library raised
-for the user comes back as its one sentence, and a stopped run leaves no partial files. The notebook
-learns from the environment where to leave figures and records (see `clusterbook.paths`).
+Mistakes in what was typed are found before the first cell runs, and a stopped run leaves no
+partial files. The notebook learns from the environment where to leave figures and records (see
+`clusterbook.paths`). Each has a kernel, a process of its own: one that dies takes no other along.
 """
 
 from __future__ import annotations
 
 import glob
 import json
+import logging
 import math
 import os
 import re
@@ -19,13 +20,17 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import joblib
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
@@ -39,7 +44,7 @@ from ..evidence.views import described
 from ..figures.showing import LIST
 from ..paths import write_atomically
 from ..progress import bar
-from . import parameters, processes, sheet, underway
+from . import parameters, sheet, underway
 from .parameters import Chapter, Profile
 
 FAILED_CHECK = "✗ "
@@ -85,7 +90,7 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
         notebook.cells.insert(tagged.index(True) + 1, new_code_cell(
             injected, metadata={"tags": ["injected-parameters"]}))
     variables = {**os.environ, "CLUSTERBOOK_PROGRESS": _terminal() if progress else "off",
-                 **processes.variables(), **(environment or {})}
+                 **_mine.variables, **(environment or {})}
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as work:
         client = NotebookClient(
             notebook, timeout=None, kernel_name="python3", record_timing=False,
@@ -94,7 +99,7 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             config=Config({"KernelManager": {"transport_encryption": "auto"}}))
         try:
             with (client.setup_kernel(env=variables, stderr=subprocess.DEVNULL),
-                  processes.stoppable(client.km.provisioner.process)):
+                  stoppable(client.km.provisioner.process)):
                 for i, cell in enumerate(bar(notebook.cells, progress or "", unit="cell",
                                              progress=None if progress else False)):
                     client.execute_cell(cell, i)
@@ -144,6 +149,68 @@ def failed_checks(notebook: nbformat.NotebookNode, *more: str) -> list[str]:
     """The lines of the checks that failed, and those that begin with one of *more*."""
     return [line for text in outputs(notebook) for line in text.splitlines()
             if line.startswith((FAILED_CHECK, *more))]
+
+
+# --- kernels side by side ----------------------------------------------------------------------
+
+
+class _Mine(threading.local):
+    """Of the kernels that this thread starts: their owner, and variables of their environment."""
+
+    owner, variables = "", {}
+
+
+_mine = _Mine()
+_kernels: dict[subprocess.Popen, str] = {}      # kernel → its owner
+_stopped: set[str] = set()
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return joblib.cpu_count()
+
+
+@contextmanager
+def processes(number: int, threads: str = "1") -> Iterator[Callable[..., Future]]:
+    """Yield a function that submits calls, so many at a time; no kernel is left after the block."""
+    pool, owner = ThreadPoolExecutor(number), uuid.uuid4().hex
+    try:
+        yield partial(pool.submit, apart, owner, threads)
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        stop(owner)
+        raise
+    finally:
+        pool.shutdown()
+
+
+def apart(owner: str, threads: str, function: Callable, *arguments: Any) -> Any:
+    """Call a function whose kernels compute with so many threads; `stop` of the owner ends them."""
+    _mine.owner = owner
+    _mine.variables = dict.fromkeys(
+        ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
+    return function(*arguments)
+
+
+@contextmanager
+def stoppable(kernel: subprocess.Popen) -> Iterator[None]:
+    """Let `stop` kill a kernel that this thread has started."""
+    _kernels[kernel] = _mine.owner
+    try:
+        if _mine.owner in _stopped:
+            kernel.kill()
+        yield
+    finally:
+        del _kernels[kernel]
+
+
+def stop(owner: str) -> None:
+    """Kill the kernels of an owner, and those that it would start."""
+    _stopped.add(owner)
+    logging.getLogger("asyncio").setLevel("CRITICAL")   # it reports the cell that was waiting
+    for kernel, other in list(_kernels.items()):
+        if other == owner:
+            kernel.kill()
 
 
 # --- a run -------------------------------------------------------------------------------------
@@ -211,21 +278,21 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     for folder in filter(None, (figures, records)):
         writable(folder)
 
-    said, lines, wrong, stopped = [], [], 0, False
+    said, lines, wrong = [], [], 0
     for part, one in bar(planned.items(), "seeds", unit="run",
                          progress=None if len(planned) > 1 else False):
         try:
             done, found = _once(one, until)
         except OutOfTime as error:
-            done = [f"{error}; the same command goes on", *underway.lines(one.checkpoints)]
-            found, stopped = [], True
-        if figures and not stopped:
+            return [*said, f"{one.name}: {error}; the same command goes on",
+                    *underway.lines(one.checkpoints)]
+        if figures:
             (figures / sheet.PAGE).unlink(missing_ok=True)      # of an earlier run
         said += [f"{one.name}: {line}" for line in done]
         wrong += sum(line.startswith(FAILED_CHECK) for line in found)
         lines += [f"{part}: {line}" if part else line for line in found]
     counted = [f"checks: {wrong} failed, {len(lines) - wrong} not made"] if lines else []
-    if figures and not stopped:
+    if figures:
         page = sheet.write(
             figures, title=chapter.title, chapter=chapter, command=command,
             values=[one.values for one in planned.values()], problems=counted + lines,
@@ -262,7 +329,9 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
 
     Raises the errors of `execute`.
     """
-    chapter, changed = run.chapter, run.chapter.changed(run.values)
+    chapter = run.chapter
+    changed = {name: value for name, value in run.values.items()
+               if value != chapter.parameters[name].default}
     context = {"chapter": chapter.name, "profile": run.profile and run.profile.name,
                "parameters": run.values, "changed": changed, "seed": run.values.get("seed"),
                "assumed": sorted(run.profile.assumed) if run.profile else [],

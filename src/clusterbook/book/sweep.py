@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import math
 import re
 import sys
@@ -29,13 +28,13 @@ import pandas as pd
 from .. import figures
 from ..checks import one_of
 from ..errors import InputError
-from ..evidence.records import Record, as_record
+from ..evidence.records import Record, read_record
 from ..evidence.views import spread
 from ..figures.showing import LIST, save
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..progress import bar
-from . import parameters, processes, runs, sheet
+from . import parameters, runs, sheet
 from .parameters import Chapter, Parameter, Table
 from .runs import ChapterError, Run
 
@@ -74,8 +73,8 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     missing = {folder: run for folder, run in planned.runs.items() if folder not in found}
     failed = {}
     if missing:
-        pool = _cluster(scheduler) if scheduler else processes.processes(
-            min(workers or processes.cores(), len(missing)))
+        pool = _cluster(scheduler) if scheduler else runs.processes(
+            min(workers or runs.cores(), len(missing)))
         failed = _make_all(missing, pool, output / "runs", found, metrics)
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
             f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed"]
@@ -156,7 +155,7 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
     >>> values_of(Parameter("ks", "list[int]", [], "", "", ""), "1,2;[];5")
     [[1, 2], [], [5]]
     """
-    comma = ";" if ";" in text or parameter.is_list else ","
+    comma = ";" if ";" in text or parameter.type.startswith("list") else ","
     parts = [part.strip() for part in text.removesuffix(";").split(comma)]
     if parameter.type == "int":
         parts = [one for part in parts for one in parameters.number_range(part)]
@@ -195,7 +194,13 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
         for future in as_completed(pending):
             folder = pending[future]
             try:
-                found[folder] = _kept(place / folder, future.result(), code)
+                for name, content in future.result().items():       # the record is the last
+                    write_atomically(place / folder / name, content)
+                record = next(map(read_record, (place / folder).glob("*-seed*.json")), None)
+                if record is None or record.code != code:
+                    raise ChapterError("it left no record made by this machine's code: a notebook "
+                                       "calls evidence.record, all machines have one commit")
+                found[folder] = record
             except Exception as error:          # of a run, or of the cluster
                 failed[folder] = str(error).partition("\n")[0] or type(error).__name__
                 shown.write(f"{folder} failed: {failed[folder]}", file=sys.stderr)
@@ -205,22 +210,11 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
 
 
 def _make(run: Run) -> dict[str, bytes]:
-    """Make a run where it is called; the files of its record by their endings."""
+    """Make a run where it is called; the files that it recorded, the record itself last."""
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        runs.make(replace(run, records=Path(folder, "records")))
-        return {path.suffix: path.read_bytes() for path in Path(folder).glob("records/*-seed*")}
-
-
-def _kept(folder: Path, files: Mapping[str, bytes], code: str) -> Record:
-    """Write the files of a run's record, the record itself last."""
-    if ".json" not in files:
-        raise ChapterError("it left no record: its notebook does not call evidence.record")
-    record = as_record(json.loads(files[".json"]), f"the record of {folder.name}")
-    if record.code != code:
-        raise ChapterError("it was made by other code than this machine's")
-    for ending in sorted(files, key=lambda ending: ending == ".json"):
-        write_atomically(folder / f"{record.name}{ending}", files[ending])
-    return record
+        runs.make(replace(run, records=Path(folder)))
+        files = sorted(Path(folder).glob("*-seed*"), key=lambda path: path.suffix == ".json")
+        return {path.name: path.read_bytes() for path in files}
 
 
 def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None:
@@ -245,11 +239,11 @@ def _cluster(address: str) -> Iterator[Callable[..., Future]]:
                              f"dask worker {address}")
         pool, owner = client.get_executor(pure=False), uuid.uuid4().hex
         try:
-            yield partial(pool.submit, processes.apart, owner, "1")
+            yield partial(pool.submit, runs.apart, owner, "1")
         except BaseException:
             pool.shutdown(wait=False)
             if client.status == "running":
-                client.run(processes.stop, owner)
+                client.run(runs.stop, owner)
             raise
 
 
