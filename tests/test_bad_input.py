@@ -12,7 +12,7 @@ import pytest
 from _support import SEED, Book
 
 from clusterbook import cli
-from clusterbook.book import parameters, processes, runs
+from clusterbook.book import parameters, runs
 from clusterbook.errors import InputError
 from clusterbook.fingerprint import code_cells
 
@@ -190,8 +190,8 @@ case("record of the book that is a folder", "scorecard", "x-seed0.json: Is a dir
 def tiny(book: Book, tmp_path, monkeypatch) -> Book:
     """A chapter that must not run; the user stands in an empty folder."""
     book.notebook("tiny", "1 + 1", parameters=PARAMETERS)
-    for place, name in ((runs, "execute"), (processes, "apart")):
-        monkeypatch.setattr(place, name, lambda *args, **options: pytest.fail("the chapter ran"))
+    for name in ("execute", "apart"):
+        monkeypatch.setattr(runs, name, lambda *args, **options: pytest.fail("the chapter ran"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return book

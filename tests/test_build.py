@@ -99,8 +99,8 @@ def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, 
         with ThreadPoolExecutor(1) as pool:
             yield pool.submit
 
-    monkeypatch.setattr("clusterbook.book.processes.processes", processes)
-    monkeypatch.setattr("clusterbook.book.processes.cores", lambda: cores)
+    monkeypatch.setattr("clusterbook.book.runs.processes", processes)
+    monkeypatch.setattr("clusterbook.book.runs.cores", lambda: cores)
     monkeypatch.setattr(building, "_execute", lambda path, cached: 1.0)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if own is not None:
@@ -139,9 +139,9 @@ def quick(book: Book, monkeypatch):
         return target
 
     monkeypatch.setattr(runs, "execute", execute)
-    monkeypatch.setattr("clusterbook.book.processes.apart",
+    monkeypatch.setattr("clusterbook.book.runs.apart",
                         lambda owner, threads, function, *arguments: function(*arguments))
-    monkeypatch.setattr("clusterbook.book.processes.cores", lambda: 1)
+    monkeypatch.setattr("clusterbook.book.runs.cores", lambda: 1)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')

@@ -65,7 +65,7 @@ def test_without_dask_a_cluster_is_refused_and_this_machine_is_not(book: Book, c
 
     book.notebook("other", "1 + 1", parameters="n: int = 1  # a count | paper: 1 | more")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    monkeypatch.setattr("clusterbook.book.processes.apart", fails)
+    monkeypatch.setattr("clusterbook.book.runs.apart", fails)
     asked = ("sweep", "other", "-p", "n", "1,2", "--output", tmp_path / "out")
     assert "needs distributed; install clusterbook with its extra dask" in refused(
         capsys, *asked, "--scheduler", "tcp://127.0.0.1:9")

@@ -167,8 +167,7 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
 
 def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[str], None]) -> None:
     """Execute notebooks side by side; BuildError, after the last one, names those that failed."""
-    from .processes import cores, processes
-    from .runs import ChapterError
+    from .runs import ChapterError, cores, processes
 
     # Small work: with more threads than idle cores it takes ten times as long.
     threads = os.environ.get("OMP_NUM_THREADS") or "1"
