@@ -157,7 +157,7 @@ def test_each_command_sets_its_parameter_to_the_default_that_is_shown(name):
     known, table = parameters.read(name).parameters, parameters.parameter_table(name)
     assert [row[0] for row in table.rows] == list(known)
     for row in table.rows:
-        *command, one, text, figures, out = shlex.split(row[table.heads.index("Command")])
+        *command, one, text, figures, out = shlex.split(row[2])
         assert [*command, one, figures, out] == ["clusterbook", "run", name, "-p", row[0],
                                                  "--figures", "out"]
         assert from_text(known[one], text) == known[one].default

@@ -32,6 +32,7 @@ from ..checks import one_of
 from ..errors import InputError
 from ..evidence.claims import mistake
 from ..evidence.templates import MACROS
+from ..evidence.views import View
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
@@ -309,31 +310,22 @@ _TABLE = """\
 """
 
 
-@dataclass(frozen=True)
-class Table:
-    """Rows under heads; prints as text, displays as HTML that scrolls in a box of its own.
+def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
+          code: Collection[str] = ()) -> View:
+    """Rows under heads as a `View`; the cells of the columns that *code* names are set as code.
 
-    The cells of the columns that *code* names are set as code.
+    As text it is a paragraph a row: the first cell, and the others below it with their heads.
     """
-
-    caption: str
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    code: Collection[str] = ()
-
-    def __str__(self) -> str:
-        """A paragraph a row: the first cell, and the others below it with their heads."""
-        return "\n\n".join(
-            "\n".join([row[0], *(f"    {head}: {cell}" for head, cell in
-                                 zip(self.heads[1:], row[1:], strict=True) if cell)])
-            for row in self.rows)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        environment.filters["unbroken"] = _unbroken
-        return environment.from_string(MACROS + _TABLE).render(vars(self)).strip()
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["unbroken"] = _unbroken
+    page = environment.from_string(MACROS + _TABLE).render(
+        caption=caption, heads=heads, rows=rows, code=code)
+    paragraphs = []
+    for first, *others in rows:
+        cells = zip(heads[1:], others, strict=True)
+        paragraphs.append("\n    ".join(
+            [first, *(f"{head}: {cell}" for head, cell in cells if cell)]))
+    return View(tuple(rows), "\n\n".join(paragraphs), page.strip())
 
 
 def _unbroken(command: str) -> Markup:
@@ -341,7 +333,7 @@ def _unbroken(command: str) -> Markup:
     return Markup(re.sub(r"(?<= )--?\w+", r"<span>\g<0></span>", str(escape(command))))
 
 
-def parameter_table(name: str) -> Table:
+def parameter_table(name: str) -> View:
     """Every parameter of a chapter: default, command, meaning, the paper's value, effect, type.
 
     Raises InputError if there is no such chapter.
@@ -352,11 +344,11 @@ def parameter_table(name: str) -> Table:
         command = f"clusterbook run {name} -p {p.name} {shlex.quote(typed)} --figures out"
         rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
     heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
-    return Table(f"{name}: {len(rows)} parameters", heads, rows,
+    return table(f"{name}: {len(rows)} parameters", heads, rows,
                  ("Parameter", "Default", "Type", "Command"))
 
 
-def profile_table(name: str) -> Table:
+def profile_table(name: str) -> View:
     """The profiles of a chapter: what each reruns, the cost of a seed, its command.
 
     Raises InputError if there is no such chapter.
@@ -370,4 +362,4 @@ def profile_table(name: str) -> Table:
              ", ".join(profile.assumed) or "none",
              f"clusterbook run {name} --profile {profile.name} --seeds 0-4 --record out")
             for profile in read(name).profiles().values()]
-    return Table(f"{name}: {len(rows)} profiles", heads, rows, ("Profile", "Command"))
+    return table(f"{name}: {len(rows)} profiles", heads, rows, ("Profile", "Command"))

@@ -18,9 +18,10 @@ from markdown_it import MarkdownIt
 
 from .. import __version__
 from ..errors import InputError
+from ..evidence.views import View
 from ..figures.showing import LIST, listed
 from ..paths import write_atomically
-from .parameters import Chapter, Table
+from .parameters import Chapter, table
 
 PAGE = "index.html"
 TABLE = "sweep.csv"
@@ -57,7 +58,7 @@ def refuse_others(chapter: Chapter, output: Path | None, *folders: Path | None) 
 
 def write(folder: Path, *, title: str, chapter: Chapter, values: Sequence[Mapping[str, Any]],
           parts: Mapping[str, Path], command: str = "", problems: Sequence[str] = (),
-          tables: Sequence[Table] = ()) -> Path:
+          tables: Sequence[View] = ()) -> Path:
     """Write the page of a folder of figures, and return its file.
 
     *parts* maps a run's name (``"seed 0"``; empty for one run) to the folder of its figures, which
@@ -85,7 +86,7 @@ def write(folder: Path, *, title: str, chapter: Chapter, values: Sequence[Mappin
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = environment.from_string(_PAGE).render(
         title=title, command=command, problems=problems, figures=figures, tables=tables,
-        parameters=Table("Parameters", heads, rows, heads[:3]), version=__version__)
+        parameters=table("Parameters", heads, rows, heads[:3]), version=__version__)
     write_atomically(folder / PAGE, page.encode())
     return folder / PAGE
 
@@ -117,7 +118,7 @@ table { border-collapse: collapse; }
 <h1>{{ title }}</h1>
 {% if command %}<pre><code>{{ command }}</code></pre>{% endif %}
 {% if problems %}<ul>{% for problem in problems %}<li>{{ problem }}</li>{% endfor %}</ul>{% endif %}
-<details><summary>Parameters</summary>{{ parameters._repr_html_()|safe }}</details>
+<details><summary>Parameters</summary>{{ parameters.html|safe }}</details>
 {% for name, figure in figures.items() %}
 <section id="{{ name }}"><h2>{{ name }}</h2>
 <div class="pictures">
@@ -131,7 +132,7 @@ table { border-collapse: collapse; }
 {% else %}
 <p>There is no figure.</p>
 {% endfor %}
-{% for table in tables %}{{ table._repr_html_()|safe }}{% endfor %}
+{% for table in tables %}{{ table.html|safe }}{% endfor %}
 </main>
 <footer>clusterbook {{ version }}</footer>
 </body>

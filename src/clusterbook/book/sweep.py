@@ -35,7 +35,7 @@ from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..progress import bar
 from . import parameters, runs, sheet
-from .parameters import Chapter, Parameter, Table
+from .parameters import Chapter, Parameter
 from .runs import ChapterError, Run
 
 MOST_LINES = 8      # in a figure, one for each color
@@ -272,7 +272,7 @@ def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequ
         said.append(f"figure: {output / name}.png and .svg")
         rows = [[*(_text(point[name]) for name in planned.swept), str(point["count"]),
                  spread(point["mean"], point["std"])] for point in points]
-        tables.append(Table(f"{metric}, over the runs of each combination",
+        tables.append(parameters.table(f"{metric}, over the runs of each combination",
                             [*planned.swept, "runs", "mean ± standard deviation"], rows))
     page = sheet.write(
         output, title=f"{planned.chapter.title}: a sweep of {' and '.join(planned.swept)}",
