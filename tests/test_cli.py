@@ -121,8 +121,9 @@ def test_the_help_imports_nothing_heavy():
 def test_parameters_shows_every_parameter_and_profile(capsys):
     status, out, err = said(capsys, "parameters", "weights")
     assert (status, err) == (0, "")
-    for table in (parameters.parameter_table("weights"), parameters.profile_table("weights")):
-        assert f"{table.caption}\n\n{table}\n" in out
+    for noun, table in (("parameters", parameters.parameter_table("weights")),
+                        ("profiles", parameters.profile_table("weights"))):
+        assert f"weights: {len(table.rows)} {noun}\n\n{table}\n" in out
 
 
 def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatch, tmp_path):

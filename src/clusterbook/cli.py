@@ -198,8 +198,9 @@ def _status(options) -> None:
 def _parameters(options) -> None:
     from .book.parameters import parameter_table, profile_table
 
-    for table in (parameter_table(options.name), profile_table(options.name)):
-        print(f"{table.caption}\n\n{table}\n")
+    for noun, table in (("parameters", parameter_table(options.name)),
+                        ("profiles", profile_table(options.name))):
+        print(f"{options.name}: {len(table.rows)} {noun}\n\n{table}\n")
 
 
 def _data(options) -> None:
