@@ -7,23 +7,32 @@ when its data differ, so no record depends on this code.
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import os
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from .. import paths
-from ..errors import InputError, unknown
+from ..checks import one_of
+from ..errors import InputError
+from ..progress import bar
 from . import loaders
 from .dataset import Dataset, Source, content
 from .folders import PREFIX, find_images, read_folder
-from .loaders import SOURCES, make_synthetic
+from .loaders import make_synthetic
 
 __all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
            "make_synthetic", "read", "status"]
+_ENTRIES = yaml.safe_load(Path(__file__).with_name("catalog.yaml").read_text(encoding="utf-8"))
+_SOURCES = {name: Source(name=name, **entry) for name, entry in _ENTRIES.items()}
 
 
 def catalog() -> tuple[Source, ...]:
     """Every data set that `load` knows, in the order of ``catalog.yaml``."""
-    return tuple(SOURCES.values())
+    return tuple(_SOURCES.values())
 
 
 def load(name: str, **settings: Any) -> Dataset:
@@ -62,16 +71,16 @@ def load(name: str, **settings: Any) -> Dataset:
     """
     if str(name).startswith(PREFIX):
         return read_folder(name.removeprefix(PREFIX), **settings)
-    source, home = _source(name), paths.data_home().absolute()
+    source, home = _source(name), paths.data_home()
     if settings:
         raise InputError(f"{', '.join(settings)} can be set for 'folder:PATH' only, not {name!r}")
-    wrong = loaders.wrong_files(source, home)
+    wrong = _wrong_files(source)
     for file in filter(wrong.get, wrong):
         raise InputError(f"the file {home / file} is damaged: its SHA-256 is {wrong[file]}, "
                          f"expected {source.files[file]}; `clusterbook data {name}` replaces it")
     if wrong:
-        loaders.download(source, home, wrong)
-    return getattr(loaders, source.loader)(source, home)
+        fetch(name)
+    return getattr(loaders, source.loader)(source, *[home / file for file in source.files])
 
 
 def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
@@ -117,19 +126,58 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
 def status(name: str) -> str:
     """Whether a data set of the catalog is "embedded", "here", "missing" or "damaged"."""
     source = _source(name)
-    wrong = loaders.wrong_files(source, paths.data_home().absolute())
-    if wrong:
+    if wrong := _wrong_files(source):
         return "damaged" if any(wrong.values()) else "missing"
-    return "embedded" if source.embedded_in else "here"
+    return "here" if source.files else "embedded"
 
 
 def fetch(name: str) -> None:
     """Verify a data set, and download missing or damaged files; raises InputError if that fails."""
-    source, home = _source(name), paths.data_home().absolute()
-    loaders.download(source, home, loaders.wrong_files(source, home))
+    import pooch
+
+    source, home = _source(name), paths.data_home()
+    wrong = _wrong_files(source)
+    if wrong and source.by_hand:
+        raise InputError(f"data set {name!r} has no download: put {source.by_hand} into "
+                         f"{(home / next(iter(wrong))).parent}")
+    pooch.get_logger().setLevel("WARNING")  # otherwise each download is logged to stderr
+    urls = {file: source.url.format(Path(file).name) for file in source.files}
+    registry = pooch.Pooch(home, "", source.files, urls, retry_if_failed=1)
+    for file in wrong:
+        try:
+            registry.fetch(file, downloader=_retrieve)
+        except Exception as error:  # no network or space, another SHA-256, a damaged archive
+            reason = " ".join(str(error).split())
+            raise InputError(f"data set {name!r} is not in {home}, and {file} could not be "
+                             f"downloaded ({reason}): check the network, or set CLUSTERBOOK_DATA "
+                             "to a folder that has it or can be written; 'digits' needs neither"
+                             ) from error
+
+
+def _retrieve(url: str, output: str, registry: Any) -> None:
+    """Download to the file *output* and unpack it there; pooch compares its SHA-256 then."""
+    import pooch
+
+    os.remove(output)  # created by pooch with access for this user only
+    with bar(1, Path(url).name, leave=True, unit="B", unit_scale=True) as shown:
+        # 10 seconds to connect, 30 without a byte
+        pooch.HTTPDownloader(shown, chunk_size=2**16, timeout=(10, 30))(url, output, registry)
+    if url.endswith("-ubyte.gz"):
+        Path(output).write_bytes(gzip.decompress(Path(output).read_bytes()))
+
+
+def _wrong_files(source: Source) -> dict[str, str | None]:
+    """Files that can't be used, with the SHA-256 of each; None if it is missing."""
+    wrong: dict[str, str | None] = {}
+    for file, expected in source.files.items():
+        path = paths.data_home() / file
+        checksum = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        is_by_hand = source.by_hand and (path.parent / "train").is_dir()
+        if checksum != expected and (checksum or not is_by_hand):
+            wrong[file] = checksum
+    return wrong
 
 
 def _source(name: str) -> Source:
-    if name not in SOURCES:
-        raise unknown("data set", name, [*SOURCES, f"{PREFIX}PATH"])
-    return SOURCES[name]
+    one_of("data set", name, [*_SOURCES, f"{PREFIX}PATH"])
+    return _SOURCES[name]

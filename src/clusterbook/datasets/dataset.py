@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike
 
 from .. import paths
 
-SHOWN = 5  # names in an error
-
 
 @dataclass(frozen=True)
 class Source:
@@ -22,19 +20,16 @@ class Source:
 
     name: str
     title: str
-    n_samples: int
-    n_features: int
-    n_classes: int  #: 0 without labels
-    license: str  #: as far as the source states it
-    loader: str = ""  #: function of ``loaders.py`` that reads the verified files
+    size: str = ""  #: samples × features, classes, and bytes of the files or package with the data
+    license: str = "your own"  #: as far as the source states it
     label: str = ""  #: short name for tables and figures
-    classes: Sequence[str] = ()  #: names of images' classes, unless numbers
+    loader: str = ""  #: function of ``loaders.py`` that reads the verified files
+    classes: Sequence[str] = ()  #: names of images' classes
+    n_samples: int | None = None  #: how many of the files' samples are taken; None for all
     train_size: int | None = None  #: length of the source's training part, which comes first
-    embedded_in: str | None = None  #: package that contains or generates it
     files: Mapping[str, str] = field(default_factory=dict, repr=False)  #: path to SHA-256
-    size: int = 0  #: bytes of these files
     url: str = ""  #: of the download, ``{}`` for a file's name; MNIST's are unpacked
-    by_hand: str = ""  #: what to copy into the data folder, if there is no download
+    by_hand: str = ""  #: what to copy into the files' folder, if there is no download
     content: str | None = field(default=None, repr=False)  #: `content` of the loaded data, if known
 
 
@@ -77,6 +72,14 @@ class Dataset:
                                            random_state=random_state, stratify=self.y)
         labels = (None, None) if self.y is None else (self.y[train], self.y[test])
         return self.X[train], self.X[test], *labels
+
+
+def of_images(source: Source, pixels: np.ndarray, y: ArrayLike | None, classes: Sequence[str],
+              rows: np.ndarray | None = None) -> Dataset:
+    """Images as bytes, shape (n_samples, channels, height, width), scaled to [0, 1]."""
+    X = np.divide(pixels.reshape(len(pixels), -1), np.float32(255), dtype=np.float32, order="C")
+    y = None if y is None else np.asarray(y, dtype=np.int64)
+    return Dataset(X, y, tuple(classes), source, image_shape=pixels.shape[1:], rows=rows)
 
 
 def content(dataset: Dataset) -> str:
@@ -122,7 +125,6 @@ def absolute(path: str | os.PathLike[str]) -> Path:
 
 
 def listed(names: Iterable[object]) -> str:
-    """The first names, quoted, and how many more there are."""
+    """The first five names, quoted, and how many more there are."""
     names = [repr(str(name)) for name in names]
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps
 
 from ..checks import one_of, whole
 from ..errors import InputError
-from .dataset import Dataset, Source, absolute, as_classes, listed
+from .dataset import Dataset, Source, absolute, as_classes, listed, of_images
 
 PREFIX = "folder:"
 ENDINGS = (".bmp", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -45,7 +45,7 @@ def find_images(path: str | os.PathLike[str]) -> Images:
         raise InputError(f"there is no folder {folder}")
     found = []
     for name in _visible(folder):
-        is_class = (folder / name).is_dir() and not name.lower().endswith(ENDINGS)
+        is_class = (folder / name).is_dir()
         found += [f"{name}/{one}" for one in _visible(folder / name)] if is_class else [name]
     names = [name for name in found if name.lower().endswith(ENDINGS)]
     left_out = [name for name in found if not name.lower().endswith(ENDINGS)]
@@ -89,33 +89,28 @@ def read_folder(
     if most is not None:
         whole("most", most, 2)
         rows = np.sort(np.random.default_rng(0).permutation(len(rows))[:most])
-    X, used, broken, examples = None, [], [], {}
+    squares, broken = {}, []
     for row in rows:
-        name = images.names[row]
         try:
-            square = _square(images.files[row], image_size, short, color == "convert")
+            squares[row] = _square(images.files[row], image_size, short, color == "convert")
         except Exception as error:  # a damaged file can break its reader anywhere
-            broken.append(f"{name} ({error})")
-            continue
-        examples.setdefault(len(square), name)
-        if len(examples) > 1:
-            raise InputError(f"{folder} has gray images (such as {examples[1]!r}) beside "
-                             f"images in color (such as {examples[3]!r}): color='convert' gives "
-                             "the gray ones three equal channels")
-        X = np.empty((len(rows), square.size), dtype=np.float32) if X is None else X
-        np.divide(square.ravel(), np.float32(255), out=X[len(used)])
-        used.append(row)
-    if len(used) < 2 or (broken and unreadable == "refuse"):
+            broken.append(f"{images.names[row]} ({error})")
+    if len(squares) < 2 or (broken and unreadable == "refuse"):
         raise InputError(f"{folder} has {len(broken):,} images that can't be read: "
                          f"{listed(broken)}; repair or remove them, or leave them out with "
                          "unreadable='skip'")
+    examples = {len(square): images.names[row] for row, square in squares.items()}
+    if len(examples) > 1:
+        raise InputError(f"{folder} has gray images (such as {examples[1]!r}) beside images in "
+                         f"color (such as {examples[3]!r}): color='convert' gives the gray ones "
+                         "three equal channels")
     if left_out := [*broken, *images.left_out]:
         warnings.warn(f"not all of {folder} was read; left out: {listed(left_out)}", stacklevel=3)
     y, classes = images.labels()
-    source = Source(PREFIX + folder.name, f"images of one's own, {folder.name}", len(used),
-                    X.shape[1], len(classes), "your own")
-    return Dataset(X[:len(used)], None if y is None else y[used], classes, source,
-                   image_shape=(*examples, image_size, image_size), rows=np.array(used))
+    rows = np.array(list(squares))
+    return of_images(Source(PREFIX + folder.name, f"images of one's own, {folder.name}"),
+                     np.stack(list(squares.values())), None if y is None else y[rows], classes,
+                     rows)
 
 
 def refuse_deep(image: Image.Image) -> None:
@@ -133,7 +128,7 @@ def _square(file: Path, size: int, short: int, in_color: bool) -> np.ndarray:
     with Image.open(file) as image:
         refuse_deep(image)
         mode = "L" if image.mode in GRAY and not in_color else "RGB"
-        # Indexed colors by way of RGBA, where Pillow knows which are transparent.
+        # Pillow knows transparent palette colors in RGBA only.
         shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
         shown = ImageOps.exif_transpose(shown).convert(mode)
     width, height = shown.size
