@@ -132,9 +132,9 @@ def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatc
     assert (status, err) == (0, "") and str(tmp_path) in out
     for source in datasets.catalog():
         block = out[out.index(f"\n{source.name} "):].lstrip()
-        assert block.split()[1] == ("embedded" if source.embedded_in else "missing")
-        for text in (source.title, source.license, f"{source.n_samples:,}",
-                     *source.files, *source.files.values()):
+        assert block.split()[1] == ("missing" if source.files else "embedded")
+        for text in (source.title, source.license, source.size, *source.files,
+                     *source.files.values()):
             assert text in block
 
 

@@ -215,9 +215,7 @@ def _data(options) -> None:
     print(f"data files: {paths.data_home()}\n")
     for source in (known[name] for name in options.names or known):
         print(f"{source.name:<16}{datasets.status(source.name):<10}{source.title}")
-        size = f"{source.size / 1e6:.1f} MB" if source.files else f"in {source.embedded_in}"
-        print(f"{'':16}{source.n_samples:,} × {source.n_features:,}, {source.n_classes} classes · "
-              f"{size} · license: {source.license}")
+        print(f"{'':16}{source.size} · license: {source.license}")
         for file, checksum in source.files.items():
             print(f"{'':16}{file}  sha256 {checksum}")
     if not options.names:
