@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,185 +22,141 @@ name: str = "digits"  # a text | paper: none | another
 seeds: list[int] = []  # further runs | paper: none | more
 {SEED}"""
 PROFILE = "chapter: tiny\nsays: A small rerun.\nparameters:\n  {}\n"
-BIG = "9" * 400
-HUGE = "9" * 5000
+BIG, LONG = "9" * 400, "x" * 300
 DEEP = ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1", "+".join("1" * 5000), "[" * 5000,
         "not " * 50_000 + "1")
-CASES: dict[str, tuple[Callable[[Book], object] | None, str | list[str], str]] = {}
+NOT_ONE = "tiny.ipynb is not a notebook: it is empty, damaged, or of another format"
+CELLS = '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}%s}'
 
-
-def case(name: str, words: str | list[str], says: str, made: Callable | None = None) -> None:
-    """Enter a case: what is made in the book before, the command's words, what it has to say."""
-    assert name not in CASES
-    CASES[name] = made, words, says
-
-
-def profile(text: str | bytes) -> Callable[[Book], object]:
-    """A profile's file with that content."""
-    content = text if isinstance(text, bytes) else text.encode()
-    return lambda book: (book.root / "notebooks/profiles/tiny-x.yaml").write_bytes(content)
-
-
-def notebook(content: bytes) -> Callable[[Book], object]:
-    """A chapter's file with that content."""
-    return lambda book: (book.root / "notebooks/tiny.ipynb").write_bytes(content)
-
-
-# values
-case("text for a number", "run tiny -p n many", "n takes int, for example 1, not 'many'")
-case("400 digits", f"run tiny -p n {BIG}", "n takes int, for example 1, not '99999")
-case("minus 400 digits", f"run tiny -p n -{BIG}", "n takes int, for example 1, not '-99999")
-case("400 digits of a float", f"run tiny -p rate {BIG}", "rate takes float")
-case("400 digits in a list", f"run tiny -p seeds [{BIG}]", "seeds takes list[int]")
-case("5000 digits", f"run tiny -p n {HUGE}", "n takes int")
-case("thousands of digits in hex", f"run tiny -p n 0x{'f' * 6000}", "n takes int")
-case("400 digits in a sweep", f"sweep tiny -p n 1,{BIG}", "n takes int")
-case("no number", "run tiny -p rate nan", "rate takes float")
-for i, text in enumerate(DEEP):
-    case(f"deep expression {i}", ["run", "tiny", "-p", "n", text],
-         "n takes int, for example 1, not '")
-    case(f"deep expression {i} in a sweep", ["sweep", "tiny", "-p", "rate", f"1,{text}"],
-         "rate takes float")
-case("another type", "run tiny -p seed 1.5", "seed takes int, for example 0, not '1.5'")
-case("-p for a value", "run tiny --parameter n -p", "n takes int, for example 1, not '-p'")
-case("unknown parameter", "run tiny -p sed 1", "parameter of tiny 'sed'; did you mean 'seed'")
-case("a parameter twice", "run tiny -p n 1 -p n 2", "-p n is given twice")
-case("a parameter of a sweep twice", "sweep tiny -p n 1 -p n 2", "-p n is given twice")
-case("a record without a profile", "run tiny --record out", "give --profile and no -p")
-case("a record with -p", "run tiny --profile tiny-x -p n 3 --record out", "give --profile and",
-     profile(PROFILE.format("n: 2")))
-case("unknown chapter", "run tyni", "there is no chapter 'tyni'; did you mean 'tiny'?")
-case("unknown data set", "data digits mnits", "data set 'mnits'; did you mean 'mnist'")
-# sweeps
-case("unknown parameter of a sweep", "sweep tiny -p nn 1,2", "no parameter of tiny 'nn'")
-case("text in a sweep", "sweep tiny -p rate -1,fast", "takes float, for example 0.5, not 'fast'")
-case("an empty value", "sweep tiny -p n 1,,2", "n takes int, for example 1, not ''")
-case("one value twice", "sweep tiny -p rate 0.1,1e-1", "needs one or two parameters with several")
-case("three parameters", "sweep tiny -p rate 1,2 -p n 1,2 -p name a,b", "one or two parameters")
-case("nine lines", "sweep tiny -p rate 1,2 -p n 1-9", "8 at most, and n has 9 values")
-case("seeds by -p", "sweep tiny -p seed 1,2", "with --seeds, for example --seeds 0-4")
-case("no processes", "sweep tiny -p n 1,2 --workers 0", "--workers is at least 1")
-case("processes of a cluster", "sweep tiny -p n 1,2 --workers 2 --scheduler a:1", "for a cluster")
-case("a sweep into a file", "sweep tiny -p n 1,2 --output file", "nothing can be written to file",
-     lambda book: Path("file").write_text(""))
-# seeds and ranges
-case("no number for a seed", "run tiny --seeds a-b", "--seeds takes list[int]")
-case("no seed", ["run", "tiny", "--seeds", ""], "--seeds has 0 values; give 1 to 10,000")
-for words in ("run other --seeds 0", "sweep other -p n 1,2 --seeds 0"):
-    case(f"seeds without a parameter: {words}", words, "no parameter of other 'seed'",
-         lambda book: book.notebook("other", "1", parameters=PARAMETERS.partition("\n")[0]))
-case("a seed of 5000 digits", f"run tiny --seeds {HUGE}", "--seeds takes list[int]")
-case("a range of 5000 digits", f"run tiny --seeds 0-{HUGE}", "--seeds takes list[int]")
-case("many seeds", "run tiny --seeds 0-99999999999", "has more than 10,000 values")
-case("many seeds in pieces", "run tiny --seeds " + ",".join(f"{i}0000-{i}9999" for i in range(3)),
-     "--seeds has 30,000 values; give 1 to 10,000")
-case("many seeds by -p", "run tiny -p seeds 0-99999999999", "has more than 10,000 values")
-case("many values of a sweep", "sweep tiny -p n 0-99999999999", "has more than 10,000 values")
-case("many seeds of a sweep", "sweep tiny -p n 1,2 --seeds 0-99999999999", "than 10,000 values")
-case("many runs of a sweep", "sweep tiny -p n 1-5000 --seeds 0-4999", "has 25,000,000 runs")
-case("a range backwards", "run tiny --seeds 4-0", "runs backwards")
-# profiles
-case("unknown profile", "run tiny --profile tiny-y", "there is no profile of tiny 'tiny-y'")
-case("profile not UTF-8", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML: 'utf-8'",
-     profile(PROFILE.format("name: \xe9").encode("latin-1")))
-case("profile binary", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML",
-     profile(bytes(range(128))))
-case("profile a folder", "run tiny --profile tiny-x", "tiny-x.yaml can't be read: Is a directory",
-     lambda book: (book.root / "notebooks/profiles/tiny-x.yaml").mkdir())
-case("profile a link to itself", "run tiny --profile tiny-x", "profiles/tiny-x.yaml can't be read",
-     lambda book: (book.root / "notebooks/profiles/tiny-x.yaml").symlink_to("tiny-x.yaml"))
-case("profile with a key twice", "run tiny --profile tiny-x",
-     "profiles/tiny-x.yaml: not YAML: the key 'n' stands twice",
-     profile(PROFILE.format("n: 1\n  n: 2")))
-case("profile with a section twice", "parameters tiny",
-     "the key 'parameters' stands twice", profile(PROFILE.format("n: 1\nparameters: {}")))
-case("profile with 1:30", "run tiny --profile tiny-x", "n takes int, for example 1, not '1:30'",
-     profile(PROFILE.format("n: 1:30")))
-case("profile with 1:30.5", "run tiny --profile tiny-x", "for example 0.5, not '1:30.5'",
-     profile(PROFILE.format("rate: 1:30.5")))
-case("profile with 400 digits", "run tiny --profile tiny-x", "n takes int",
-     profile(PROFILE.format(f"n: {BIG}")))
-case("profile nested deep", "run tiny --profile tiny-x", "profiles/tiny-x.yaml: not YAML",
-     profile(PROFILE.format("n: " + "[" * 20_000)))
-# notebooks
-for name, content in (
-        ("empty", b""), ("no JSON", b"# Title"), ("truncated", b'{"cells": [{"cell_type":'),
-        ("nested deep", b"[" * 100_000), ("a list", b"[1, 2]"), ("binary", bytes(range(256))),
-        ("a number", b"3"),
-        ("without cells", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}'),
-        ("with no cell", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'),
-        ("with a number for a cell",
-         b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [3]}'),
-        ("with cells without a source", b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, '
-         b'"cells": [{"cell_type": "code", "id": "a", "metadata": {}}]}'),
-):
-    for words in ("run tiny", "parameters tiny", "sweep tiny -p n 1,2"):
-        case(f"notebook {name}: {words}", words,
-             "tiny.ipynb is not a notebook: it is empty, damaged, or of another format",
-             notebook(content))
-case("notebook a folder", "run tiny", "tiny.ipynb can't be read: Is a directory",
-     lambda book: ((book.root / "notebooks/tiny.ipynb").unlink(),
-                   (book.root / "notebooks/tiny.ipynb").mkdir()))
-case("notebook with two cells of parameters", "run tiny", "2 cells are tagged 'parameters'",
-     lambda book: book.notebook("tiny", PARAMETERS, parameters=PARAMETERS, tagged=2))
-case("the same in parameters", "parameters tiny", "2 cells are tagged 'parameters'",
-     lambda book: book.notebook("tiny", PARAMETERS, parameters=PARAMETERS, tagged=2))
-case("parameters nested deep", "parameters tiny", "tiny.ipynb, parameters cell: not Python",
-     lambda book: book.notebook("tiny", "1", parameters=f"n: int = {'-' * 5000}1  # a | b | c"))
-# settings of the book
-case("_config.yml damaged", "site", "_config.yml: not YAML: ",
-     lambda book: book.write("_config.yml", "title: [a"))
-case("_config.yml a list", "site", "_config.yml: the keys url and branch under repository are miss",
-     lambda book: book.write("_config.yml", "- a"))
-case("_config.yml damaged before a build", "book", "_config.yml: not YAML: ",
-     lambda book: book.write("_config.yml", "title: [a"))
-case("_toc.yml damaged", "book", "book/_toc.yml: not YAML",
-     lambda book: book.write("book/_toc.yml", "root: [a"))
-# time budgets
-for words in ("--record out --for 2", "--record out --for h", "--for 2h"):
-    case(f"budget {words}", f"run tiny --profile tiny-x {words}", "--for ",
-         profile(PROFILE.format("n: 2")))
-# paths
-LONG = "x" * 300
-case("chapter of 300 characters", f"run {LONG}", "there is no chapter 'xxx")
-case("chapter that is a path", "run ../notebooks/tiny", "there is no chapter '../notebooks/tiny'")
-case("profile of 300 characters", f"run tiny --profile {LONG}", "there is no profile of tiny 'xxx")
-case("output of 300 characters", f"run tiny --output {LONG}.ipynb", "name too long")
-case("output in a folder of 300 characters", f"run tiny --output {LONG}/a.ipynb", "name too long")
-case("figures of 300 characters", f"run tiny --figures {LONG}", "name too long")
-case("sweep of 300 characters", f"sweep tiny -p n 1,2 --output {LONG}", "name too long")
-case("output that is a folder", "run tiny --output .", "names a notebook")
-case("output that is no notebook", "run tiny --output out.csv", "write out.ipynb")
-case("output below a file", "run tiny --output file/out.ipynb", "nothing can be written to",
-     lambda book: Path("file").write_text(""))
-case("figures below a file", "run tiny --figures file/below", "nothing can be written to",
-     lambda book: Path("file").write_text(""))
-case("output not UTF-8", ["run", "tiny", "--output", "\udcff.ipynb"], "udcff.ipynb'] are not UTF-8")
-case("data not UTF-8", ["run", "tiny", "-p", "name", "\udcff.csv"], "are not UTF-8 text; rename")
-case("page that is a folder", "run tiny --figures .", "index.html was not written by a run of tiny",
-     lambda book: Path("index.html").mkdir())
-case("record that is a folder", "run tiny --profile tiny-x --record .", "0.json: Is a directory",
-     lambda book: (profile(PROFILE.format("n: 2"))(book), Path("tiny-x-seed0.json").mkdir()))
-case("record of the book that is a folder", "scorecard", "x-seed0.json: Is a directory",
-     lambda book: (book.root / "data/records/x-seed0.json").mkdir())
+#: What is typed, and what it has to be answered, beside a chapter "tiny".
+TYPED = [
+    # values
+    ("run tiny -p n many", "n takes int, for example 1, not 'many'"),
+    (f"run tiny -p rate {BIG}", "rate takes float"),
+    (f"run tiny -p seeds [{BIG}]", "seeds takes list[int]"),
+    (f"run tiny -p n {'9' * 5000}", "n takes int"),
+    (f"run tiny -p n 0x{'f' * 6000}", "n takes int"),
+    (f"sweep tiny -p n 1,{BIG}", "n takes int"),
+    ("run tiny -p rate nan", "rate takes float"),
+    ("run tiny -p seed 1.5", "seed takes int, for example 0, not '1.5'"),
+    ("run tiny -p sed 1", "parameter of tiny 'sed'; did you mean 'seed'"),
+    *[(["run", "tiny", "-p", "n", text], "n takes int, for example 1, not '") for text in DEEP],
+    *[(["sweep", "tiny", "-p", "rate", f"1,{text}"], "rate takes float") for text in DEEP],
+    ("run tiny -p n 1 -p n 2", "-p n is given twice"),
+    ("run tiny --record out", "give --profile and no -p"),
+    ("run tyni", "there is no chapter 'tyni'; did you mean 'tiny'?"),
+    ("data digits mnits", "data set 'mnits'; did you mean 'mnist'"),
+    # sweeps
+    ("sweep tiny -p nn 1,2", "no parameter of tiny 'nn'"),
+    ("sweep tiny -p rate -1,fast", "takes float, for example 0.5, not 'fast'"),
+    ("sweep tiny -p n 1,,2", "n takes int, for example 1, not ''"),
+    ("sweep tiny -p rate 0.1,1e-1", "needs one or two parameters with several"),
+    ("sweep tiny -p rate 1,2 -p n 1,2 -p name a,b", "one or two parameters"),
+    ("sweep tiny -p rate 1,2 -p n 1-9", "8 at most, and n has 9 values"),
+    ("sweep tiny -p seed 1,2", "with --seeds, for example --seeds 0-4"),
+    ("sweep tiny -p n 1,2 --workers 0", "--workers is at least 1"),
+    ("sweep tiny -p n 1,2 --workers 2 --scheduler a:1", "for a cluster"),
+    ("sweep tiny -p n 1-5000 --seeds 0-4999", "has 25,000,000 runs"),
+    # seeds and ranges
+    ("run tiny --seeds a-b", "--seeds takes list[int]"),
+    (["run", "tiny", "--seeds", ""], "--seeds has 0 values; give 1 to 10,000"),
+    (f"run tiny --seeds 0-{'9' * 5000}", "--seeds takes list[int]"),
+    ("run tiny --seeds 0-9999,10000-19999,0-9999", "--seeds has 30,000 values; give 1 to 10,000"),
+    ("run tiny --seeds 4-0", "runs backwards"),
+    *[(f"{words} 0-99999999999", "has more than 10,000 values") for words in (
+        "run tiny --seeds", "run tiny -p seeds", "sweep tiny -p n", "sweep tiny -p n 1,2 --seeds")],
+    # paths
+    (f"run {LONG}", "there is no chapter 'xxx"),
+    ("run ../notebooks/tiny", "there is no chapter '../notebooks/tiny'"),
+    ("run tiny --profile tiny-y", "there is no profile of tiny 'tiny-y'"),
+    (f"run tiny --profile {LONG}", "there is no profile of tiny 'xxx"),
+    (f"run tiny --output {LONG}.ipynb", "name too long"),
+    (f"run tiny --figures {LONG}", "name too long"),
+    (f"sweep tiny -p n 1,2 --output {LONG}", "name too long"),
+    ("run tiny --output .", "names a notebook"),
+    ("run tiny --output out.csv", "write out.ipynb"),
+    ("run tiny --output file/out.ipynb", "nothing can be written to"),
+    ("run tiny --figures file/below", "nothing can be written to"),
+    ("sweep tiny -p n 1,2 --output file", "nothing can be written to file"),
+    ("run tiny --figures folder", "index.html was not written by a run of tiny"),
+    (["run", "tiny", "--output", "\udcff.ipynb"], "udcff.ipynb'] are not UTF-8"),
+    (["run", "tiny", "-p", "name", "\udcff.csv"], "are not UTF-8 text; rename"),
+]
+#: Files of the book that are damaged or folders: what is typed, and what it has to be answered.
+DAMAGED = [
+    *[("notebooks/profiles/tiny-x.yaml", content, "run tiny --profile tiny-x", says)
+      for content, says in (
+          (PROFILE.format("name: \xe9").encode("latin-1"), "tiny-x.yaml: not YAML: 'utf-8'"),
+          (bytes(range(128)), "profiles/tiny-x.yaml: not YAML"),
+          (None, "tiny-x.yaml can't be read: Is a directory"),
+          (PROFILE.format("n: 1\n  n: 2"), "tiny-x.yaml: not YAML: the key 'n' stands twice"),
+          (PROFILE.format("n: 1:30"), "n takes int, for example 1, not '1:30'"),
+          (PROFILE.format(f"n: {BIG}"), "n takes int"),
+          (PROFILE.format("n: " + "[" * 20_000), "profiles/tiny-x.yaml: not YAML"))],
+    *[("notebooks/profiles/tiny-x.yaml", PROFILE.format("n: 2"), f"run tiny {words}", says)
+      for words, says in (
+          ("--profile tiny-x -p n 3 --record out", "give --profile and"),
+          ("--profile tiny-x --record folder", "0.json: Is a directory"),
+          ("--profile tiny-x --record out --for 2", "--for "),
+          ("--profile tiny-x --for 2h", "--for "))],
+    ("notebooks/profiles/tiny-x.yaml", PROFILE.format("n: 1\nparameters: {}"), "parameters tiny",
+     "the key 'parameters' stands twice"),
+    *[("notebooks/tiny.ipynb", content, words, NOT_ONE)
+      for content in ("", "# Title", '{"cells": [{"cell_type":', "[" * 100_000, "[1, 2]", "3",
+                      bytes(range(256)), CELLS % "", CELLS % ', "cells": []',
+                      CELLS % ', "cells": [3]',
+                      CELLS % ', "cells": [{"cell_type": "code", "id": "a", "metadata": {}}]')
+      for words in ("run tiny", "parameters tiny", "sweep tiny -p n 1,2")],
+    ("notebooks/tiny.ipynb", None, "run tiny", "tiny.ipynb can't be read: Is a directory"),
+    ("_config.yml", "title: [a", "site", "_config.yml: not YAML: "),
+    ("_config.yml", "- a", "site", "_config.yml: the keys url and branch under repository are mis"),
+    ("book/_toc.yml", "root: [a", "book", "book/_toc.yml: not YAML"),
+    ("data/records/x-seed0.json", None, "scorecard", "x-seed0.json: Is a directory"),
+]
+#: Chapters whose cells are wrong: settings of ``Book.notebook``.
+CHAPTERS = [
+    (dict(parameters=PARAMETERS, tagged=2), "run other", "2 cells are tagged 'parameters'"),
+    (dict(parameters=f"n: int = {'-' * 5000}1  # a | b | c"), "parameters other",
+     "other.ipynb, parameters cell: not Python"),
+    (dict(parameters=PARAMETERS.partition("\n")[0]), "run other --seeds 0",
+     "no parameter of other 'seed'"),
+    (dict(parameters=PARAMETERS.partition("\n")[0]), "sweep other -p n 1,2 --seeds 0",
+     "no parameter of other 'seed'"),
+]
 
 
 @pytest.fixture
 def tiny(book: Book, tmp_path, monkeypatch) -> Book:
-    """A chapter that must not run; the user stands in an empty folder."""
+    """A chapter that must not run; the user stands in a folder with a file and a folder."""
     book.notebook("tiny", "1 + 1", parameters=PARAMETERS)
     for name in ("execute", "apart"):
         monkeypatch.setattr(runs, name, lambda *args, **options: pytest.fail("the chapter ran"))
-    (tmp_path / "here").mkdir()
+    for name in ("index.html", "tiny-x-seed0.json"):
+        (tmp_path / "here" / "folder" / name).mkdir(parents=True)
+    (tmp_path / "here" / "file").touch()
     monkeypatch.chdir(tmp_path / "here")
     return book
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_it_is_said_in_one_sentence(tiny: Book, capsys, name):
-    made, words, says = CASES[name]
-    if made is not None:
-        made(tiny)
+def put(book: Book, name: str, content: str | bytes | None) -> None:
+    """Write a file of the book; with None, a folder is in its place."""
+    path = book.root / name
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@pytest.mark.parametrize(("made", "words", "says"), [
+    *[(None, *case) for case in TYPED], *CHAPTERS,
+    *[((file, content), *case) for file, content, *case in DAMAGED],
+], ids=lambda text: str(text)[:40])
+def test_it_is_said_in_one_sentence(tiny: Book, capsys, made, words, says):
+    if isinstance(made, dict):
+        tiny.notebook("other", "1", **made)
+    elif made:
+        put(tiny, *made)
     status = cli.main(words.split(" ") if isinstance(words, str) else words)
     out, err = capsys.readouterr()
     assert (status, out) == (2, ""), err
@@ -211,7 +166,8 @@ def test_it_is_said_in_one_sentence(tiny: Book, capsys, name):
 
 
 def test_what_looks_odd_and_is_right_is_taken(tiny: Book):
-    profile(PROFILE.format("n: 010\n  rate: 1e-3\n  name: '010'"))(tiny)
+    put(tiny, "notebooks/profiles/tiny-x.yaml",
+        PROFILE.format("n: 010\n  rate: 1e-3\n  name: '010'"))
     typed = {"n": str(2**63 - 1), "name": "(((", "seeds": "0-9999"}
     chapter = parameters.read("tiny")
     values = chapter.values(chapter.profile("tiny-x"))
@@ -222,7 +178,7 @@ def test_what_looks_odd_and_is_right_is_taken(tiny: Book):
 
 def test_a_damaged_notebook_has_no_code_to_hash(tiny: Book):
     for content in (b"", b"[1, 2]", b"{}", b'{"cells": [3]}', bytes(range(256))):
-        notebook(content)(tiny)
+        put(tiny, "notebooks/tiny.ipynb", content)
         with pytest.raises(InputError, match=r"tiny\.ipynb is not a notebook"):
             code_cells(tiny.root / "notebooks" / "tiny.ipynb")
 
