@@ -39,7 +39,7 @@ from ..errors import InputError, OutOfTime
 from ..evidence.checks import UNMADE
 from ..evidence.records import Record, code_in_use, read_record
 from ..evidence.records import plain as recordable
-from ..evidence.verdicts import is_stale, present_code
+from ..evidence.verdicts import stale_among
 from ..evidence.views import described
 from ..figures.showing import LIST
 from ..paths import write_atomically
@@ -403,7 +403,7 @@ def recorded(run: Run, path: Path) -> Record | None:
         if (own.suffix or str(value).startswith("folder:")) and os.path.exists(own):
             if any(file.stat().st_mtime >= begun for file in [own, *own.rglob("*")]):
                 return None
-    return None if is_stale(record, present_code([run.chapter.name])) else record
+    return None if stale_among([record]) else record
 
 
 def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
