@@ -17,7 +17,7 @@ from clusterbook import datasets, paths, training
 from clusterbook.errors import InputError
 from clusterbook.evidence import arrays, check, checks, load_records, model_file, record, recorded
 from clusterbook.evidence import records as records_module
-from clusterbook.evidence.records import MODEL_LIMIT, as_record, code_in_use
+from clusterbook.evidence.records import MODEL_LIMIT, code_in_use
 
 CONTEXT = {
     "chapter": "weights", "profile": "weights-demo", "seed": 4, "assumed": ["rate"],
@@ -156,7 +156,6 @@ def test_another_seed_is_another_file_and_the_same_seed_replaces(asked, monkeypa
 
 @pytest.mark.parametrize(("metrics", "more", "words"), [
     ({"nmi": 1.0, "acc": float("nan")}, {}, r"record of weights-demo: metrics\.acc.*finite number"),
-    ({"acc": "0.9"}, {}, r"metrics\.acc"),
     ({"acc": np.ones(3)}, {}, "can't hold ndarray"),
     ({"acc": 1.0}, {"history": [{"loss": float("nan")}]}, "history"),
     ({"acc": 1.0}, {"arrays": {"x": np.array([object()])}}, "holds objects"),
@@ -182,17 +181,12 @@ def test_an_interrupted_write_leaves_the_old_record_and_nothing_else(asked, monk
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [
-    ('"metrics"', '"metric"', "metric"),
     (' "seed": 4,\n', "", "seed: Field required"),
     ('"a": 1.0', '"a": "1.0"', "metrics.a"),
     ('"a": 1.0', '"a": NaN', "metrics.a.float: Input should be a finite number"),
-    ('"a": 1.0', '"a": 1.0.0', "not a record: .* line"),
-    ('"seed": 4', '"seed": true', "seed.*valid integer"),
     ('"seed": 4', '"seed": 5', "must be called weights-demo-seed5.json"),
     ('"seed": 4', '"path": "elsewhere", "seed": 4', "'path'"),
     ('"cores": ', '"cores": -', "machine.cores"),
-    ('{"loss": 1.0}', '{"loss": null}', "history.0.loss"),
-    ('"epochs": 3', '"epochs": 1e999', "parameters.epochs"),
     ("+00:00", "+02:00", "started: String should match"),
     ('"profile": "weights', '"profile": "tell', "begin with 'weights-'"),
     ('"profile": "weights-demo"', '"profile": "weights-../b"', "profile: String should match"),
@@ -207,14 +201,6 @@ def test_a_damaged_record_is_named(asked, old, new, words):
     with pytest.raises(InputError, match=words) as caught:
         load_records(asked)
     assert str(caught.value).startswith(f"data/records/{RECORD}: ")
-
-
-def test_a_record_may_hold_stages_and_miss_data_and_commit(asked):
-    record({"a": 1.0})
-    values = json.loads((asked / RECORD).read_text())
-    as_record({**values, "history": [{"epoch": 1, "stage": "pruning", "loss": 0.5}], "data": None,
-               "git": {"commit": None, "clean": None}, "seconds": 0,
-               "tolerances": {"a": "mean of a, ± 0.5", "b": 0.5}}, "a file")
 
 
 def test_arrays_that_are_missing_or_not_the_runs_own_are_refused(asked):
@@ -289,31 +275,24 @@ OF_DEFAULTS = "expected of the default parameters:"
 # An expectation, the values, whether it holds (None: nothing to compare), and words that are shown.
 CHECKS = [
     ("acc-high", (0.9,), True, "✓ the accuracy is high"),
-    ("acc-high", (0.91, 0.95, 1), True, "✓ the accuracy is high"),
     ("acc-high", (np.array([0.9, 0.99]),), True, "✓ the accuracy is high"),
     ("acc-high", (torch.tensor([0.95, 0.99], requires_grad=True),), True, "✓"),
     ("acc-high", (0.8999999,), False, f"(measured 0.9; {OF_DEFAULTS} >= 0.9)"),
     ("acc-high", (0.95, 0.1), False, "measured 0.95 and 0.1;"),
-    ("acc-high", (np.array([0.95, 0.1]),), False, "measured [0.95, 0.1];"),
     ("acc-high", (float("nan"),), False, "measured nan;"),
     ("acc-high", (None,), None, "not checked: the accuracy is high (this run measured nothing to"),
     ("acc-high", ([0.95, None],), None, "not checked"),
-    ("acc-high", (0.95, []), None, "not checked"),
-    ("low", (0.5,), False, f"{OF_DEFAULTS} < 0.5)"),
     ("share", (0.0, 1.0), True, "✓"),
     ("share", (1.01,), False, "between (0.0, 1.0))"),
     ("same", (np.arange(3), [0, 1, 2]), True, "✓"),
     ("same", ("abc", "abc"), True, "✓"),
     ("same", (np.ones(3), np.ones((3, 3))), False, "measured [1, 1, 1] and [[1, 1, 1]"),
-    ("same", (1.0, 1.0 + 1e-9), False, "measured 1 and 1;"),
     ("close", (1.0, 1.0009), True, "✓"),
     ("close", (1.0, 1.0011), False, f"measured 1 and 1.001; {OF_DEFAULTS} equals within 0.001)"),
     ("close", (1000.0, 1000.005), False, "measured 1000 and 1000;"),    # nothing relative
-    ("three", (3,), True, "✓"),
     ("three", (4,), False, "equals 3.0)"),
     ("below", (0.1, 0.2), True, "✓"),
     ("below", (0.2, 0.2), False, f"{OF_DEFAULTS} <)"),
-    ("below", (0.1, None), None, "not checked"),
     ("paired", (True, np.array([True, True])), True, "✓"),
     ("paired", (False,), False, f"measured False; {OF_DEFAULTS} holds)"),
     ("paired", ([],), None, "not checked"),
@@ -324,14 +303,13 @@ CHECKS = [
 def test_a_check_holds_fails_or_was_not_made(name, values, holds, words):
     """A line that holds is constant; one that fails shows what was measured, and does not stop."""
     outcome = check(f"weights-{name}", *values)
-    assert (outcome.holds, bool(outcome)) == (holds, holds is True)
-    assert words in repr(outcome) and repr(outcome)[0] in "✓✗n"
+    assert bool(outcome) == (holds is True) and words in repr(outcome)
+    assert repr(outcome)[0] == {True: "✓", False: "✗", None: "n"}[holds]
     assert checks.checked() == ({} if holds is None else {f"weights-{name}": holds})
 
 
 @pytest.mark.parametrize(("name", "value", "words"), [
     ("weights-paired", 1.0, "'weights-paired' takes True or False"),
-    ("weights-paired", [True, 0.5], "'weights-paired' takes True or False"),
     ("weights-acc-hihg", 1, "did you mean 'weights-acc-high'"),
     ("weights-below", 1, "needs two values to compare, not 1"),
 ])

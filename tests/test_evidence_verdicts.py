@@ -13,13 +13,13 @@ from scipy import stats
 from clusterbook import datasets, paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import WORDS, Claim, Comparison, Record, judge
+from clusterbook.evidence import verdicts as verdicts_module
 from clusterbook.evidence.checks import as_it_stands
 from clusterbook.evidence.verdicts import (
     WORST,
-    is_stale,
     judge_number,
-    leads,
     load_lineage,
+    stale_among,
     t_interval,
 )
 
@@ -224,25 +224,7 @@ def test_the_seeds_are_those_that_the_profile_lists(tmp_path, monkeypatch):
         assert verdict.word == word and says in verdict.reason
 
 
-WINE = {"name": "wine", "sha256": "0" * 64}
-
-
-def test_data_are_compared_by_name_where_both_are_known():
-    code = {"demo": A}
-    for data, present, stale in (
-        (WINE, {"wine": "0" * 64}, False),
-        (WINE, {"wine": "1" * 64}, True),
-        (WINE, {"digits": "1" * 64}, False),        # nobody knows what it is now
-        (None, {"wine": "1" * 64}, False),
-    ):
-        assert is_stale(run(0, data=data), code, present) == stale
-        assert is_stale(run(0, data=data, code=D), code, present)
-    assert is_stale(run(0, data=WINE), code)
-    now = next(source.content for source in datasets.catalog() if source.name == "wine")
-    assert not is_stale(run(0, data={"name": "wine", "sha256": now}), code)
-
-
-# --- code that replaced other code without changing a number
+# --- stale records, and code that replaced other code without changing a number
 
 
 def entry(old, new, chapter="demo", **changes):
@@ -253,23 +235,46 @@ def entry(old, new, chapter="demo", **changes):
 
 @pytest.fixture
 def lineage(tmp_path, monkeypatch):
-    """What writes the lineage of a book."""
+    """What writes the lineage of a book, whose chapter demo has the code C."""
     (tmp_path / "data").mkdir()
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    present(monkeypatch, C)
     return lambda *entries: (tmp_path / "data" / "lineage.yaml").write_text("".join(entries))
 
 
-def test_a_record_of_replaced_code_is_not_stale(lineage):
-    def stale(code, now=C):
-        return is_stale(run(0, code=code), {"demo": now}, {})
+def present(monkeypatch, code):
+    def fingerprint(chapter):
+        if chapter != "demo":
+            raise InputError("no such module")
+        return code
 
-    assert stale(A) and stale(B) and not stale(C)           # there is no file
-    lineage(entry(A, B), entry(B, C))
-    assert load_lineage() == {("demo", A): B, ("demo", B): C}
-    assert not stale(A) and not stale(B) and not stale(C)
-    assert stale(D) and stale(A, now=D) and stale(C, now=B)
-    assert is_stale(run(0, code=A), {}, {})                 # the module is gone
-    assert not leads({("other", A): B}, "demo", A, B)
+    monkeypatch.setattr(verdicts_module, "fingerprint", fingerprint)
+
+
+def stale(**changes):
+    return bool(stale_among([run(0, **changes)]))
+
+
+def test_data_are_compared_by_name_where_both_are_known(lineage):
+    now = next(source.content for source in datasets.catalog() if source.name == "wine")
+    for data, expected in (({"name": "wine", "sha256": now}, False),
+                           ({"name": "wine", "sha256": "0" * 64}, True),
+                           ({"name": "own.csv", "sha256": "0" * 64}, False), (None, False)):
+        assert stale(data=data, code=C) == expected
+        assert stale(data=data, code=D)
+
+
+def test_a_record_of_replaced_code_is_not_stale(lineage, monkeypatch):
+    assert stale(code=A) and stale(code=B) and not stale(code=C)        # there is no file
+    lineage(entry(A, B), entry(B, C), entry(D, C, chapter="other"))
+    assert load_lineage() == {("demo", A): B, ("demo", B): C, ("other", D): C}
+    assert not stale(code=A) and not stale(code=B) and not stale(code=C)
+    assert stale(code=D)                                    # replaced in another chapter only
+    assert stale(code=C, chapter="other", profile="other-paper")        # the module is gone
+    present(monkeypatch, B)
+    assert stale(code=C) and not stale(code=A)
+    present(monkeypatch, D)
+    assert stale(code=A)
 
 
 @pytest.mark.parametrize(("entries", "says"), [

@@ -19,7 +19,6 @@ import hashlib
 import json
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -115,23 +114,17 @@ def _cells_of_checks(path: Path, _written: int) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, repr=False)
-class Checked:
-    """The outcome of a check; displays as one line that is constant while the check holds.
+class Line(str):
+    """A line of text; a cell displays it without quotes."""
 
-    ``holds`` is None where there was nothing to compare.
-    """
+    __repr__ = str.__str__
 
-    holds: bool | None
-    text: str
+
+class Checked(Line):
+    """The line of a check; true only if the check was made and holds."""
 
     def __bool__(self) -> bool:
-        """Whether it was made and holds."""
-        return self.holds is True
-
-    def __repr__(self) -> str:
-        """The line that a cell displays."""
-        return self.text
+        return self.startswith("✓")
 
 
 def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
@@ -162,7 +155,7 @@ def check(id: str, value: Any, *more: Any) -> Checked:
     values = [np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
               for item in (value, *more)]
     if any(item.size == 0 or (item.dtype == object and None in item.flat) for item in values):
-        return Checked(None, f"{UNMADE}{expected.says} (this run measured nothing to compare)")
+        return Checked(f"{UNMADE}{expected.says} (this run measured nothing to compare)")
     if expected.relation == "holds" and any(item.dtype != bool for item in values):
         raise InputError(f"the expectation {id!r} takes True or False, not {value!r}")
     if expected.bound is not None or expected.relation == "holds":
@@ -174,13 +167,13 @@ def check(id: str, value: Any, *more: Any) -> Checked:
                          f"compare, not {len(values)}")
     _outcomes[id] = _outcomes.get(id, True) and holds
     if holds:
-        return Checked(True, f"✓ {expected.says}")
+        return Checked(f"✓ {expected.says}")
     measured = " and ".join(map(_shown, values))
     wanted = expected.relation if expected.bound is None else (
         f"{expected.relation} {expected.bound}")
     about = f" within {expected.tolerance:g}" if expected.tolerance else ""
-    return Checked(False, f"✗ {expected.says} (measured {measured}; expected of the default "
-                          f"parameters: {wanted}{about})")
+    return Checked(f"✗ {expected.says} (measured {measured}; expected of the default parameters: "
+                   f"{wanted}{about})")
 
 
 def checked() -> dict[str, bool]:

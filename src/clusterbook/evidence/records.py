@@ -39,7 +39,7 @@ from ..checks import one_of
 from ..errors import InputError
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
-from .checks import as_it_stands, checked
+from .checks import Line, as_it_stands, checked
 from .claims import METHODS, load_claims, mistake
 
 MANIFEST = "manifest.json"
@@ -256,19 +256,10 @@ def model_file(name: str) -> Path:
 # --- writing
 
 
-class Recorded(str):
-    """Whether the run was recorded, and in which file; displays without quotes."""
-
-    def __repr__(self) -> str:
-        """The line that a cell displays; it names no folder of this machine."""
-        threads = _threads_used()       # another number may give other results
-        return self + (f" (trained with {threads} threads)" if threads > 1 else "")
-
-
 def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float]] = (),
            arrays: Mapping[str, np.ndarray] | None = None, data: datasets.Dataset | None = None,
-           model: Any = None) -> Recorded:
-    """Write a record of this run, if ``clusterbook run --record`` asked for it.
+           model: Any = None) -> Line:
+    """Write a record of this run, if ``clusterbook run --record`` asked for it, and say so.
 
     Parameters
     ----------
@@ -289,9 +280,11 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
     InputError
         For a number that is not finite, or a field of the wrong type.
     """
-    folder, run = paths.asked("records"), paths.run_context()
+    folder, run, threads = paths.asked("records"), paths.run_context(), _threads_used()
+    # Another number of threads may give other results.
+    more = f" (trained with {threads} threads)" if threads > 1 else ""
     if folder is None or not run:
-        return Recorded("not recorded: nothing asked for a record of this run")
+        return Line(f"not recorded: nothing asked for a record of this run{more}")
     chapter = run["chapter"]
     profile = run.get("profile") or f"{chapter}-default"
     now = datetime.now(UTC)
@@ -339,7 +332,7 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
         if not content:
             (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
     write_manifest(folder)
-    return Recorded(text)
+    return Line(text + more)
 
 
 def write_manifest(folder: Path) -> None:
@@ -396,42 +389,33 @@ def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
 
 def _trained(model: Any) -> bytes:
     """The content of a trained model's file."""
-    if hasattr(model, "save"):
-        with tempfile.TemporaryDirectory() as folder:
-            model.save(Path(folder) / "model.pt")
-            return (Path(folder) / "model.pt").read_bytes()
-    import torch  # heavy, and for a run that is recorded only
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.pt"
+        if hasattr(model, "save"):
+            model.save(path)
+        else:
+            import torch  # heavy, and for a run that is recorded only
 
-    buffer = io.BytesIO()
-    torch.save(model.state_dict(), buffer)
-    return buffer.getvalue()
+            torch.save(model.state_dict(), path)
+        return path.read_bytes()
 
 
 # --- provenance: code, versions, machine; never who ran it or in which folder
 
 
 def code_in_use(chapter: str) -> dict[str, Any]:
-    """The git state and the fingerprint of the present code, as a record keeps them.
+    """The fingerprint of the present code, its commit, and whether nothing differs from that.
 
     ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
-    trains is not the code that ran.
+    trains is not the code that ran. What runs write (records, executed notebooks) may differ. Both
+    parts of ``git`` are None outside a git checkout.
     """
-    return {"git": git_state(), "code": fingerprint(chapter)}
-
-
-def git_state(root: Path | None = None) -> dict[str, Any]:
-    """The commit of the checkout and whether nothing in it differs from that commit.
-
-    Records and executed notebooks do not count as differences, since runs write them. Both are
-    None outside a git checkout.
-    """
-    root = root or paths.checkout()
+    root, clean = paths.checkout(), None
     commit = git(root, "rev-parse", "HEAD") if root else None
-    if commit is None:
-        return {"commit": None, "clean": None}
-    changes = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
-                  ":(exclude)book/runs")
-    return {"commit": commit, "clean": changes == ""}
+    if commit:
+        clean = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
+                    ":(exclude)book/runs") == ""
+    return {"git": {"commit": commit, "clean": clean}, "code": fingerprint(chapter)}
 
 
 def git(root: Path, *arguments: str) -> str | None:

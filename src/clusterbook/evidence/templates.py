@@ -27,7 +27,9 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 
 {# Ours against the published number: the band is the tolerance, the line the 95 % interval. #}
 {% macro strip(places) %}
-<svg class="cb-strip" viewBox="0 0 200 16" role="img" aria-label="{{ described_offset(places) }}">
+<svg class="cb-strip" viewBox="0 0 200 16" role="img" aria-label="{#
+#}{{ "%.1f"|format(places[0]|abs) }} tolerances {{ "above" if places[0] > 0 else "below" }} {#
+#}the published number">
 <rect x="75" width="50" height="16" /><path d="M0 8h200M100 0v16" />
 {% if places|length > 1 %}
 <path class="cb-interval" d="M{{ drawn(places[1]) }} 8H{{ drawn(places[2]) }}" />

@@ -29,12 +29,12 @@ the present one.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as model
@@ -46,13 +46,11 @@ from .checks import COMPARE, as_it_stands
 from .claims import STRICT, Claim, Comparison, Statistic, read_file
 from .records import Record, profile_of
 
-Word = Literal["reproduced", "confirmed", "indicative", "inconclusive", "not reproduced",
-               "demonstration fails", "refuted", "cannot compare", "not attempted"]
-WORDS: tuple[Word, ...] = get_args(Word)
+WORDS = ("reproduced", "confirmed", "indicative", "inconclusive", "not reproduced",
+         "demonstration fails", "refuted", "cannot compare", "not attempted")
 """The vocabulary, in the order in which counts are given."""
-WORST: tuple[Word, ...] = (
-    "refuted", "not reproduced", "demonstration fails", "inconclusive", "not attempted",
-    "cannot compare", "indicative", "reproduced", "confirmed")
+WORST = ("refuted", "not reproduced", "demonstration fails", "inconclusive", "not attempted",
+         "cannot compare", "indicative", "reproduced", "confirmed")
 """The vocabulary from the worst word on: a claim with several numbers has the worst of theirs."""
 ENOUGH_SEEDS = 3
 """With fewer seeds nothing counts as reproduced, and nothing as not reproduced."""
@@ -70,7 +68,7 @@ class Verdict:
     claim's numbers, in their order.
     """
 
-    word: Word
+    word: str
     reason: str
     ours: float | None = None
     mean: float | None = None
@@ -186,7 +184,7 @@ def _by_check(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
     return _verdict(word, [f"the check {goal.check} {outcome}", *caveats], used, stale)
 
 
-def _verdict(word: Word, reasons: Sequence[str], used: Sequence[Record], stale: Collection[str],
+def _verdict(word: str, reasons: Sequence[str], used: Sequence[Record], stale: Collection[str],
              **numbers: Any) -> Verdict:
     text = "; ".join(reasons)
     names = tuple(record.name for record in used)
@@ -249,45 +247,22 @@ def count(n: int, noun: str) -> str:
 
 
 def stale_among(records: Iterable[Record]) -> set[str]:
-    """The names of the records that are stale now."""
-    records = list(records)
-    code = present_code(record.chapter for record in records)
-    return {record.name for record in records if is_stale(record, code)}
+    """The names of the records that were made by other code, or from other data, than the present.
 
-
-def is_stale(record: Record, code: Mapping[str, str],
-             data: Mapping[str, str] | None = None) -> bool:
-    """Whether a record's code or data are no longer the present ones.
-
-    Its code is the present one if it is that of its chapter in *code*, or leads to it by the
-    book's lineage; its data, if they are those of their name in *data* (default: the book's), or
-    if that name is not there.
+    Code that leads to the present one by the book's lineage counts as the present one. Data whose
+    content the catalog does not know are not compared.
     """
-    if not leads(load_lineage(), record.chapter, record.code, code.get(record.chapter)):
-        return True
-    data = present_data() if data is None else data
-    known = data.get(record.data["name"]) if record.data else None
-    return known is not None and known != record.data["sha256"]
-
-
-def present_code(chapters: Iterable[str]) -> dict[str, str]:
-    """The fingerprint of each chapter's present code; a chapter without a module is left out."""
-    found = {}
-    for chapter in sorted(set(chapters)):
-        with suppress(InputError):
-            found[chapter] = fingerprint(chapter)
-    return found
-
-
-def present_data() -> dict[str, str]:
-    """The content of each data set as the table has it; one whose content is unknown is left out.
-
-    Examples
-    --------
-    >>> sorted(present_data())[:2]
-    ['allaml', 'breast_cancer']
-    """
-    return {source.name: source.content for source in datasets.catalog() if source.content}
+    records, lineage, present, stale = list(records), load_lineage(), {}, set()
+    for chapter in {record.chapter for record in records}:
+        with suppress(InputError):      # a chapter whose module is gone has stale records only
+            present[chapter] = fingerprint(chapter)
+    contents = {source.name: source.content for source in datasets.catalog() if source.content}
+    for record in records:
+        same_code = present.get(record.chapter) in successors(lineage, record.chapter, record.code)
+        known = contents.get(record.data["name"]) if record.data else None
+        if not same_code or (known is not None and known != record.data["sha256"]):
+            stale.add(record.name)
+    return stale
 
 
 @model(frozen=True, config=STRICT)
@@ -314,16 +289,16 @@ def load_lineage() -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for entry in read_file(path, Replacement, "replacement") if path.is_file() else ():
         start = entry.chapter, entry.old
-        if start in found or leads(found, entry.chapter, entry.new, entry.old):
+        if start in found or entry.old in successors(found, entry.chapter, entry.new):
             raise InputError(f"data/lineage.yaml: the code {entry.old} of {entry.chapter} is "
                              "replaced twice, or by itself")
         found[start] = entry.new
     return found
 
 
-def leads(lineage: Mapping[tuple[str, str], str], chapter: str, old: str, new: str | None) -> bool:
-    """Whether *old* is *new*, or was replaced by it, directly or through others."""
-    code: str | None = old
-    while code is not None and code != new:
+def successors(lineage: Mapping[tuple[str, str], str], chapter: str, code: str | None
+               ) -> Iterator[str]:
+    """The hash of some code, and of what replaced it, one after the other."""
+    while code is not None:
+        yield code
         code = lineage.get((chapter, code))
-    return code is not None

@@ -26,7 +26,7 @@ from ..errors import InputError
 from .claims import METHODS, Claim, Comparison, Statistic, load_claims
 from .records import Record, git, load_json, load_records
 from .templates import MACROS
-from .verdicts import WORDS, Verdict, count, judge, present_code, stale_among
+from .verdicts import WORDS, Verdict, count, judge, load_lineage, stale_among
 
 Row = tuple[Claim, Verdict]
 
@@ -93,12 +93,9 @@ class Scorecard(View):
 
 def scorecard() -> Scorecard:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
-    records = load_records()
-    stale = stale_among(records)
     works = list(METHODS)
-    claims = sorted(load_claims(), key=lambda claim: (
-        works.index(claim.chapter) if claim.chapter in works else len(works)))
-    rows = tuple((claim, judge(claim, records, stale)) for claim in claims)
+    rows = judged(sorted(load_claims(), key=lambda claim: (
+        works.index(claim.chapter) if claim.chapter in works else len(works))))
     headline = sorted((row for row in rows if row[0].tier == "headline"),
                       key=lambda row: row[1].word in ("cannot compare", "not attempted"))
     others = by_chapter(row for row in rows if row[0].tier != "headline")
@@ -110,6 +107,14 @@ def scorecard() -> Scorecard:
     return Scorecard(rows, "\n\n".join([assessed(rows), *parts, counts_line(rows)]), html(
         "scorecard", sentence=assessed(rows), headline=headline, others=others,
         address=_CHAPTER_PAGE))
+
+
+def judged(claims: Sequence[Claim]) -> tuple[Row, ...]:
+    """The claims with their verdicts."""
+    chapters = {claim.chapter for claim in claims}
+    records = [record for record in load_records() if record.chapter in chapters]
+    stale = stale_among(records)
+    return tuple((claim, judge(claim, records, stale)) for claim in claims)
 
 
 def assessed(rows: Sequence[Row]) -> str:
@@ -140,18 +145,12 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
     claims' chapter); otherwise they lead to that chapter. Raises InputError for a name that is
     neither a chapter nor a claim.
     """
-    claims = {claim.id: claim for claim in load_claims()}
-    chapters = {*paths.chapters(), *(claim.chapter for claim in claims.values())}
-    names = [what] if isinstance(what, str) else list(what)
-    chosen = []
-    for name in names:
-        one_of("chapter or claim", name, chapters | claims.keys())
-        chosen += [claims[name]] if name in claims else [
-            claim for claim in claims.values() if claim.chapter == name]
-    wanted = {claim.chapter for claim in chosen}
-    records = [record for record in load_records() if record.chapter in wanted]
-    stale = stale_among(records)
-    rows = tuple((claim, judge(claim, records, stale)) for claim in chosen)
+    claims, chosen = load_claims(), []
+    known = {*paths.chapters(), *(name for claim in claims for name in (claim.id, claim.chapter))}
+    for name in [what] if isinstance(what, str) else what:
+        one_of("chapter or claim", name, known)
+        chosen += [claim for claim in claims if name in (claim.id, claim.chapter)]
+    rows = judged(chosen)
     counts = counts_line(rows)
     return View(rows, f"{counts}\n\n{text_table(rows)}" if rows else counts,
                 html("said", rows=rows, caption=counts, folded=len(rows) > _FOLDED,
@@ -186,27 +185,16 @@ def at_last_tag() -> dict[str, str] | None:
 
 
 def by_chapter(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows of each chapter."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(row[0].chapter, []).append(row)
-    return found
+    """The rows of each chapter, which stand together."""
+    return {chapter: list(found) for chapter, found in groupby(rows, lambda row: row[0].chapter)}
 
 
 def counts_line(rows: Sequence[Row]) -> str:
-    """The number of claims, and with each verdict: ``7 claims: 3 reproduced, …``."""
-    parts = ", ".join(f"{n} {label}" for label, n in counted(rows).items())
-    return count(len(rows), "claim") + (f": {parts}" if parts else "")
-
-
-def counted(rows: Iterable[Row]) -> dict[str, int]:
-    """The number of claims with each verdict, in the vocabulary's order.
-
-    Stale verdicts are counted apart, under ``reproduced (stale)`` and so on.
-    """
+    """The number of claims with each verdict, stale ones apart: ``7 claims: 3 reproduced, …``."""
     found = Counter(verdict.label for _, verdict in rows)
     labels = [label for word in WORDS for label in (word, f"{word} (stale)")]
-    return {label: found[label] for label in labels if found[label]}
+    parts = ", ".join(f"{found[label]} {label}" for label in labels if found[label])
+    return count(len(rows), "claim") + (f": {parts}" if parts else "")
 
 
 def measured(number: Comparison, verdict: Verdict) -> str:
@@ -242,12 +230,6 @@ def offsets(number: Comparison, verdict: Verdict) -> list[float] | None:
         return None
     ends = verdict.interval if Statistic(number.statistic).is_mean and verdict.interval else ()
     return [(value - number.value) / number.tolerance for value in (verdict.ours, *ends)]
-
-
-def described_offset(places: Sequence[float]) -> str:
-    """The same in words, for those who do not see it: ``0.3 tolerances above the published``."""
-    side = "above" if places[0] > 0 else "below"
-    return f"{abs(places[0]):.1f} tolerances {side} the published number"
 
 
 def drawn(offset: float) -> float:
@@ -323,21 +305,20 @@ class Profile(NamedTuple):
 def status() -> View:
     """Every recorded profile: its settings, cost, machine and code."""
     records = load_records()
-    code, stale = present_code(record.chapter for record in records), stale_among(records)
-    profiles = []
+    stale, lineage, profiles = stale_among(records), load_lineage(), []
     for (chapter, name), group in groupby(records, key=lambda r: (r.chapter, r.profile)):
         found = list(group)
-        since = ""
+        cells = described(found)
         if any(record.name in stale for record in found):
-            since = ", stale"
-        elif any(record.code != code.get(chapter) for record in found):
-            since = f", {REPLACED}"
+            cells["Code"] += ", stale"
+        elif any((chapter, record.code) in lineage for record in found):
+            cells["Code"] += f", {REPLACED}"
         parameters = {
             key: ("none" if value in ([], None, "") else str(value))
             + (" (assumed)" if key in found[0].assumed else "")
             for key, value in found[0].parameters.items() if key != "seed"}
         profiles.append(Profile(name, chapter, [record.seed for record in found], parameters,
-                                described(found, since)))
+                                cells))
     text = "\n\n".join("\n    ".join([profile.name, *map(": ".join, profile.cells.items())])
                        for profile in profiles)
     return View(tuple(profiles), text, html(
@@ -360,8 +341,8 @@ def under_way(records: Path | None = None) -> View:
     return View(tuple(rows), text, html("under_way", rows=rows))
 
 
-def described(records: Sequence[Record], since: str = "") -> dict[str, str]:
-    """Cost, machine and code of the runs of a profile; *since* is said of the code."""
+def described(records: Sequence[Record]) -> dict[str, str]:
+    """Cost, machine and code of the runs of a profile."""
     memory = [r.peak_memory_mb for r in records if r.peak_memory_mb is not None]
     kept = [f"seed {record.seed}, {file.stat().st_size / 1e6:.1f} MB" for record in records
             if record.path and (file := record.path.with_suffix(".pt")).is_file()]
@@ -380,7 +361,7 @@ def described(records: Sequence[Record], since: str = "") -> dict[str, str]:
         "Machine": _distinct(machines),
         "Versions": _distinct(versions),
         "Date": _distinct(record.started[:10] for record in records),
-        "Code": _distinct(commits) + since,
+        "Code": _distinct(commits),
         "Trained model": "; ".join(kept) or "not kept",
     }
 
@@ -456,9 +437,8 @@ def _escaped(value: object) -> object:
 _ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, finalize=_escaped,
                            trim_blocks=True, lstrip_blocks=True)
 _ENVIRONMENT.globals |= {"METHODS": METHODS, "counts_line": counts_line,
-                         "described_offset": described_offset, "drawn": drawn,
-                         "measured": measured, "numbers": numbers, "offsets": offsets,
-                         "seeds_of": seeds_of}
+                         "drawn": drawn, "measured": measured, "numbers": numbers,
+                         "offsets": offsets, "seeds_of": seeds_of}
 _MACROS = _ENVIRONMENT.from_string(MACROS).module
 
 
