@@ -157,19 +157,6 @@ def test_the_summary_counts_by_work(book):
     assert cells[1] == ["demo", "3", "0", "0", "1", "1"]
 
 
-def test_one_digit_of_a_record_changes_the_scorecard(book):
-    before = scorecard()
-    path = record_file(book, 1)
-    assert '"acc": 0.95,' in path.read_text()
-    path.write_text(path.read_text().replace('"acc": 0.95,', '"acc": 0.05,'))
-    after = scorecard()
-    assert after.words()["demo-acc"] == "inconclusive"
-    assert str(after) != str(before)
-    assert after._repr_html_() != before._repr_html_()
-    path.unlink()
-    assert scorecard().words()["demo-acc"] == "indicative"
-
-
 @pytest.mark.parametrize(
     ("old", "new", "stale"),
     [("0.1", "0.2", True), ("rate", "# a comment\nrate", False), ('"""Demo."""', "", False)],

@@ -37,30 +37,36 @@ def git(*arguments: str) -> str:
     return done.stdout.decode().strip() if done.returncode == 0 else ""
 
 
-def files(commit: str, folder: str) -> list[str]:
-    """The files of a folder at a commit."""
-    return git("ls-tree", "--name-only", commit, f"{folder}/").splitlines()
+def files(commit: str, folder: str, ending: str) -> list[str]:
+    """The files of a folder at a commit, those with an ending."""
+    found = git("ls-tree", "--name-only", commit, f"{folder}/").splitlines()
+    return [file for file in found if file.endswith(ending)]
+
+
+@cache
+def claims(commit: str) -> list[dict]:
+    """Every claim at a commit, as its file has it, and its chapter."""
+    return [{**claim, "chapter": Path(file).stem} for file in files(commit, "data/claims", ".yaml")
+            for claim in yaml.load(git("show", f"{commit}:{file}"), _Loader)]
 
 
 @cache
 def numbers(commit: str) -> dict[str, dict]:
     """Every number of every claim at a commit: id → its deciding keys, and its claim's id."""
     found = {}
-    for file in files(commit, "data/claims"):
-        for claim in yaml.load(git("show", f"{commit}:{file}"), _Loader) if (
-                file.endswith(".yaml")) else ():
-            for number in claim.get("compares", [{"id": claim["id"]}]):
-                whole = {**claim, **number}
-                found[number["id"]] = {key: whole[key] for key in DECIDES if key in whole} | {
-                    "claim": claim["id"], "chapter": Path(file).stem}
+    for claim in claims(commit):
+        for number in claim.get("compares", [{"id": claim["id"]}]):
+            whole = {**claim, **number}
+            found[number["id"]] = {key: whole[key] for key in DECIDES if key in whole} | {
+                "claim": claim["id"], "chapter": claim["chapter"]}
     return found
 
 
 @cache
 def recorded(commit: str) -> set[str]:
     """The profiles, and chapters, that have a record at a commit."""
-    names = [Path(file).name.partition("-seed")[0] for file in files(commit, "data/records")
-             if file.endswith(".json")]
+    names = [Path(file).name.partition("-seed")[0]
+             for file in files(commit, "data/records", ".json")]
     return {*names, *(name.partition("-")[0] for name in names)}
 
 
@@ -141,10 +147,8 @@ def places() -> list[dict]:
     merge = next(commit for commit in amended()
                  if any(id != one["claim"] for id, one in numbers(commit).items()))
     now = {id: one["claim"] for id, one in numbers("HEAD").items()}
-    for file in files("HEAD", "data/claims"):
-        for claim in yaml.load(git("show", f"HEAD:{file}"), _Loader) if (
-                file.endswith(".yaml")) else ():
-            now |= dict.fromkeys([claim["id"], *claim.get("replaces", {})], claim["id"])
+    for claim in claims("HEAD"):
+        now |= dict.fromkeys([claim["id"], *claim.get("replaces", {})], claim["id"])
     gone = yaml.safe_load(git("show", "HEAD:data/amendments/gone.yaml"))
     return [{"id": id, "verdict": word, "now": now.get(id), "reason": gone.get(id)}
             for id, word in words(f"{merge}~1").items()]
