@@ -17,7 +17,7 @@ from clusterbook import datasets, paths, training
 from clusterbook.errors import InputError
 from clusterbook.evidence import arrays, check, checks, load_records, model_file, record, recorded
 from clusterbook.evidence import records as records_module
-from clusterbook.evidence.records import MODEL_LIMIT, code_in_use
+from clusterbook.evidence.records import MODEL_LIMIT
 
 CONTEXT = {
     "chapter": "weights", "profile": "weights-demo", "seed": 4, "assumed": ["rate"],
@@ -118,14 +118,6 @@ def test_the_time_is_summed_over_the_pieces_of_a_run(asked, monkeypatch):
     monkeypatch.setattr(records_module, "datetime", Clock)
     record({"a": 1.0})
     assert load_records(asked)[0].seconds == 12.5 + 30
-
-
-def test_without_the_code_at_the_start_a_record_holds_the_present_code(asked, monkeypatch):
-    old = {key: value for key, value in CONTEXT.items() if key not in ("code", "git")}
-    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps(old))
-    record({"a": 1.0})
-    (found,) = load_records(asked)
-    assert {"code": found.code, "git": found.git} == code_in_use("weights")
 
 
 def test_a_record_says_nothing_of_who_ran_it_or_where(asked):

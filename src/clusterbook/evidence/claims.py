@@ -28,7 +28,6 @@ STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_b
 METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
            "weights": "weight co-clustering", "comparison": "all methods"}
 """Chapter → the name of its method, in the order of the book."""
-Seen = Literal["paper", "repository", "second-hand"]
 Id = Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)+$")]
 
 # --- statistics: how a source turns several runs into one number
@@ -178,7 +177,7 @@ class Claim:
     tier: Literal["headline", "supporting", "minor"]
     says: str
     source: str
-    seen: Seen
+    seen: Literal["paper", "repository", "second-hand"]
     compares: Annotated[tuple[Comparison, ...], Strict(False), Field(min_length=1)]
     where: str | None = None
     section: str | None = None

@@ -261,24 +261,12 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
            model: Any = None) -> Line:
     """Write a record of this run, if ``clusterbook run --record`` asked for it, and say so.
 
-    Parameters
-    ----------
-    metrics
-        The measurements at the end of the run.
-    history
-        The measurements of each epoch, one row an epoch.
-    arrays
-        Small arrays that figures need, written beside the record.
-    data
-        The data set that was used.
-    model
-        The trained estimator (kept by its ``save``) or torch module (its ``state_dict``). The file
-        is kept beside the record if it is under 10 MB; `model_file` finds it.
+    *metrics* are the measurements at the end of the run, and *history* has those of each epoch, one
+    row an epoch. *arrays*, small and for figures, stand beside the record, and so does the trained
+    *model*, an estimator (kept by its ``save``) or torch module (its ``state_dict``), if its file
+    is under 10 MB; `model_file` finds it. *data* is the data set that was used.
 
-    Raises
-    ------
-    InputError
-        For a number that is not finite, or a field of the wrong type.
+    Raises InputError for a number that is not finite, or a field of the wrong type.
     """
     folder, run, threads = paths.asked("records"), paths.run_context(), _threads_used()
     # Another number of threads may give other results.
@@ -286,25 +274,22 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
     if folder is None or not run:
         return Line(f"not recorded: nothing asked for a record of this run{more}")
     chapter = run["chapter"]
-    profile = run.get("profile") or f"{chapter}-default"
-    now = datetime.now(UTC)
-    started = datetime.fromisoformat(run.get("started", now.isoformat())).astimezone(UTC)
-    piece = datetime.fromisoformat(run.get("piece", started.isoformat()))
+    profile = run["profile"] or f"{chapter}-default"
+    piece = datetime.now(UTC) - datetime.fromisoformat(run["piece"])
     packed = _packed(arrays) if arrays else None
     trained = _trained(model) if model is not None else None
-    code = run if "code" in run else code_in_use(chapter)
     values = {
         "chapter": chapter,
         "profile": profile,
-        "parameters": plain(run.get("parameters") or {}),
-        "assumed": sorted(run.get("assumed") or ()),
-        "seed": run.get("seed"),
+        "parameters": plain(run["parameters"]),
+        "assumed": run["assumed"],
+        "seed": run["seed"],
         "metrics": plain(dict(metrics)),
         "checks": checked(),
         "history": [{name: float(f"{value:.7g}") if isinstance(value, float) else value
                      for name, value in plain(dict(row)).items()} for row in history],
-        "git": code["git"],
-        "code": code["code"],
+        "git": run["git"],
+        "code": run["code"],
         "claims": {number.id: as_it_stands(number)
                    for claim in load_claims() if claim.chapter == chapter
                    for number in claim.compares if number.profile in (None, profile)},
@@ -313,8 +298,8 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
         "machine": machine(),
         "data": None if data is None else {"name": data.source.name,
                                            "sha256": datasets.content(data)},
-        "started": started.isoformat(timespec="seconds"),
-        "seconds": round(run.get("earlier", 0.0) + (now - piece).total_seconds(), 3),
+        "started": datetime.fromisoformat(run["started"]).isoformat(timespec="seconds"),
+        "seconds": round(run["earlier"] + piece.total_seconds(), 3),
         "peak_memory_mb": peak_memory_mb(),
         "arrays": sha256(packed) if packed else None,
     }
