@@ -20,12 +20,15 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from _support import CHECKOUT, module_of
 from PIL import Image
 from scipy.io import savemat
 
 from clusterbook import datasets, paths
 from clusterbook.datasets import _SOURCES as SOURCES
 from clusterbook.errors import InputError
+
+SMALL = CHECKOUT / "data" / "mnist-small.npz"
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -95,7 +98,19 @@ def test_the_catalog_is_complete_and_the_readme_says_the_same():
         for file, sha256 in source.files.items():
             assert f"| `{sha256}` | `{file}` |" in where
     known = {sha256 for source in SOURCES.values() for sha256 in source.files.values()}
+    known.add(hashlib.sha256(SMALL.read_bytes()).hexdigest())
     assert set(re.findall(r"\b[0-9a-f]{64}\b", text)) == known
+
+
+def test_the_small_mnist_is_what_its_script_draws():
+    with np.load(SMALL) as stored:
+        assert np.bincount(stored["y"]).tolist() == [500] * 10
+        assert len(set(stored["rows"].tolist())) == 5000 and stored["rows"].max() < 60_000
+        if datasets.status("mnist") != "here":
+            pytest.skip("MNIST is not here")
+        drawn = module_of(CHECKOUT / "tests" / "mnist_small" / "__main__.py").draw()
+        for name in drawn:
+            np.testing.assert_array_equal(stored[name], drawn[name])
 
 
 def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():

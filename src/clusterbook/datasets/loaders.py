@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from .. import paths
 from ..errors import InputError
 from .dataset import Dataset, Source, content, of_images
 
@@ -30,6 +31,12 @@ def digits(source: Source) -> Dataset:
     """scikit-learn's digits, whose pixels are whole numbers up to 16."""
     found = table(source)
     return replace(found, X=found.X / np.float32(16), image_shape=(1, 8, 8), feature_names=None)
+
+
+def mnist_small(source: Source) -> Dataset:
+    """500 digits of each class, drawn once from MNIST's training part by ``tests/mnist_small``."""
+    with np.load(paths.root() / "data" / "mnist-small.npz") as stored:
+        return of_images(source, stored["X"].reshape(-1, 1, 28, 28), stored["y"], source.classes)
 
 
 def synthetic(source: Source) -> Dataset:
