@@ -37,8 +37,9 @@ def test_argument_checks(call, good, bad):
 
 
 def test_an_unknown_name_is_told_the_nearest_one():
-    assert "did you mean 'mnist'? Known: digits, mnist" in str(unknown("set", "mnits",
-                                                                       ["mnist", "digits"]))
+    error = unknown("set", "mnits", ["mnist", "digits"])
+    assert isinstance(error, ValueError)                        # as scikit-learn expects
+    assert "did you mean 'mnist'? Known: digits, mnist" in str(error)
     assert "did you mean" not in str(unknown("set", "xyz", ["mnist"]))
 
 

@@ -1,24 +1,18 @@
-"""DeepCluster as a whole: its epochs, its estimator, its images, resume."""
+"""DeepCluster as a whole: its epochs, its estimator, its images."""
 
 from __future__ import annotations
 
 import copy
-import json
-import random
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from _fits import Items, everything, generators, same
 from PIL import Image
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
-from torch.nn import functional
-from torch.utils.data import Dataset
 
 from clusterbook import datasets, deepcluster, training
-from clusterbook.checkpoints import Checkpoint
 from clusterbook.deepcluster import ConvNet, DeepCluster, clustering, estimator, networks
 from clusterbook.deepcluster.images import ArrayImages
 from clusterbook.errors import InputError
@@ -33,25 +27,7 @@ def deep(**options):
     return DeepCluster(**{**settings, **options})
 
 
-class Vectors(nn.Linear):
-    """A network for rows that are no images."""
-
-    n_features, features = 16, nn.Linear.forward
-
-    def __init__(self, shape):
-        super().__init__(shape[0], 16)
-
-
-class Items(list, Dataset):
-    """Images one by one, each with a target."""
-
-    def __getitem__(self, index):
-        return super().__getitem__(index), -1
-
-
-ITEMS = Items(torch.from_numpy(X).view(-1, *SHAPE))
-SMALL = DeepCluster(3, network=Vectors, n_components=2, epochs=2, batch_size=16, normalize=False,
-                    random_state=0, device="cpu")
+IMAGES = torch.from_numpy(X).view(-1, *SHAPE)
 FOLDER = {"n_clusters": 3, "n_components": 2, "epochs": 1, "image_shape": (3, 16, 16),
           "batch_size": 4}
 
@@ -71,14 +47,6 @@ def folder(tmp_path):
 @pytest.fixture(scope="module")
 def plain():
     return deep().fit(X)
-
-
-def everything(model):
-    """All that a fit leaves, but for seconds."""
-    rows = [{k: v for k, v in row.items() if "seconds" not in k} for row in model.history_.rows]
-    return {**{name: tensor.tolist() for name, tensor in model.network_.state_dict().items()},
-            "labels": model.labels_.tolist(), "centers": model.cluster_centers_.tolist(),
-            "assignments": model.assignments_.tolist(), "rows": rows}
 
 
 def test_an_epoch_is_the_released_algorithm(monkeypatch):
@@ -108,8 +76,7 @@ def test_an_epoch_is_the_released_algorithm(monkeypatch):
 
     with training.seeded(0):
         network = ConvNet(SHAPE)
-    images = torch.from_numpy(X).view(-1, *SHAPE)
-    images = (images - images.mean()) / images.std(correction=0)
+    images = (IMAGES - IMAGES.mean()) / IMAGES.std(correction=0)
     body = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-2)
     assert len(heads) == 3 and len(seen) == 9           # each epoch has a new classifier
     assert len(set(seeds)) == 4                         # and k-means, another seed
@@ -155,8 +122,7 @@ def test_every_setting_changes_the_weights(plain):
     for options in (
             {"whiten": False}, {"normalize": False}, {"renew_classifier": False}, {"flip": True},
             {"sampling": "natural"}, {"sobel": False}, {"crop_scale": None}, {"random_state": 1}):
-        found = deep(**options).fit(X).network_.dense[0].weight
-        assert not torch.equal(found, plain.network_.dense[0].weight), options
+        assert not same(deep(**options).fit(X), plain), options
 
 
 def test_more_images_than_pca_samples_are_reduced_by_a_random_part(monkeypatch, plain):
@@ -190,7 +156,7 @@ def test_predict_transform_and_features_agree_with_the_fit(plain):
     distances = ((z[:, None] - plain.cluster_centers_) ** 2).sum(2)
     assert np.array_equal(distances.argmin(1), plain.labels_)
     assert plain.inertia_ == pytest.approx(distances.min(1).sum(), rel=1e-3)
-    seen = (torch.from_numpy(X).view(-1, *SHAPE) - plain.pixel_mean_) / plain.pixel_std_
+    seen = (IMAGES - plain.pixel_mean_) / plain.pixel_std_
     with torch.no_grad():
         np.testing.assert_allclose(plain.features(X), plain.network_.features(seen), atol=1e-5)
 
@@ -207,22 +173,15 @@ def test_a_probe_reads_classes_from_each_layer():
             probe(layer=layer)
 
 
-@parametrize_with_checks([SMALL])
-@pytest.mark.filterwarnings("ignore:batch_size 16 is larger than the data")
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
-
-
 def test_an_array_and_a_data_set_give_the_same_and_leave_random_numbers_alone():
     quiet = {"crop_scale": None, "epochs": 1}       # nothing is random but the order
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    array, streamed = deep(**quiet).fit(X), deep(**quiet).fit(ITEMS)
-    streamed.linear_probe(ITEMS, Y, layer=1)
-    assert torch.equal(torch.get_rng_state(), before[0]) and random.getstate() == before[2]
-    assert np.array_equal(np.random.get_state()[1], before[1])          # noqa: NPY002
+    before, items = generators(), Items(IMAGES)
+    array, streamed = deep(**quiet).fit(X), deep(**quiet).fit(items)
+    streamed.linear_probe(items, Y, layer=1)
+    assert generators() == before
     torch.testing.assert_close(array.pixel_mean_, streamed.pixel_mean_)
     np.testing.assert_array_equal(array.assignments_[0], streamed.assignments_[0])
-    np.testing.assert_allclose(array.features(X), array.features(ITEMS), atol=1e-5)
+    np.testing.assert_allclose(array.features(X), array.features(items), atol=1e-5)
     np.testing.assert_allclose(array.features(X), streamed.features(X), atol=1e-3)
 
 
@@ -246,7 +205,7 @@ def test_images_that_cannot_be_used_are_named(folder):
     (folder / "cats/02.png").write_bytes((folder / "cats/01.png").read_bytes()[:200])
     (folder / "dogs/07.png").write_text("no image at all")
     Image.fromarray(np.full((20, 20), 5000, dtype=np.uint16)).save(folder / "dogs/08.png")
-    gray, ones = list(torch.from_numpy(X).view(-1, *SHAPE)), torch.ones(20, 1, 8, 8)
+    gray, ones = list(IMAGES), torch.ones(20, 1, 8, 8)
     for images, says in (
             (folder, r"3 of 12 images can't be used: .*02.png \(.*\), .*07.png \(.*\), .*08.png "
                      r"\(more than 8 bits a channel"),
@@ -256,76 +215,3 @@ def test_images_that_cannot_be_used_are_named(folder):
             (Items(ones.expand(20, 3, 8, 8)), "3 channels instead of 1")):
         with pytest.raises(InputError, match=says):
             deep().fit(images)
-
-
-@pytest.mark.parametrize(("options", "rows", "y", "says"), [
-    *((options, X, None, says) for options, says in [
-        ({"n_clusters": 151}, "n_clusters=151 exceeds n_samples=150"),
-        ({"n_components": 151}, "n_components=151 exceeds n_samples=150"),
-        ({"batch_size": 1}, "batch_size must be"), ({"learning_rate": 0}, "rate must .* above 0"),
-        ({"sampling": "unifrom"}, "no sampling 'unifrom'; did you mean 'uniform'"),
-        ({"network": "alex"}, "no network 'alex'; did you mean 'alexnet'"),
-        ({"network": "alexnet"}, "AlexNet needs images of at least 63 x 63 pixels, .* have 8 x 8"),
-        ({"image_shape": (1, 8, 9)}, "image_shape .* has 72 values, but X has 64 features"),
-        ({"image_shape": None}, "image_shape must be three"),
-        ({"crop_scale": (0.5, 2.0)}, "crop_scale must be"),
-        ({"pixel_statistics": "imagenet"}, "needs images of 3 channels")]),
-    ({}, np.where(np.eye(150, 64) > 0, np.nan, X), None, "NaN"),
-    ({}, 2 * X, None, r"pixels must lie in \[0, 1\]"), ({}, X, Y[:-1], "inconsistent numbers")])
-def test_what_is_out_of_range_is_refused_before_training(options, rows, y, says, monkeypatch):
-    monkeypatch.setattr(training, "train", None)
-    with pytest.raises(ValueError, match=says):
-        deep(**options).fit(rows, y)
-
-
-@pytest.mark.parametrize(("model", "rows", "given"), [
-    (deep(whiten=False, n_components=None, epochs=1), X, {}),
-    (SMALL, np.random.default_rng(0).standard_normal((40, 5)), {"network": Vectors})])
-def test_a_saved_model_comes_back(model, rows, given, tmp_path):
-    model, path = clone(model).fit(rows), tmp_path / "model.pt"
-    model.save(path)
-    back = DeepCluster.load(path, device="cpu", **given)
-    assert np.array_equal(back.predict(rows), model.labels_)
-    np.testing.assert_array_equal(back.transform(rows), model.transform(rows))
-    assert back.inertia_ == model.inertia_
-    if given:
-        with pytest.raises(InputError, match="there is no network 'Vectors'"):
-            DeepCluster.load(path)
-    stored = torch.load(path, weights_only=True)
-    settings = {**json.loads(stored["settings"]), "pca_samples": 60}        # since removed
-    torch.save({**stored, "settings": json.dumps(settings)}, path)
-    with pytest.raises(InputError, match="only pca_samples=100000 is still supported"):
-        DeepCluster.load(path)
-
-
-class Killed(BaseException):
-    """Ends a fit like SIGKILL: nothing more is saved."""
-
-
-@pytest.mark.parametrize(("options", "streamed", "deaths"), [
-    # Three steps an epoch; seeds of streamed images and dropout are drawn anew.
-    ({"epochs": 3}, False, [1, 5, 9]),
-    ({"epochs": 2, "flip": True}, True, [5]),
-    ({"epochs": 2, "renew_classifier": False}, False, [4])], ids=["array", "streamed", "one head"])
-def test_a_killed_run_resumes_bit_for_bit(options, streamed, deaths, tmp_path, monkeypatch):
-    images = ITEMS if streamed else X
-    whole = everything(deep(**options).fit(images, Y))
-    monkeypatch.setattr(Checkpoint, "due", True)
-    cross_entropy, steps, at = functional.cross_entropy, [], None
-
-    def counted(*args):
-        if len(steps) + 1 == at:
-            raise Killed
-        steps.append(1)
-        return cross_entropy(*args)
-
-    monkeypatch.setattr(functional, "cross_entropy", counted)
-    for at in deaths:
-        with pytest.raises(Killed):
-            deep(**options, checkpoint=tmp_path / "run.pt").fit(images, Y)
-        del steps[(at - 1) // 3 * 3:]           # those of the epoch that was not finished
-    at = None
-    assert everything(deep(**options, checkpoint=tmp_path / "run.pt").fit(images, Y)) == whole
-    assert len(steps) == 3 * options["epochs"]      # finished epochs are not repeated
-    with pytest.raises(InputError, match="the data differs"):
-        deep(**options, checkpoint=tmp_path / "run.pt").fit(X[::-1])

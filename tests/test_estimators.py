@@ -1,43 +1,91 @@
-"""What TELL, IDC and DeepCluster share: threads, checkpoints, files, and bad input."""
+"""What TELL, IDC and DeepCluster share: contract, seeds, threads, files, resume, bad input."""
 
 from __future__ import annotations
 
+import json
 import warnings
 
 import numpy as np
 import pytest
 import torch
+from _fits import SHAPE, Items, X, Y, before_steps, everything, generators, make, same
+from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
+from torch import nn
 
 from clusterbook import IDC, TELL, DeepCluster, training
 from clusterbook.classifier import train_classifier
 from clusterbook.errors import InputError
 from clusterbook.evidence import records
+from clusterbook.tell import ClusterLayer
+from clusterbook.training import Checkpoint
 
-X = np.random.default_rng(0).random((60, 64), dtype=np.float32)
-Y = np.arange(60) % 3
-SHAPE = (1, 8, 8)
+KINDS = (TELL, IDC, DeepCluster)
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+FLAT = X.copy()
+FLAT[:, [4, 9]] = 0.5, 0.0
+NAN = np.where(np.eye(60, 64) > 0, np.nan, X)
+FCN = {"network": "fcn", "hidden": (16, 12)}
 
 
-def make(kind, **more):
-    """A small estimator of that kind."""
-    settings = {
-        TELL: dict(image_shape=SHAPE, epochs=2, batch_size=20),
-        IDC: dict(encdec=[8, 4, 8], clustering_head=[4, 8], aux_classifier=8, gates_hidden_dim=8,
-                  epochs=4, ae_non_gated_epochs=1, ae_pretrain_epochs=2, batch_size=20,
-                  start_global_gates_training_on_epoch=3),
-        DeepCluster: dict(image_shape=SHAPE, n_components=8, epochs=2, batch_size=20, flip=False),
-    }[kind]
-    return kind(3, **{"random_state": 0, "device": "cpu", **settings, **more})
+class Vectors(nn.Linear):
+    """A network for rows that are no images."""
+
+    n_features, features = 16, nn.Linear.forward
+
+    def __init__(self, shape):
+        super().__init__(shape[0], 16)
+
+
+ITEMS = Items(torch.from_numpy(X).view(-1, *SHAPE))
+OWN = {"network": Vectors, "image_shape": None, "n_components": 2, "normalize": False}
 
 
 def classify(**more):
-    return train_classifier(X, Y, X, Y, hidden=[8], epochs=2, random_state=0, **more)
+    return train_classifier(X, Y, X, Y, hidden=[8], random_state=0, **more)
 
 
+#: One epoch each: beside other work two threads take seconds for the smallest step.
+ONE = {TELL: {**FCN, "epochs": 1}, IDC: {"epochs": 1, "ae_pretrain_epochs": 1},
+       DeepCluster: {"epochs": 1, "n_components": 2}}
 TRAINERS = pytest.mark.parametrize("train", [
-    *(lambda kind=kind, **more: make(kind, **more).fit(X) for kind in (TELL, IDC, DeepCluster)),
-    classify], ids=["TELL", "IDC", "DeepCluster", "classifier"])
+    *(lambda kind=kind, **more: make(kind, **ONE[kind], **more).fit(X) for kind in KINDS),
+    lambda **more: classify(epochs=1, **more)], ids=["TELL", "IDC", "DeepCluster", "classifier"])
+
+
+@parametrize_with_checks([
+    TELL(2, network="fcn", hidden=(8,), embedding_size=2, epochs=2, batch_size=16, random_state=0,
+         device="cpu"),
+    make(IDC, encdec=(16, 3, 16), clustering_head=16, epochs=40, ae_pretrain_epochs=20,
+         start_global_gates_training_on_epoch=30, lr_pretrain=0.01, lr_clustering=0.3, tau=1.0,
+         evaluate_every=20, select="last"),
+    make(DeepCluster, **OWN),
+], expected_failed_checks=lambda model: {"check_methods_sample_order_invariance":
+                                         "float32 products round by a row's place in them"}
+    if isinstance(model, IDC) else {})
+@pytest.mark.filterwarnings("ignore:batch_size .* is larger than the data")
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+@EVERY_KIND
+def test_a_fit_is_a_quiet_guest_and_its_seed_decides_everything(kind, capfd):
+    read_only, before = X.copy(), generators()
+    read_only.setflags(write=False)
+    with warnings.catch_warnings(action="error"):
+        model = make(kind).fit(read_only, Y)
+        assert np.array_equal(model.predict(read_only), model.labels_)
+    assert capfd.readouterr() == ("", "") and generators() == before
+    assert np.array_equal(read_only, X)
+    assert model.get_feature_names_out().shape == model.transform(X).shape[1:]
+    torch.manual_seed(2)
+    again, unseen, other = make(kind).fit(X, Y), make(kind).fit(X), make(kind, random_state=1)
+    assert everything(again) == everything(model) and not same(other.fit(X), model)
+    assert same(unseen, model) and np.array_equal(unseen.labels_, model.labels_)
+    assert not {"acc", "nmi_labels"} & {name for row in unseen.history_.rows for name in row}
+
+
+# ----------------------------------------------------------------------------------------- threads
 
 
 @pytest.fixture
@@ -58,28 +106,10 @@ def seen(monkeypatch):
     torch.set_num_threads(before)
 
 
-# ------------------------------------------------------------------------------------ a quiet guest
-
-
-@pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
-def test_nothing_is_printed_or_warned_and_data_are_left_alone(kind, capfd):
-    read_only = X.copy()
-    read_only.setflags(write=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make(kind).fit(read_only, Y).predict(read_only)
-    assert capfd.readouterr() == ("", "")
-    assert np.array_equal(read_only, X)
-
-
-# ----------------------------------------------------------------------------------------- threads
-
-
 @pytest.mark.parametrize(("step", "asked", "named", "number"), [
     (training.SMALL_STEP, None, None, 1),
     (training.SMALL_STEP + 1, None, None, 2),
     (0, None, "2", 2),
-    (0, 3, None, 3),
     (0, 3, "2", 3),
     (1e12, 1, None, 1),
 ])
@@ -115,9 +145,9 @@ def test_small_work_takes_one_thread_and_a_checkpoint_goes_on_with_its_number(
 
 
 def test_online_steps_follow_the_rule_too(seen, monkeypatch):
-    model, numbers, descend = make(TELL).fit(X), [], TELL._descend
-    monkeypatch.setattr(TELL, "_descend", lambda *args: (
-        numbers.append(torch.get_num_threads()), descend(*args))[1])
+    model, numbers, normalize = make(TELL).fit(X), [], ClusterLayer.normalize_gradient
+    monkeypatch.setattr(ClusterLayer, "normalize_gradient", lambda layer: (
+        numbers.append(torch.get_num_threads()), normalize(layer)))
     model.partial_fit(X)
     assert set(numbers) == {1} and torch.get_num_threads() == 2
 
@@ -125,31 +155,25 @@ def test_online_steps_follow_the_rule_too(seen, monkeypatch):
 CHAPTER = dict(encdec=[128, 128, 256, 10, 256, 128, 128], gates_hidden_dim=64,
                clustering_head=[10, 256], aux_classifier=256, batch_size=100)
 TABLE = dict(encdec=[64, 64, 10, 64, 64], gates_hidden_dim=64, clustering_head=[10, 256],
-             aux_classifier=64)
+             aux_classifier=64, batch_size=250)
 
 
-@pytest.mark.parametrize(("step", "small"), [
-    (lambda: TELL(image_shape=SHAPE)._step_size(1797, 64), True),
-    (lambda: TELL(image_shape=SHAPE, network="fcn")._step_size(1797, 64), True),
-    (lambda: TELL(image_shape=(1, 28, 28))._step_size(70_000, 784), False),
-    (lambda: IDC(**CHAPTER)._step_size(1797, 64), True),
-    (lambda: IDC(batch_size=250, **TABLE)._step_size(5000, 100), True),
-    (lambda: IDC()._step_size(10_000, 784), False),
-    (lambda: images(SHAPE, 128), True),
-    (lambda: images((3, 32, 32), 64), False),
+@pytest.mark.parametrize(("model", "data", "small"), [
+    (TELL(image_shape=SHAPE), (1797, 64), True),
+    (TELL(image_shape=SHAPE, network="fcn"), (1797, 64), True),
+    (TELL(image_shape=(1, 28, 28)), (70_000, 784), False),
+    (IDC(**CHAPTER), (1797, 64), True), (IDC(**TABLE), (5000, 100), True),
+    (IDC(), (10_000, 784), False),
+    (DeepCluster(30, n_components=32, batch_size=128), (1000, SHAPE), True),
+    (DeepCluster(30, n_components=32, batch_size=64), (1000, (3, 32, 32)), False),
 ])
-def test_digits_and_tables_are_small_and_mnist_is_not(step, small):
-    state = torch.get_rng_state()
-    assert 0 < step() and (step() <= training.SMALL_STEP) == small
-    assert torch.equal(torch.get_rng_state(), state)
+def test_digits_and_tables_are_small_and_mnist_is_not(model, data, small):
+    before = generators()
+    assert (0 < model._step_size(*data) <= training.SMALL_STEP) == small
+    assert generators() == before
 
 
-def images(shape, batch_size):
-    model = DeepCluster(30, image_shape=shape, n_components=32, batch_size=batch_size)
-    return model._step_size(1000, shape)
-
-
-# ------------------------------------------------------------------ files of models and checkpoints
+# ------------------------------------------------------------------------------------------- files
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TELL, "tell-mnist-30"), (IDC, "idc-synthetic"),
@@ -158,19 +182,143 @@ def test_models_saved_before_there_was_a_number_load(kind, name):
     assert kind.load(records.model_file(f"{name}-seed0"), device="cpu").threads is None
 
 
-def test_a_model_is_saved_through_a_link_or_refused(tmp_path):
-    model, link = make(TELL, threads=1).fit(X), tmp_path / "latest.pt"
+@pytest.mark.parametrize(("kind", "options", "ask"), [
+    (TELL, {**FCN, "snapshot_epochs": range(1, 3)}, "partial_fit"),
+    (IDC, {"select": "silhouette", "gtcr_projection_dim": 4, "evaluate_every": 1}, "local_gates"),
+    (DeepCluster, {"whiten": False, "n_components": None, "epochs": 1}, "features"),
+    (DeepCluster, OWN, "features")])
+@pytest.mark.filterwarnings("ignore:.*constant")
+def test_a_saved_model_comes_back(kind, options, ask, tmp_path):
+    model, path = make(kind, **options).fit(FLAT), tmp_path / "model.pt"
+    model.save(path)
+    before, given = generators(), {} if options is not OWN else {"network": Vectors}
+    found = kind.load(path, device="cpu", **given)
+    assert generators() == before and same(found, model)
+    assert found._settings() == model._settings()
+    assert np.array_equal(found.predict(FLAT), model.labels_)
+    assert np.array_equal(found.transform(FLAT), model.transform(FLAT))
+    known, stored = model._fitted(), found._fitted()
+    assert known.keys() == stored.keys()
+    for name in ("loss", "used", "kept_epoch", "compression", "inertia"):
+        assert known.get(name) == stored.get(name)
+    new = FLAT[::-1].copy()
+    after, expected = getattr(found, ask)(new), getattr(model, ask)(new)
+    assert same(after, expected) if kind is TELL else np.array_equal(after, expected)
+    if given:
+        with pytest.raises(InputError, match="there is no network 'Vectors'"):
+            DeepCluster.load(path)
+
+
+def test_files_that_hold_no_model_or_a_removed_setting_are_refused(tmp_path):
+    model = make(TELL, **FCN, checkpoint=tmp_path / "run.pt", threads=1).fit(X)
+    link = tmp_path / "latest.pt"
     link.symlink_to(tmp_path / "model.pt")
     model.save(link)
+    stored = torch.load(link, weights_only=True)
     assert link.is_symlink() and TELL.load(link, device="cpu").threads == 1
-    content = torch.load(link, weights_only=True)
-    for lacks in ("clusterbook", "settings", "weights"):
-        torch.save({name: part for name, part in content.items() if name != lacks}, link)
-        with pytest.raises(InputError, match=f"no model that TELL.save wrote .*{lacks}"):
-            TELL.load(link, device="cpu")
+
+    def load(settings=None, without="", **changed):
+        content = {**stored, **changed,
+                   "settings": json.dumps(json.loads(stored["settings"]) | (settings or {}))}
+        torch.save({name: part for name, part in content.items() if name != without}, link)
+        return TELL.load(link, device="cpu")
+
+    assert same(load({"n_init": 1, "learning_rate": None}), model)      # at their old default
+    (tmp_path / "cut.pt").write_bytes(link.read_bytes()[:1000])
+    for wrong, says in (
+            ({"settings": {"n_init": 5}}, "only n_init=1 is still supported"),
+            ({"clusterbook": "IDC"}, "holds 'IDC'"), ({"settings": {"hidden": [4]}}, "state_dict"),
+            *(({"without": part}, part) for part in ("clusterbook", "settings", "weights"))):
+        with pytest.raises(InputError, match=f"no model that TELL.save wrote .*{says}"):
+            load(**wrong)
+    for name in ("cut", "run", "missing"):
+        with pytest.raises(InputError, match=f"{name}.pt is no model"):
+            TELL.load(tmp_path / f"{name}.pt")
     for path, says in ((tmp_path, "it is a folder"), ("/dev/full", "it is not a file")):
         with pytest.raises(InputError, match=rf"^the model .* can't be written \({says}\); name a"):
             model.save(path)
+
+
+# ------------------------------------------------------------------------- checkpoints and resume
+
+
+class Killed(Exception):
+    """Ends a training between two steps, without a last save."""
+
+
+IDC8 = {"epochs": 8, "evaluate_every": 1}
+
+
+@pytest.mark.parametrize(("kind", "options", "data", "deaths"), [
+    # In the first epoch, a later one, the last; in each stage; steps are counted over all pieces.
+    (TELL, {**FCN, "epochs": 4, "init": "samples", "snapshot_epochs": [1, 3]}, X, [2, 8]),
+    (TELL, {**FCN, "training": "two-stage", "snapshot_epochs": [1]}, X, [2, 5, 11]),
+    (TELL, {"network": "none", "optimizer": "adam"}, X, [4]),
+    (IDC, {"ae_pretrain_epochs": 3, "start_global_gates_training_on_epoch": 4, "epochs": 6}, X,
+     [2, 5, 11, 20]),                                   # steps of its epochs: 3; 3, 3; 3; 6, 6
+    (IDC, {**IDC8, "select": "silhouette"}, X, [32]),
+    (IDC, {**IDC8, "select": "loss", "batch_norm": "gated"}, X, [8, 20]),
+    (IDC, {"gtcr_projection_dim": 4, "use_gating": False}, X, [5, 8]),
+    # Seeds of streamed images and dropout are drawn anew.
+    (DeepCluster, {"epochs": 3}, X, [1, 5, 9]), (DeepCluster, {"flip": True}, ITEMS, [5]),
+    (DeepCluster, {"renew_classifier": False}, X, [4])])
+def test_a_killed_run_resumes_in_any_stage(kind, options, data, deaths, tmp_path, monkeypatch):
+    """It ends like one that was never stopped, and repeats no finished epoch."""
+    whole = everything(make(kind, **options).fit(data, Y))
+    finished = death = begun = 0                        # steps: saved, fatal, before this piece
+
+    def kill(number, _optimizer):
+        if begun + number == death:
+            raise Killed
+
+    def saved(checkpoint, stages):
+        nonlocal finished
+        finished = begun + counted[0]
+        save(checkpoint, stages)
+
+    save = Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "save", saved)
+    monkeypatch.setattr(Checkpoint, "due", True)
+    kept = {**options, "checkpoint": tmp_path / "run.pt"}
+    for death in deaths:
+        with before_steps(kill) as counted, pytest.raises(Killed):
+            make(kind, **kept).fit(data, Y)
+        begun = finished
+        assert 0 <= death - finished <= 6               # at most the steps of an epoch are lost
+    with before_steps() as steps:
+        make(kind, **options).fit(data, Y)
+    for left in (steps[0] - finished, 0):               # a finished run is only loaded
+        with before_steps() as counted:
+            model = make(kind, **kept).fit(data, Y)
+        assert counted[0] == left and everything(model) == whole and model.history_.seconds > 0
+    with pytest.raises(InputError, match="the data differs"):
+        make(kind, **kept).fit(X[::-1])
+
+
+@pytest.mark.parametrize(("changed", "says"), [
+    ({"hidden": (16, 13)}, r"the parameter 'hidden' was \[16, 12\] and is now \[16, 13\]"),
+    ({"random_state": 1}, "the parameter 'seed' was 0 and is now 1"),
+    ({"random_state": None}, "a checkpoint needs random_state, such as 0")])
+def test_another_runs_checkpoint_is_refused_before_training(tmp_path, changed, says):
+    path = tmp_path / "run.pt"
+    make(TELL, **FCN, checkpoint=path).fit(X)
+    before = path.read_bytes()
+    with before_steps() as counted, pytest.raises(InputError, match=says):
+        make(TELL, **{**FCN, "checkpoint": path, **changed}).fit(X)
+    assert counted[0] == 0 and path.read_bytes() == before
+
+
+@EVERY_KIND
+def test_a_checkpoint_belongs_to_all_code_of_its_estimator(kind, tmp_path, monkeypatch):
+    covered = set()
+    monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: covered.update(names) or "")
+    make(kind, checkpoint=tmp_path / "run.pt")._checkpoint([X], 0, 1)
+    method = kind.__module__.split(".")[1]
+    assert {"base", "checkpoints", "metrics", "training", method, f"{method}.networks"} <= covered
+    assert not {"datasets", "evidence", "figures", "paths"} & covered
+
+
+# --------------------------------------------------------------------------------------- bad input
 
 
 @TRAINERS
@@ -185,16 +333,58 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
             train(**options)
 
 
-def test_a_checkpoint_needs_a_seed(tmp_path):
-    with pytest.raises(InputError, match="a checkpoint needs random_state, such as 0"):
-        make(TELL, checkpoint=tmp_path / "run.pt", random_state=None).fit(X)
+WIDTHS = "must be positive whole numbers, the head's"
 
 
-@pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
-def test_a_checkpoint_belongs_to_all_code_of_its_estimator(kind, tmp_path, monkeypatch):
-    covered = set()
-    monkeypatch.setattr("clusterbook.base.hash_modules", lambda names: covered.update(names) or "")
-    make(kind, checkpoint=tmp_path / "run.pt")._checkpoint("data", 0, 1)
-    method = kind.__module__.split(".")[1]
-    assert {"base", "checkpoints", "metrics", "training", method, f"{method}.networks"} <= covered
-    assert not {"datasets", "evidence", "figures", "paths"} & covered
+@pytest.mark.parametrize(("kind", "options", "says"), [
+    *((kind, {"n_clusters": 61}, "n_clusters=61 exceeds n_samples=60; ask for") for kind in KINDS),
+    (TELL, {"random_state": -1}, "random_state must be"),
+    (TELL, {"image_shape": (1, 28, 28)}, r"\(1, 28, 28\) has 784 values, but X has 64 features"),
+    (TELL, {"image_shape": (1, 4, 16), "embedding_size": 0}, "embedding_size must be"),
+    (TELL, {"image_shape": (1, 2, 32)}, "divisible by 4, but are 2 and 32"),
+    (TELL, {"network": "cnn", "image_shape": None}, "image_shape must be three positive whole"),
+    (TELL, {"alpha": 0}, "alpha must be a number above 0, not 0"),
+    (TELL, {"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
+    (TELL, {"epochs": -1}, "epochs must be a whole number of at least 0"),
+    (TELL, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
+    (TELL, {**FCN, "hidden": (8, 0)}, "each of hidden must be a whole number of at least 1"),
+    (TELL, {**FCN, "dropout": 1}, "dropout must be a number from 0 to below 1, not 1"),
+    (TELL, {"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"),
+    (IDC, {"batch_size": 1}, "batch_size must be a whole number of at least 2, not 1"),
+    (IDC, {"epochs": 1}, "ae_pretrain_epochs and epochs must not decrease"),
+    (IDC, {"mask_percentage": 1.0}, "mask_percentage is a fraction from 0 to below 1"),
+    (IDC, {"tau": 0.0}, "tau must be a number above 0, not 0.0"),
+    (IDC, {"gtcr_projection_dim": 0}, "gtcr_projection_dim must be a whole number of at least 1"),
+    (IDC, {"select": "best"}, "no select 'best'.*Known: last, loss, silhouette"),
+    *((IDC, {name: widths}, WIDTHS) for name, widths in (
+        ("encdec", []), ("encdec", (8, 0, 8)), ("encdec", "512"), ("clustering_head", (10, 8)),
+        ("aux_classifier", (8, 8)))),
+    (DeepCluster, {"n_components": 61}, "n_components=61 exceeds n_samples=60"),
+    (DeepCluster, {"learning_rate": 0}, "rate must .* above 0"),
+    (DeepCluster, {"network": "alex"}, "no network 'alex'; did you mean 'alexnet'"),
+    (DeepCluster, {"network": "alexnet"}, "at least 63 x 63 pixels, .* have 8 x 8"),
+    (DeepCluster, {"image_shape": None}, "image_shape must be three"),
+    (DeepCluster, {"crop_scale": (0.5, 2.0)}, "crop_scale must be"),
+    (DeepCluster, {"pixel_statistics": "imagenet"}, "needs images of 3 channels")])
+def test_settings_out_of_range_are_refused_before_training(kind, options, says):
+    with before_steps() as counted, pytest.raises(InputError, match=says):
+        make(kind, **options).fit(X)
+    assert counted[0] == 0
+
+
+@EVERY_KIND
+def test_data_that_cannot_be_used_are_refused_before_and_after_training(kind):
+    bad = [(NAN, "NaN"), (X[:, :60], "features")]
+    bad += [(2 * X, "divide bytes by 255"), (X - 0.01, "pixels")] if kind is not IDC else []
+    model = make(kind).fit(X)
+    with before_steps() as counted:
+        for rows, y, says in (*((rows, None, says) for rows, says in bad if len(rows.T) == 64),
+                              (X[:1], None, "1 sample"), (X, Y[:-1], "inconsistent numbers"),
+                              (X, np.full(60, np.nan), "NaN")):
+            with pytest.raises(ValueError, match=says):
+                make(kind).fit(rows, y)
+        for rows, says in bad:
+            for ask in ("predict", "transform", "partial_fit" if kind is TELL else "predict"):
+                with pytest.raises(ValueError, match=says):
+                    getattr(model, ask)(rows)
+    assert counted[0] == 0

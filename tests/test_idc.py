@@ -1,30 +1,22 @@
-"""IDC's estimator: stages and schedules, selection, exact resume, files, settings, contract."""
+"""IDC's estimator: stages and schedules, selection, configurations, constant columns."""
 
 from __future__ import annotations
 
 import copy
 import math
-import random
 import warnings
-from contextlib import contextmanager
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from _fits import before_steps, everything, same
 
 from clusterbook import IDC, metrics
 from clusterbook.datasets import make_synthetic
 from clusterbook.errors import InputError
 from clusterbook.idc import greedy_accuracy, open_features
-from clusterbook.training import Checkpoint
 
-# Checks of scikit-learn that the estimator fails, each with its reason.
-EXPECTED_FAILURES = {
-    "check_methods_sample_order_invariance": "float32 products round by a row's place in them",
-}
 X, Y, INFORMATIVE = make_synthetic(15, random_state=0)      # 60 samples: three batches of 20
 EVERY = {"evaluate_every": 1}
 FLAT = X.copy()
@@ -55,39 +47,10 @@ def idc(**options):
     return IDC(**{**settings, **options})
 
 
-def same(a, b, *parts):
-    """Whether two models have the same weights, of all networks or of those named."""
-    a, b = a.model_.state_dict(), b.model_.state_dict()
-    names = [name for name in a if not parts or name.split(".")[0] in parts]
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in names)
-
-
-def everything(model):
-    """All results of a fit, to compare."""
-    weights = {name: tensor.tolist() for name, tensor in model.model_.state_dict().items()}
-    return weights, model.labels_.tolist(), model.kept_epoch_, model.history_.rows
-
-
 @cache
 def plain():
     """The usual fit, which no test changes."""
     return idc().fit(X)
-
-
-@contextmanager
-def before_steps(call=lambda *_: None):
-    """Call ``call(number, optimizer)`` before each step of any optimizer, counted from 1."""
-    count = [0]
-
-    def hook(optimizer, *_):
-        count[0] += 1
-        call(count[0], optimizer)
-
-    handle = register_optimizer_step_pre_hook(hook)
-    try:
-        yield count
-    finally:
-        handle.remove()
 
 
 @pytest.mark.parametrize(("options", "stages"), [
@@ -198,75 +161,12 @@ def test_the_kept_epoch_is_the_best_of_the_last_stage_whatever_the_classes(
     assert not any("acc" in row for row in without.history_.rows)
 
 
-def test_the_seed_decides_everything_and_global_generators_are_left_alone():
-    options = {"select": "silhouette", "gtcr_projection_dim": 4, **EVERY}
-    torch.manual_seed(1), np.random.seed(1), random.seed(1)  # noqa: NPY002
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    model = idc(random_state=3, **options).fit(X)
-    model.predict(X), model.local_gates(X)
-    assert torch.equal(torch.get_rng_state(), before[0]) and random.getstate() == before[2]
-    assert np.array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
-    torch.manual_seed(2)
-    again, other = (idc(random_state=seed, **options).fit(X) for seed in (3, 4))
-    assert everything(model) == everything(again)
-    assert not any(same(model, other, part) for part in ("autoencoder", "head", "projection"))
-
-
-class Killed(Exception):
-    """Ends a training between two steps, without a last save."""
-
-
-@pytest.mark.parametrize(("options", "deaths"), [
-    # Steps of the stages' epochs: 3; 3, 3; 3; 6, 6.
-    ({}, [2, 5, 11, 20]),
-    ({"select": "silhouette", "epochs": 8, **EVERY}, [32]),
-    ({"batch_norm": "gated", "select": "loss", **EVERY}, [11, 20]),
-    ({"gtcr_projection_dim": 4}, [8]), ({"use_gating": False}, [5]),
-], ids=["usual", "silhouette", "frozen", "projected", "without gates"])
-def test_a_killed_run_resumes_in_any_stage(options, deaths, tmp_path, monkeypatch):
-    """It ends like one that was never stopped, and repeats no finished epoch."""
-    def kill(number, _optimizer):
-        if finished + number == death:
-            raise Killed
-
-    monkeypatch.setattr(Checkpoint, "due", True)
-    epochs, finished = idc(**options)._stage_epochs(), 0
-    ends = np.cumsum([steps for stage, steps in zip(epochs, (3, 3, 3, 6), strict=True)
-                      for _ in range(epochs[stage])])
-    for death in deaths:
-        with before_steps(kill), pytest.raises(Killed):
-            idc(**options, checkpoint=tmp_path / "run.pt").fit(X, Y)
-        finished = int(max(ends[ends < death], default=0))
-    for left in (ends[-1] - finished, 0):                   # a finished run is only loaded
-        with before_steps() as counted:
-            model = idc(**options, checkpoint=tmp_path / "run.pt").fit(X, Y)
-        assert counted[0] == left
-        assert everything(model) == everything(idc(**options).fit(X, Y))
-
-
-def settings_of(model):
-    return {name: list(value) if isinstance(value, tuple) else value
-            for name, value in model.get_params().items() if name != "random_state"}
-
-
-@pytest.mark.filterwarnings("ignore:.*constant")
-def test_a_saved_model_is_the_same_model(tmp_path):
-    model = idc(select="silhouette", gtcr_projection_dim=4, **EVERY).fit(FLAT)
-    model.save(tmp_path / "model.pt")
-    loaded = IDC.load(tmp_path / "model.pt", device="cpu")
-    assert same(model, loaded) and settings_of(model) == settings_of(loaded)
-    assert np.array_equal(loaded.predict(FLAT), model.labels_)
-    assert np.array_equal(loaded.local_gates(FLAT), model.local_gates(FLAT))
-    assert np.array_equal(loaded.global_gates_, model.global_gates_)
-    assert (loaded.kept_epoch_, loaded.compression_) == (model.kept_epoch_, model.compression_)
-
-
 def test_a_configuration_of_the_original_is_read(tmp_path):
     path = tmp_path / "cfg.yaml"
     path.write_text(MNIST)
     with pytest.warns(UserWarning) as caught:
         model = IDC.from_config(path)
-    assert settings_of(model) == settings_of(IDC(constant_columns="keep"))
+    assert model._settings() == IDC(constant_columns="keep")._settings()
     assert set(str(caught[0].message).partition("ignored: ")[2].split(", ")) == {
         "dataset", "data_dir", "scaler", "seeds", "trainer", "sched", "save_seed_checkpoints",
         "validate"}
@@ -275,39 +175,12 @@ def test_a_configuration_of_the_original_is_read(tmp_path):
         model = IDC.from_config(path, random_state=4, tau=3.0)
     expected = {"n_clusters": 3, "lr_pretrain": 2e-4, "lr_clustering": 1e-2, "encdec": [9, 5, 9],
                 "tau": 3.0, "constant_columns": "keep", "epochs": 700}
-    assert {name: settings_of(model)[name] for name in expected} == expected
+    assert {name: model._settings()[name] for name in expected} == expected
     for content, key in (("gtcr_los: true", "'gtcr_los'; did you mean 'gtcr_loss'"),
                          ("lr: {gates: 1}", "'lr_gates'"), ("batch_norm: gated", "'batch_norm'")):
         path.write_text(content)
         with pytest.raises(InputError, match=f"key in the configuration .*{key}"):
             IDC.from_config(path)
-
-
-@pytest.mark.parametrize(("options", "says"), [
-    ({"n_clusters": 61}, "n_clusters=61 exceeds n_samples=60; ask for fewer"),
-    ({"batch_size": 1}, "batch_size must be a whole number of at least 2, not 1"),
-    ({"epochs": 2}, "ae_pretrain_epochs and epochs must not decrease"),
-    ({"mask_percentage": 1.0}, "mask_percentage is a fraction from 0 to below 1"),
-    ({"latent_noise_std": -0.1}, "latent_noise_std must be a number at least 0"),
-    ({"tau": 0.0}, "tau must be a number above 0, not 0.0"),
-    ({"gtcr_projection_dim": 0}, "gtcr_projection_dim must be a whole number of at least 1"),
-    *(({name: widths}, "must be positive whole numbers, the head's")
-      for name, widths in (("encdec", []), ("encdec", (8, 0, 8)), ("encdec", "512"),
-                           ("clustering_head", (10, 8)), ("aux_classifier", (8, 8)))),
-    ({"select": "best"}, "no select 'best'.*Known: last, loss, silhouette"),
-    ({"X": np.ones((60, 13))}, "all columns of X are constant"),
-], ids=str)
-def test_bad_settings_and_data_are_refused_before_training(options, says):
-    data, classes = options.pop("X", X), options.pop("y", None)
-    with before_steps() as counted, pytest.raises(InputError, match=says):
-        idc(**options).fit(data, classes)
-    assert counted[0] == 0
-
-
-def test_classes_of_another_length_are_refused_before_training():
-    with before_steps() as counted, pytest.raises(ValueError, match="inconsistent numbers"):
-        idc().fit(X, Y[:-1])
-    assert counted[0] == 0
 
 
 def test_constant_columns_are_left_out_with_a_warning_and_keep_their_places():
@@ -322,14 +195,5 @@ def test_constant_columns_are_left_out_with_a_warning_and_keep_their_places():
                          (model.global_gates_, alone.global_gates_)):
         assert np.array_equal(wide[:, used], narrow) and not wide[:, [4, 9]].any()
     assert idc(constant_columns="keep").fit(FLAT).used_features_.all()
-
-
-SMALL = idc(n_clusters=3, encdec=(16, 3, 16), clustering_head=16, ae_pretrain_epochs=20, epochs=40,
-            start_global_gates_training_on_epoch=30, batch_size=20, lr_pretrain=1e-2, tau=1.0,
-            evaluate_every=20)
-
-
-@parametrize_with_checks([SMALL], expected_failed_checks=lambda _model: EXPECTED_FAILURES)
-@pytest.mark.filterwarnings("ignore:batch_size")
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
+    with pytest.raises(InputError, match="all columns of X are constant"):
+        idc().fit(np.ones((60, 13)))

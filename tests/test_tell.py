@@ -1,20 +1,17 @@
-"""TELL's parts: the layer and its losses against their definitions, the networks, the settings."""
+"""TELL's parts: the layer and its losses against their definitions, the networks."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-from clusterbook import TELL, training
 from clusterbook.errors import InputError
 from clusterbook.tell import (
     ClusterLayer,
     ConvAutoencoder,
     DenseAutoencoder,
-    FixedFeatures,
     clustering_loss,
     squared_distance,
 )
@@ -172,71 +169,3 @@ def test_pixels_keep_their_places():
 def test_a_table_is_not_squeezed_into_pixels():
     table, z = DenseAutoencoder(4, (5,), 3, sigmoid=False), 100 * torch.randn(50, 3)
     assert table.decode(z).abs().max() > 1
-
-
-# --- the settings -----------------------------------------------------------------------------
-
-IMAGES = np.random.default_rng(0).random((24, 64)).astype(np.float32)
-SMALL = {"n_clusters": 2, "network": "fcn", "hidden": (8,), "embedding_size": 2, "epochs": 2,
-         "batch_size": 8, "random_state": 0, "device": "cpu"}
-IMAGE = {"image_shape": (1, 8, 8)}
-
-
-def changed(value):
-    X = IMAGES.copy()
-    X[3, 4] = value
-    return X
-
-
-@pytest.mark.parametrize(("X", "y", "options", "says"), [
-    (IMAGES[:, :60], None, {"network": "auto", "image_shape": (1, 6, 10)},
-     "divisible by 4, but are 6 and 10"),
-    (IMAGES, None, {"network": "cnn"}, "image_shape must be three positive whole numbers"),
-    (IMAGES, None, {"image_shape": (1, 28, 28)},
-     r"\(1, 28, 28\) has 784 values, but X has 64 features"),
-    (255 * IMAGES, None, IMAGE, r"pixels must lie in \[0, 1\].*divide bytes by 255"),
-    (changed(-0.01), None, IMAGE, "X runs from -0.01 to"),
-    (IMAGES[:1], None, {"n_clusters": 1}, "1 sample"),
-    (IMAGES, [0, 1], {}, "inconsistent numbers"), (IMAGES, np.full(24, np.nan), {}, "NaN"),
-    *((IMAGES, None, options, says) for options, says in (
-        ({"alpha": 0}, "alpha must be a number above 0, not 0"),
-        ({"clustering_weight": -0.1}, "clustering_weight must be a number at least 0"),
-        ({"n_clusters": 25}, "n_clusters=25 exceeds n_samples=24"),
-        ({"embedding_size": 0}, "embedding_size must be"), ({"epochs": -1}, "epochs must be"),
-        ({"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
-        ({"hidden": (8, 0)}, "each of hidden must be a whole number of at least 1"),
-        ({"dropout": 1}, "dropout must be a number from 0 to below 1, not 1"),
-        ({"random_state": -1}, "random_state must be"),
-        ({"network": "auot"}, "no network 'auot'; did you mean 'auto'"),
-        ({"optimizer": "Adam"}, "no optimizer 'Adam'; did you mean 'adam'"),
-        ({"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"))),
-])
-def test_bad_input_is_refused_before_training(monkeypatch, X, y, options, says):
-    monkeypatch.setattr(training, "train", None)
-    with pytest.raises(ValueError, match=says):
-        TELL(**{**SMALL, **options}).fit(X, y)
-
-
-def test_after_fit_new_samples_are_checked_too():
-    model = TELL(**{**SMALL, "epochs": 0}, **IMAGE).fit(IMAGES)
-    for ask in (model.predict, model.transform, model.partial_fit):
-        for X, says in ((255 * IMAGES, r"pixels must lie in \[0, 1\]"), (changed(np.nan), "NaN")):
-            with pytest.raises(ValueError, match=says):
-                ask(X)
-
-
-@pytest.mark.parametrize(("options", "kind"), [
-    (IMAGE, ConvAutoencoder), ({}, DenseAutoencoder), ({**IMAGE, "network": "fcn"},
-                                                       DenseAutoencoder),
-    ({**IMAGE, "network": "none"}, FixedFeatures),
-])
-def test_which_network_is_taken(options, kind):
-    model = TELL(**{**SMALL, "network": "auto", "epochs": 0, **options}).fit(IMAGES)
-    assert type(model.network_) is kind
-    assert model.cluster_centers_.shape == (2, 64 if kind is FixedFeatures else 2)
-    decoded = model.reconstruct_centers()
-    assert decoded.shape == (2, 64)
-    if kind is FixedFeatures:
-        assert np.array_equal(decoded, model.cluster_centers_)
-    elif options:
-        assert decoded.min() >= 0 and decoded.max() <= 1

@@ -1,24 +1,21 @@
-"""TELL's training against the released algorithm, the estimator's contract, and exact resume."""
+"""TELL's training against the released algorithm, its options, history and snapshots."""
 
 from __future__ import annotations
 
-import json
 import pickle
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import torch
+from _fits import everything, same, weights
 from sklearn.datasets import load_digits
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 from torch.nn import functional
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from clusterbook import TELL, metrics, training
 from clusterbook.errors import InputError
-from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder
-from clusterbook.training import Checkpoint
+from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, FixedFeatures
 
 PIXELS, CLASSES = load_digits(return_X_y=True)
 PIXELS = (PIXELS / 16).astype(np.float32)
@@ -33,23 +30,6 @@ def tell(epochs=4, **options):
     settings = {"n_clusters": K, "embedding_size": SIZE, "batch_size": 64, "random_state": 0,
                 "device": "cpu"}
     return TELL(**{**settings, "epochs": epochs, **options})
-
-
-def weights(model):
-    """Everything that was learnt, by name."""
-    return {**{f"network.{name}": part for name, part in model.network_.state_dict().items()},
-            "centers": model.layer_.weight.detach()}
-
-
-def same_weights(a, b):
-    a, b = weights(a), weights(b)
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def ends_alike(a, b):
-    """Whether two models are the same bit for bit, with all that they remember."""
-    return (same_weights(a, b) and a.history_.rows == b.history_.rows and a.loss_ == b.loss_
-            and np.array_equal(a.labels_, b.labels_))
 
 
 # --- the released algorithm, literally ----------------------------------------------------------
@@ -225,8 +205,8 @@ def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
     ours = tell(2, **FCN, training="two-stage", snapshot_epochs=[1, 2]).fit(X)
     first, second = ours.at(1), ours.at(2)
     for name, part in weights(first).items():
-        assert torch.equal(part, weights(second)[name]) == (name != "centers")
-    assert same_weights(second, ours)
+        assert torch.equal(part, weights(second)[name]) == (name != "layer.weight")
+    assert same(second, ours)
     assert [(row["stage"], row["epoch"]) for row in ours.history_.rows] == [
         ("reconstruction", 1), ("reconstruction", 2), ("centers", 1), ("centers", 2)]
 
@@ -251,34 +231,27 @@ def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
     np.testing.assert_allclose(ours.history_.column("reconstruction")[1], rows, atol=1e-6)
 
 
-# --- the contract of an estimator ---------------------------------------------------------------
-
-TINY = {"embedding_size": 2, "epochs": 2, "batch_size": 16, "random_state": 0, "device": "cpu"}
+# --- the fitted estimator -----------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:batch_size 16 is larger than the data")
-@parametrize_with_checks([TELL(2, network="fcn", hidden=(8,), **TINY)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize(("options", "how"), [
-    (CNN, "end-to-end"), (FCN, "two-stage"), (NONE, "end-to-end")], ids=["cnn", "fcn", "none"])
-def test_what_was_learnt_fits_together(options, how):
-    model = tell(2, **options, training=how).fit(X)
-    labels = model.labels_
-    assert labels.dtype == np.int64 and labels.shape == (200,)
-    assert np.array_equal(model.predict(X), labels)
-    z, centers = model.transform(X), model.cluster_centers_
+@pytest.mark.parametrize(("options", "network"), [
+    (CNN, ConvAutoencoder), ({"image_shape": (1, 8, 8)}, ConvAutoencoder), ({}, DenseAutoencoder),
+    ({**FCN, "training": "two-stage"}, DenseAutoencoder), (NONE, FixedFeatures)], ids=str)
+def test_what_was_learnt_fits_together(options, network):
+    model = tell(2, **options).fit(X)
+    labels, z, centers = model.labels_, model.transform(X), model.cluster_centers_
+    assert type(model.network_) is network
+    assert labels.dtype == np.int64 and np.array_equal(model.predict(X), labels)
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-6)
     distances = np.square(z[:, None].astype(float) - centers).sum(2)
     assert np.array_equal(labels, distances.argmin(1))
     assert model.loss_ == pytest.approx(distances.min(1).mean(), abs=1e-5)
-    assert len(model.get_feature_names_out()) == z.shape[1]
+    decoded = model.reconstruct_centers()
+    assert decoded.shape == (K, 64) and (options != NONE or np.array_equal(decoded, centers))
+    assert "image_shape" not in options or 0 <= decoded.min() <= decoded.max() <= 1
     pickled = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(pickled.reconstruct_centers(), model.reconstruct_centers())
-    assert same_weights(pickled, model) and np.array_equal(pickled.predict(X), labels)
+    assert same(pickled, model) and np.array_equal(pickled.predict(X), labels)
 
 
 def test_the_history_has_each_epoch_and_its_evaluations():
@@ -293,9 +266,6 @@ def test_the_history_has_each_epoch_and_its_evaluations():
     expected = metrics.scores(Y, model.labels_)
     assert {name: last[name] for name in expected} == expected
     assert rows[-1]["reconstruction"] < rows[0]["reconstruction"]
-    without = tell(5, **FCN, evaluate_every=2).fit(X)           # classes influence nothing
-    assert same_weights(model, without) and np.array_equal(model.labels_, without.labels_)
-    assert not expected.keys() & without.history_.rows[-1].keys()
 
 
 def test_first_centers_may_be_samples():
@@ -311,11 +281,11 @@ def test_a_snapshot_is_the_model_of_its_epoch():
     model = tell(2, **CNN, snapshot_epochs=(1, 2)).fit(X)
     for epoch in (1, 2):                                                 # they disturb nothing
         then, alone = model.at(epoch), tell(epoch, **CNN).fit(X)
-        assert same_weights(then, alone) and np.array_equal(then.predict(X), alone.labels_)
+        assert same(then, alone) and np.array_equal(then.predict(X), alone.labels_)
     with pytest.raises(InputError, match=r"no snapshot of epoch '3'.*Known: 1, 2"):
         model.at(3)
     model.at(1).partial_fit(X)                                  # a snapshot is a copy
-    assert same_weights(model.at(1), tell(1, **CNN).fit(X))
+    assert same(model.at(1), tell(1, **CNN).fit(X))
 
 
 # --- online -------------------------------------------------------------------------------------
@@ -325,7 +295,7 @@ def test_later_samples_move_the_centers_only():
     model, later = tell(2, **CNN), PIXELS[200:350]
     assert model.partial_fit(X) is model
     fitted = tell(2, **CNN).fit(X)
-    assert ends_alike(model, fitted)
+    assert everything(model) == everything(fitted)
     z = torch.tensor(fitted.transform(later))
     W = nn.Parameter(fitted.layer_.weight.detach().clone())
     steps = torch.optim.Adadelta([W])
@@ -340,110 +310,6 @@ def test_later_samples_move_the_centers_only():
     assert np.array_equal(model.labels_, model.predict(later)) and len(model.labels_) == 150
 
 
-# --- save and load ------------------------------------------------------------------------------
-
-
-def test_a_saved_model_comes_back_and_the_callers_random_numbers_are_left_alone(tmp_path):
-    before = torch.get_rng_state()
-    options = {"network": "fcn", "hidden": [7], "snapshot_epochs": range(1, 3)}
-    model, path = tell(2, **options).fit(X), tmp_path / "model.pt"
-    model.save(path)
-    found = TELL.load(path, device="cpu")
-    assert same_weights(found, model) and found.loss_ == model.loss_
-    assert np.array_equal(found.predict(X), model.labels_)
-    assert found._settings() == model._settings()
-    assert same_weights(found.partial_fit(PIXELS[200:300]), model.partial_fit(PIXELS[200:300]))
-    assert torch.equal(model.at(1).layer_.centers().norm(dim=1).round(), torch.ones(K))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_files_that_hold_no_model_or_a_removed_setting_are_refused(tmp_path):
-    path = tmp_path / "model.pt"
-    model = tell(1, **FCN, checkpoint=tmp_path / "run.pt").fit(X)
-    model.save(path)
-    stored = torch.load(path, weights_only=True)
-
-    def load(name="model.pt", kind="TELL", **settings):
-        content = {**stored, "clusterbook": kind,
-                   "settings": json.dumps(json.loads(stored["settings"]) | settings)}
-        torch.save(content, path)
-        return TELL.load(tmp_path / name, device="cpu")
-
-    assert same_weights(load(n_init=1, learning_rate=None), model)      # at their old default
-    (tmp_path / "cut.pt").write_bytes(path.read_bytes()[:1000])
-    for wrong, says in (
-            ({"n_init": 5}, "only n_init=1 is still supported"), ({"kind": "IDC"}, "holds 'IDC'"),
-            ({"hidden": [4]}, "no model that TELL.save wrote"),         # another network
-            ({"name": "cut.pt"}, "cut.pt is no model"), ({"name": "run.pt"}, "run.pt is no model"),
-            ({"name": "missing.pt"}, r"there is no file .*missing\.pt")):
-        with pytest.raises(InputError, match=says):
-            load(**wrong)
-
-
-# --- resume -------------------------------------------------------------------------------------
-
-
-class Stop(Exception):
-    """What ends a run in the middle, without the loop's doing."""
-
-
-@contextmanager
-def counted_steps(stop_at=None):
-    """The number of the optimizers' steps so far, in a list; one of them is not taken."""
-    count = [0]
-
-    def hook(*_):
-        count[0] += 1
-        if count[0] == stop_at:
-            raise Stop
-
-    handle = register_optimizer_step_pre_hook(hook)
-    try:
-        yield count
-    finally:
-        handle.remove()
-
-
-RUNS = {
-    "fcn": ({**FCN, "epochs": 4, "init": "samples", "snapshot_epochs": [1, 3]}, 12, 8),
-    "stage 1": ({**FCN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12, 2),
-    "stage 2": ({**FCN, "epochs": 2, "training": "two-stage", "snapshot_epochs": [1]}, 12, 11),
-    "none": ({**NONE, "epochs": 2, "optimizer": "adam"}, 6, 4),
-}
-
-
-@pytest.mark.parametrize("run", RUNS)
-def test_a_run_that_fails_and_is_started_again_ends_alike(tmp_path, monkeypatch, run):
-    monkeypatch.setattr(Checkpoint, "due", True)                # saves after each epoch
-    options, steps, at = RUNS[run]
-    with counted_steps() as counted:
-        whole = tell(**options).fit(X)
-    assert counted[0] == steps
-    kept = {**options, "checkpoint": tmp_path / "run.pt"}
-    with counted_steps(at), pytest.raises(Stop):
-        tell(**kept).fit(X)
-    with counted_steps() as counted:
-        resumed = tell(**kept).fit(X)
-    assert counted[0] == steps - (at - 1) // 3 * 3             # no epoch again, none left out
-    assert ends_alike(resumed, whole) and resumed.history_.seconds > 0
-    for epoch in options.get("snapshot_epochs", ()):
-        assert same_weights(resumed.at(epoch), whole.at(epoch))
-
-
-@pytest.mark.parametrize(("changed", "rows", "says"), [
-    ({"hidden": (16, 13)}, X, r"the parameter 'hidden' was \[16, 12\] and is now \[16, 13\]"),
-    ({"random_state": 1}, X, "the parameter 'seed' was 0 and is now 1"),
-    ({}, PIXELS[1:201], "the data differs"),
-])
-def test_another_runs_checkpoint_is_refused_before_training(tmp_path, changed, rows, says):
-    path = tmp_path / "run.pt"
-    tell(2, **FCN, checkpoint=path).fit(X)
-    before = path.read_bytes()
-    with counted_steps() as counted, pytest.raises(InputError, match=says):
-        tell(**{**FCN, "epochs": 2, "checkpoint": path, **changed}).fit(rows)
-    assert counted[0] == 0 and path.read_bytes() == before
-
-
 # --- faster forms -------------------------------------------------------------------------------
 
 
@@ -451,7 +317,7 @@ def test_another_runs_checkpoint_is_refused_before_training(tmp_path, changed, r
 def test_bfloat16_is_near_float32(options):
     fine = tell(4, **options).fit(X)
     coarse = tell(4, **options, precision="bfloat16").fit(X)
-    assert not same_weights(fine, coarse)
+    assert not same(fine, coarse)
     for name, atol in (("reconstruction", 0.01), ("clustering", 0.1)):
         np.testing.assert_allclose(coarse.history_.column(name)[1],
                                    fine.history_.column(name)[1], rtol=0, atol=atol)

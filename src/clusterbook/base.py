@@ -1,48 +1,145 @@
-"""The base of the estimators: their settings, the checkpoint of a fit, and files of models."""
+"""The base of the estimators: shared settings, the start of a fit, prediction, files of models."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn import base
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from . import paths, training
-from .checkpoints import Checkpoint, as_json
+from . import checks, paths, training
+from .checkpoints import Checkpoint, as_json, fingerprint
 from .errors import InputError
 from .fingerprint import hash_modules, reached
+from .metrics import contingency
 
 
+@dataclass(repr=False, eq=False)
 class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin, base.ClusterMixin,
                     base.BaseEstimator):
     """Base of the estimators that train a network; the constructor only stores its arguments.
 
-    An estimator adds ``_fitted()``, what `save` stores beside the settings: ``weights``, and what
-    ``_restore(stored)`` needs, which takes the stored attributes and returns a new network, whose
-    weights `load` then replaces.
+    An estimator adds its settings, ``n_clusters`` and ``batch_size`` among them, and ``fit``;
+    ``_embedding(X)`` and ``_assign(embedding)``, two tensors for `transform` and `predict`;
+    ``_new_model(n_features)``, with random first weights; and ``_fitted()``, what `save` stores:
+    ``weights``, and what ``_restore(stored)`` needs to return a new network, whose weights `load`
+    then replaces.
+
+    Parameters
+    ----------
+    random_state : int, RandomState instance or None
+        Decides first weights, all noise and the order of the samples.
+    device, threads, checkpoint, progress
+        See `resolve_device`, `threads` and `train` of `training`.
     """
 
     #: Parameters that do not decide the result, or only together with others.
-    _silent: ClassVar[tuple[str, ...]] = ("checkpoint", "progress", "device", "random_state")
+    _silent: ClassVar[tuple[str, ...]] = ("checkpoint", "progress", "device", "random_state",
+                                           "num_workers")
     #: Settings of earlier versions, which `load` accepts at these values only.
     _removed: ClassVar[dict[str, Any]] = {}
+    #: Parameters that are one of some names; the least value of a whole number, if not 1; and the
+    #: numbers that can't be 0.
+    _choices: ClassVar[dict[str, Sequence[str]]] = {}
+    _least: ClassVar[dict[str, int]] = {"epochs": 0}
+    _positive: ClassVar[tuple[str, ...]] = ()
+
+    _: KW_ONLY
+    random_state: Any = None
+    device: str = "auto"
+    threads: int | None = None
+    checkpoint: str | Path | None = None
+    progress: bool | None = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]  # the network's, whatever comes
         return tags
 
+    # ------------------------------------------------------------------------- the start of a fit
+
+    def _check_settings(self) -> None:
+        """Raise InputError for an unknown name, or a number that is out of range."""
+        for parameter in fields(self):
+            name, value = parameter.name, getattr(self, parameter.name)
+            if name in self._choices:
+                checks.one_of(name, value, self._choices[name])
+            elif parameter.type == "int" or parameter.type == "int | None" and value is not None:
+                checks.whole(name, value, self._least.get(name, 1))
+            elif parameter.type == "float":
+                checks.number(name, value, zero=name not in self._positive)
+
+    def _validated(self, X: ArrayLike, fitting: bool = False) -> np.ndarray:
+        """Finite samples in float32; pixels in [0, 1] where there is an ``image_shape``."""
+        X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting,
+                          ensure_min_samples=2 if fitting else 1)
+        if getattr(self, "image_shape", None) is not None:
+            checks.pixels(X, checks.image_shape(self.image_shape))
+        return X
+
+    @contextmanager
+    def _fitting(self, samples: Any, y: ArrayLike | None, shape: Any, *content: Any
+                 ) -> Iterator[tuple[torch.Generator, Callable[..., training.History]]]:
+        """Threads, random numbers and checkpoint of a fit; yields the generator, and `train`.
+
+        *shape* is that of a sample, for ``_step_size``; *content* tells these samples from others.
+        """
+        n = len(samples)
+        if self.n_clusters > n:
+            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n}; ask for fewer")
+        if y is not None:
+            contingency(y, np.zeros(n, dtype=int))          # refuses what could not be scored
+        seed, step_size = checks.as_seed(self.random_state), self._step_size(n, shape)
+        with (training.threads(step_size, self.threads, self.checkpoint) as number,
+              training.seeded(seed, samples.device) as generator):
+            yield generator, partial(
+                training.train, batch_size=self.batch_size, generator=generator,
+                checkpoint=self._checkpoint(content, seed, number), progress=self.progress)
+
+    def _step_size(self, n_samples: int, n_features: int) -> int:
+        """Multiply-adds of a training step; backward takes twice as many as forward."""
+        with torch.device("meta"), training.seeded(0):
+            model = self._new_model(n_features)
+        return 3 * training.multiply_adds(model, (min(self.batch_size, n_samples), n_features))
+
     def _settings(self) -> dict[str, Any]:
         """The parameters that decide the result, but for the seed, in types that JSON knows."""
         return {name: list(value) if isinstance(value, Sequence) and not isinstance(value, str)
-                else value for name, value in self.get_params().items() if name not in self._silent}
+                else getattr(value, "__qualname__", value)          # the name of a function
+                for name, value in self.get_params().items() if name not in self._silent}
+
+    def _checkpoint(self, content: Sequence[Any], seed: int, threads: int) -> Checkpoint | None:
+        """The checkpoint, if one is asked for; InputError without a ``random_state``."""
+        if self.checkpoint is None:
+            return None
+        if self.random_state is None:
+            raise InputError("a checkpoint needs random_state, such as 0, to go on from it later")
+        own = {kind.__module__.partition(".")[2] for kind in type(self).__mro__
+               if kind.__module__.startswith(f"{__package__}.")}
+        return Checkpoint(self.checkpoint, data=fingerprint(*content),
+                          code=hash_modules(reached(own)),
+                          parameters={**self._settings(), "seed": seed, "threads": threads})
+
+    # ----------------------------------------------------------------------- the fitted estimator
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The cluster of each sample, shape (n_samples,)."""
+        return self._assign(self._embedding(X)).cpu().numpy()
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The embedding of each sample, which is clustered, shape (n_samples, n_dimensions)."""
+        return self._embedding(X).cpu().numpy()
 
     def save(self, path: str | Path) -> None:
         """Write settings and weights to a file; see `load`.
@@ -74,37 +171,16 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
             for name, value in cls._removed.items():
                 if settings.pop(name, value) != value:
                     raise ValueError(f"only {name}={value!r} is still supported")
-            settings = {name: tuple(value) if isinstance(value, list) else value
-                        for name, value in settings.items()}
-            return cls(**settings, device=device)._restored(stored, found)
-        except FileNotFoundError:
-            raise InputError(f"there is no file {path} to load a model from") from None
+            estimator = cls(**settings, device=device)
+            with training.seeded(0):        # the first weights, soon replaced, are drawn at random
+                network = estimator._restore(stored)
+            network.load_state_dict(stored["weights"])
+            network.to(found).eval()
+            return estimator
         except Exception as error:                      # torch reports damage by half a dozen types
             reason = str(error).partition("\n")[0]
             raise InputError(f"{path} is no model that {cls.__name__}.save wrote ({reason}); name "
                              "another file, or fit and save anew") from error
-
-    def _restored(self, stored: Mapping[str, Any], device: torch.device) -> Self:
-        """This model, fitted as the stored one."""
-        with training.seeded(0):            # the first weights, soon replaced, draw random numbers
-            network = self._restore(stored)
-        network.load_state_dict(stored["weights"])
-        network.to(device).eval()
-        return self
-
-    def _checkpoint(self, data: str, seed: int, threads: int) -> Checkpoint | None:
-        """The checkpoint, if one is asked for, of a fit to data with that fingerprint.
-
-        Raises InputError if no ``random_state`` is given, or nothing can be written there.
-        """
-        if self.checkpoint is None:
-            return None
-        if self.random_state is None:
-            raise InputError("a checkpoint needs random_state, such as 0, to go on from it later")
-        own = {kind.__module__.partition(".")[2] for kind in type(self).__mro__
-               if kind.__module__.startswith(f"{__package__}.")}
-        return Checkpoint(self.checkpoint, data=data, code=hash_modules(reached(own)),
-                          parameters={**self._settings(), "seed": seed, "threads": threads})
 
 
 def variant(estimator: DeepClusterer, seed: int, name: str = "main",

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,17 +25,16 @@ import torch
 from numpy.typing import ArrayLike
 from sklearn.metrics import normalized_mutual_info_score
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..checkpoints import fingerprint
 from ..datasets.folders import find_images
 from ..errors import InputError, unknown
-from ..metrics import accuracy, contingency
+from ..metrics import accuracy
 from . import clustering, networks
 from .clustering import Clusters, Reduction, epoch_indices
 from .images import IMAGENET, ArrayImages, StreamedImages
@@ -87,7 +84,7 @@ class DeepCluster(DeepClusterer):
     pixel_statistics : {"data", "imagenet"}
         Whose mean and deviation of each channel normalize the pixels; ImageNet's in the paper.
     random_state, device, threads, checkpoint, progress
-        As in `TELL`.
+        See `base.DeepClusterer`.
 
     Attributes
     ----------
@@ -98,8 +95,7 @@ class DeepCluster(DeepClusterer):
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
         ``largest``, ``sizes``, and `geometric_nmi` and `churn` to the epoch before,
-        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes;
-        ``feature_seconds``, ``clustering_seconds`` (with PCA), ``training_seconds``.
+        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
     network_, reduction_ : Module, Reduction
@@ -114,6 +110,13 @@ class DeepCluster(DeepClusterer):
     >>> model.labels_.shape, model.transform(data.X).shape, model.assignments_.shape
     ((1797,), (1797, 32), (2, 1797))
     """
+
+    _removed = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
+                "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse",
+                "color": "convert"}
+    _choices = {"sampling": clustering.SAMPLINGS, "pixel_statistics": ("data", "imagenet")}
+    _least = {"batch_size": 2, "epochs": 0, "num_workers": 0}
+    _positive = ("learning_rate",)
 
     n_clusters: int = 100
     _: KW_ONLY
@@ -136,16 +139,6 @@ class DeepCluster(DeepClusterer):
     resize: int | None = None
     pixel_statistics: str = "data"
     num_workers: int = 0
-    random_state: Any = None
-    device: str = "auto"
-    threads: int | None = None
-    checkpoint: str | Path | None = None
-    progress: bool | None = None
-
-    _silent = (*DeepClusterer._silent, "num_workers")
-    _removed = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
-                "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse",
-                "color": "convert"}
 
     def fit(self, X: Images, y: ArrayLike | None = None) -> DeepCluster:
         """Train, and cluster the images; classes *y*, (n_samples,), only add to ``history_``.
@@ -153,14 +146,11 @@ class DeepCluster(DeepClusterer):
         Raises InputError for a setting, images or a checkpoint that can't be used.
         """
         self._check_settings()
-        device, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
-        images = self._images(X, device)
-        n = len(images)
-        step_size = self._step_size(n, images.shape)
-        if y is not None:
-            contingency(y, np.zeros(n, dtype=int))          # refuses what could not be scored
-        with (training.threads(step_size, self.threads, self.checkpoint) as number,
-              training.seeded(seed, device) as generator):
+        imagenet = self.pixel_statistics == "imagenet"
+        images = self._images(X, self._shape(), IMAGENET if imagenet else None,
+                              training.resolve_device(self.device), fitting=True)
+        n, device = len(images), images.device
+        with self._fitting(images, y, images.shape, *images.content) as (generator, train):
             network = networks.build(self.network, images.shape, self.sobel).to(device)
             head = nn.Linear(network.n_features, self.n_clusters).to(device)
             networks.initialize(head)
@@ -171,21 +161,21 @@ class DeepCluster(DeepClusterer):
             assignments = nn.Module()           # its one buffer is kept in checkpoints
             assignments.register_buffer("labels", torch.zeros(self.epochs + 1, n, dtype=torch.int))
             targets = torch.empty(n, dtype=torch.int64, device=device)      # of the current epoch,
-            row, batches, started = {}, None, 0.0                           # and more of it
+            row, batches = {}, None                                         # and more of it
 
             def start_epoch(epoch: int) -> None:
-                nonlocal row, batches, started
-                clusters, _, row = self._cluster(network, images, generator)    # steps 1 to 3
+                nonlocal row, batches
+                clusters, _ = self._cluster(network, images, generator)         # steps 1 to 3
                 labels = clusters.labels.cpu()
                 assignments.labels[epoch - 1] = labels
-                row |= describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)
+                row = {"inertia": clusters.inertia / n,
+                       **describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)}
                 if self.renew_classifier and epoch > 1:                         # step 4
                     networks.initialize(head)
                 order = epoch_indices(labels, n, generator, self.sampling)      # step 5
                 targets.copy_(clusters.labels[order.to(device)])
                 batches = images.batches(self.batch_size, order, generator)
                 network.train()
-                started = _seconds(device)
 
             def step(_epoch: int, labels: Tensor) -> dict[str, Tensor]:
                 """A step of network and classifier on the pseudo-labels (Eq. 1)."""
@@ -196,71 +186,58 @@ class DeepCluster(DeepClusterer):
                 optimizer.step()
                 return {"loss": loss}
 
-            self.history_ = training.train(
-                step, (targets,), epochs=self.epochs, batch_size=self.batch_size,
-                generator=generator, shuffle=False,         # `start_epoch` shuffles
+            self.history_ = train(
+                step, (targets,), epochs=self.epochs,
+                shuffle=False,                              # `start_epoch` shuffles
                 drop_last=n % self.batch_size == 1,         # batch normalization needs two images
                 state={"network": network, "head": head, "optimizer": optimizer,
                        "assignments": assignments},
-                on_epoch_start=start_epoch,
-                on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started},
-                checkpoint=self._checkpoint(fingerprint(*images.content), seed, number),
-                progress=self.progress, description="DeepCluster")
-            clusters, reduction, _ = self._cluster(network, images, generator)
+                on_epoch_start=start_epoch, on_epoch=lambda *_: row, description="DeepCluster")
+            clusters, reduction = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
-        self.network_, self.labels_ = network.eval(), clusters.labels.cpu().numpy()
-        self.assignments_ = assignments.labels.numpy()
-        self._take(images.shape, images.statistics, reduction, clusters.centers, clusters.inertia)
+        self.labels_, self.assignments_ = clusters.labels.cpu().numpy(), assignments.labels.numpy()
+        self._take(network.eval(), images.shape, images.statistics, reduction, clusters.centers,
+                   clusters.inertia)
         return self
 
-    def _take(self, shape: Any, statistics: Any, reduction: Any, centers: Any, inertia: float):
-        self.shape_, self.n_features_in_ = tuple(shape), math.prod(shape)
-        self.pixel_mean_, self.pixel_std_ = statistics
-        self.reduction_, self.inertia_ = reduction, inertia
-        self.cluster_centers_ = centers.cpu().numpy()
-
     def _cluster(self, network: nn.Module, images: ArrayImages | StreamedImages,
-                 generator: torch.Generator) -> tuple[Clusters, Reduction, dict[str, float]]:
-        """Features, PCA and k-means of all images; what the history says of them."""
-        started, n = _seconds(images.device), len(images)
-        options = {"whiten": self.whiten, "normalize": self.normalize}
+                 generator: torch.Generator) -> tuple[Clusters, Reduction]:
+        """Features, PCA and k-means of all images: steps 1 to 3."""
+        n, options = len(images), {"whiten": self.whiten, "normalize": self.normalize}
 
         def outputs(rows: Tensor | None = None) -> Iterator[Tensor]:
             return networks.outputs(network, images.batches(self.batch_size, rows))
 
         if n <= PCA_SAMPLES:
             features = torch.cat(list(outputs()))
-            computed = _seconds(images.device)
             fitted = clustering.fit_reduction(features, self.n_components, **options)
             reduced = clustering.reduce(features, fitted)
         else:           # a second pass over all images holds the reduced features only
             rows = torch.randperm(n, generator=generator)[:PCA_SAMPLES].sort().values
             fitted = clustering.fit_reduction(outputs(rows), self.n_components, **options)
             reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs()])
-            computed = _seconds(images.device)
-        clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
-                                     seed=int(torch.randint(2**31, (), generator=generator)))
-        return clusters, fitted, {"inertia": clusters.inertia / n,
-                                  "feature_seconds": computed - started,
-                                  "clustering_seconds": _seconds(images.device) - computed}
+        return clustering.kmeans(
+            reduced, self.n_clusters, reassign_empty=self.reassign_empty,
+            seed=int(torch.randint(2**31, (), generator=generator))), fitted
 
-    def predict(self, X: Images) -> np.ndarray:
-        """The nearest center of each image, shape (n_samples,)."""
-        reduced = torch.from_numpy(self.transform(X))
-        return clustering.assign(reduced, torch.from_numpy(self.cluster_centers_))[0].numpy()
-
-    def transform(self, X: Images) -> np.ndarray:
-        """The reduced features, which are clustered, shape (n_samples, n_components)."""
-        reduced = [clustering.reduce(part, self.reduction_) for part in self._outputs(X)]
-        return torch.cat(reduced).cpu().numpy()
+    # ----------------------------------------------------------------------------- the fitted model
 
     def features(self, X: Images) -> np.ndarray:
         """The network's features before its last ReLU, shape (n_samples, n_features)."""
         return torch.cat(list(self._outputs(X))).cpu().numpy()
 
+    def _embedding(self, X: Images) -> Tensor:
+        return torch.cat([clustering.reduce(part, self.reduction_) for part in self._outputs(X)])
+
+    def _assign(self, embedding: Tensor) -> Tensor:
+        centers = torch.from_numpy(self.cluster_centers_).to(embedding.device)
+        return clustering.assign(embedding, centers)[0]
+
     def _outputs(self, X: Images, *layer: int | str) -> Iterator[Tensor]:
-        batches = self._images(X).batches(self.batch_size)
-        return networks.outputs(self.network_, batches, *layer)
+        check_is_fitted(self)
+        images = self._images(X, self.shape_, torch.stack([self.pixel_mean_, self.pixel_std_]),
+                              next(self.network_.parameters()).device)
+        return networks.outputs(self.network_, images.batches(self.batch_size), *layer)
 
     def linear_probe(self, X: Images, y: ArrayLike, *, layer: int | str = "features",
                      X_test: Images | None = None, y_test: ArrayLike | None = None,
@@ -287,6 +264,14 @@ class DeepCluster(DeepClusterer):
             x_test = seen(X_test)
         return networks.linear_accuracy(x, y, x_test, y_test)
 
+    def _take(self, network: nn.Module, shape: Any, statistics: Any, reduction: Reduction,
+              centers: Tensor, inertia: float) -> None:
+        self.network_, self.reduction_, self.inertia_ = network, reduction, inertia
+        self.shape_, self.n_features_in_ = tuple(shape), math.prod(shape)
+        self.pixel_mean_, self.pixel_std_ = statistics
+        self.cluster_centers_ = centers.cpu().numpy()
+        self._n_features_out = len(reduction.components)
+
     def _fitted(self) -> dict[str, Any]:
         return {"shape": list(self.shape_), "statistics": [self.pixel_mean_, self.pixel_std_],
                 "reduction": asdict(self.reduction_), "inertia": self.inertia_,
@@ -294,41 +279,31 @@ class DeepCluster(DeepClusterer):
                 "weights": self.network_.state_dict()}
 
     def _restore(self, stored: Mapping[str, Any]) -> nn.Module:
-        self.network_ = networks.build(self.network, stored["shape"], self.sobel)
-        self._take(stored["shape"], stored["statistics"], Reduction(**stored["reduction"]),
-                   stored["centers"], stored["inertia"])
+        self._take(networks.build(self.network, stored["shape"], self.sobel), stored["shape"],
+                   stored["statistics"], Reduction(**stored["reduction"]), stored["centers"],
+                   stored["inertia"])
         return self.network_
 
-    def _images(self, X: Images, device: torch.device | None = None
-                ) -> ArrayImages | StreamedImages:
-        """The images to fit on a device, or as the fitted network sees them."""
-        fitting = device is not None
-        if fitting:
-            rows_are_vectors = self.image_shape is None and callable(self.network)
-            shape = None if rows_are_vectors else checks.image_shape(self.image_shape)
-            statistics = IMAGENET if self.pixel_statistics == "imagenet" else None
-        else:
-            check_is_fitted(self)
-            device = next(self.network_.parameters()).device
-            shape, statistics = self.shape_, torch.stack([self.pixel_mean_, self.pixel_std_])
-        if self.pixel_statistics == "imagenet" and (shape is None or shape[0] != 3):
-            raise InputError("pixel_statistics='imagenet' needs images of 3 channels")
+    def _shape(self) -> tuple[int, ...] | None:
+        """The shape of an image; None if a network of the caller's takes rows as they are."""
+        if self.image_shape is None and callable(self.network):
+            return None
+        return checks.image_shape(self.image_shape)
+
+    def _images(self, X: Images, shape: tuple[int, ...] | None, statistics: Tensor | None,
+                device: torch.device, fitting: bool = False) -> ArrayImages | StreamedImages:
+        """The images as the network sees them."""
         if isinstance(X, str | os.PathLike | Dataset):
             return StreamedImages(X if isinstance(X, Dataset) else find_images(X).files, shape,
                                   statistics, scale=self.crop_scale, flip=self.flip,
                                   resize=self.resize, device=device,
                                   num_workers=self.num_workers)
-        X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting)
-        shape = shape or X.shape[1:]
-        if len(shape) == 3:
-            checks.pixels(X, shape)
-        return ArrayImages(as_tensor(X, device).view(-1, *shape), statistics,
+        X = self._validated(X, fitting)
+        return ArrayImages(as_tensor(X, device).view(-1, *(shape or X.shape[1:])), statistics,
                            scale=self.crop_scale, flip=self.flip)
 
     def _step_size(self, n_samples: int, shape: tuple[int, ...]) -> int:
         """Multiply-adds of a training step; raises InputError for too few or too small images."""
-        if self.n_clusters > n_samples:
-            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}")
         device = "meta" if isinstance(self.network, str) else "cpu"
         with torch.device(device), training.seeded(0):
             network = networks.build(self.network, shape, self.sobel)
@@ -338,25 +313,13 @@ class DeepCluster(DeepClusterer):
         return 4 * two * min(self.batch_size, n_samples) // 2
 
     def _check_settings(self) -> None:
-        checks.one_of("sampling", self.sampling, clustering.SAMPLINGS)
-        checks.one_of("pixel_statistics", self.pixel_statistics, ("data", "imagenet"))
-        for name, least in (("n_clusters", 1), ("epochs", 0), ("batch_size", 2),
-                            ("num_workers", 0)):
-            checks.whole(name, getattr(self, name), least)
-        for name in ("learning_rate", "momentum", "weight_decay"):
-            checks.number(name, getattr(self, name), zero=name != "learning_rate")
+        super()._check_settings()
+        if self.pixel_statistics == "imagenet" and (self._shape() or ())[:1] != (3,):
+            raise InputError("pixel_statistics='imagenet' needs images of 3 channels")
         smallest, largest = self.crop_scale or (1, 1)
         if not 0 < smallest <= largest <= 1:
             raise InputError("crop_scale must be None or the smallest and largest part of an "
                              f"image's area, such as (0.08, 1.0), not {self.crop_scale!r}")
-
-    def _settings(self) -> dict[str, Any]:
-        network = getattr(self.network, "__qualname__", self.network)       # of a function
-        return {**super()._settings(), "network": network}
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.reduction_.components)
 
 
 def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:
@@ -381,10 +344,3 @@ def describe(assignments: np.ndarray, n_clusters: int, y: ArrayLike | None) -> d
     if y is not None:
         row["nmi_labels"] = geometric_nmi(y, labels)
     return row
-
-
-def _seconds(device: torch.device) -> float:
-    """A clock, read when the device has finished its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()

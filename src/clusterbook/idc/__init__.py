@@ -57,8 +57,6 @@ In the reported numbers:
   them. For the measures of interpretability see `interpretability`.
 """
 
-from __future__ import annotations
-
 from .estimator import IDC
 from .interpretability import (
     cluster_features,

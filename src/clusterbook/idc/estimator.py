@@ -13,8 +13,9 @@ stage               trained networks                              loss
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +23,19 @@ import numpy as np
 import torch
 import yaml
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
 from ..errors import InputError
-from ..metrics import contingency, davies_bouldin, scores, silhouette
-from ..training import History
+from ..metrics import davies_bouldin, scores, silhouette
 from . import losses
 from .interpretability import greedy_accuracy, open_features
 from .networks import Best, Model, adam, descend
 
 SCORED_SAMPLES = 2000       # at most, drawn at random, for silhouette and Davies–Bouldin index
-_CHOICES = {"form": tuple(losses.FORMS), "batch_norm": ("drifting", "gated", "mixed"),
-            "select": ("loss", "silhouette", "last"), "constant_columns": ("drop", "keep")}
-#: The least values of whole numbers that can't be 0, and numbers that must be above it.
-_LEAST = {"n_clusters": 1, "batch_size": 2, "gates_hidden_dim": 1, "evaluate_every": 1,
-          "gtcr_projection_dim": 1}
-_POSITIVE = ("gtcr_eps", "eps", "tau", "lr_pretrain", "lr_clustering", "lr_aux_classifier")
 #: Keys of the original's configuration that do nothing here.
 _IGNORED = ("dataset", "data_dir", "scaler", "filepath_samples", "seeds", "save_seed_checkpoints",
             "validate", "trainer", "sched")
@@ -98,7 +92,7 @@ class IDC(DeepClusterer):
     evaluate_every : int
         Epochs between two evaluations on all samples, which the history shows.
     random_state, device, threads, checkpoint, progress
-        As in ``TELL``. The first decides weights, all noise and the order of the samples.
+        See `base.DeepClusterer`.
 
     Attributes
     ----------
@@ -126,6 +120,11 @@ class IDC(DeepClusterer):
     _removed = {"compression": "released", "gate_noise": 0.25, "precision": "float32",
                 "reconstruction": "mse", "regularizer": "released", "seeds": 1, "validate": True,
                 "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6}
+    _choices = {"form": (*losses.FORMS,), "batch_norm": ("drifting", "gated", "mixed"),
+                "select": ("loss", "silhouette", "last"), "constant_columns": ("drop", "keep")}
+    _least = {"batch_size": 2, "epochs": 0, "ae_non_gated_epochs": 0, "ae_pretrain_epochs": 0,
+              "start_global_gates_training_on_epoch": 0}
+    _positive = ("gtcr_eps", "eps", "tau", "lr_pretrain", "lr_clustering", "lr_aux_classifier")
 
     n_clusters: int = 10
     _: KW_ONLY
@@ -157,11 +156,6 @@ class IDC(DeepClusterer):
     select: str = "loss"
     constant_columns: str = "drop"
     evaluate_every: int = 10
-    random_state: Any = None
-    device: str = "auto"
-    threads: int | None = None
-    checkpoint: str | Path | None = None
-    progress: bool | None = None
 
     @classmethod
     def from_config(cls, path: str | Path, **settings: Any) -> IDC:
@@ -180,8 +174,9 @@ class IDC(DeepClusterer):
         if "num_clusters" in content:
             content["n_clusters"] = content.pop("num_clusters")
         names = [parameter.name for parameter in fields(cls)]
-        for key in content:                             # form and those after it are not there
-            checks.one_of(f"key in the configuration {path},", key, names[:names.index("form")])
+        known = names[names.index("n_clusters"):names.index("form")]    # the others are ours alone
+        for key in content:
+            checks.one_of(f"key in the configuration {path},", key, known)
         return cls(**{"constant_columns": "keep", **content, **settings})
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> IDC:
@@ -193,38 +188,32 @@ class IDC(DeepClusterer):
         Raises InputError if a setting is out of range, all columns are constant, or the checkpoint
         belongs to another run; ValueError if the data are not finite numbers.
         """
-        X = validate_data(self, X, dtype=np.float32, order="C", ensure_min_samples=2)
-        self._check_settings(X)
-        if y is not None:
-            contingency(y, np.zeros(len(X), dtype=int))     # refuses classes that can't be scored
-        device, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
-        used, best, history = X[:, self.used_features_], Best(), History()
-        size = self._step_size(*used.shape)
-        with (training.threads(size, self.threads, self.checkpoint) as number,
-              training.seeded(seed, device) as generator):
-            checkpoint = self._checkpoint(training.fingerprint(X), seed, number)
-            samples = as_tensor(used, device)
-            model = self._new_model(used.shape[1]).to(device)
+        self._check_settings()
+        X = self._validated(X, fitting=True)
+        varying = X.max(0) > X.min(0)
+        if not varying.any():
+            raise InputError("all columns of X are constant; add columns that vary")
+        self.used_features_ = varying | (self.constant_columns == "keep")
+        if not self.used_features_.all():
+            warnings.warn(f"{(~varying).sum()} of {len(varying)} columns are constant and left "
+                          "out, so that their gates are 0; constant_columns='keep' keeps them",
+                          UserWarning, stacklevel=2)
+        samples = as_tensor(X[:, self.used_features_], training.resolve_device(self.device))
+        with self._fitting(samples, y, samples.shape[1], X) as (_, train):
+            model = self._new_model(samples.shape[1]).to(samples.device)
+            best, history = Best(model), training.History()
             for stage, step, tensors, state, evaluate in self._stages(model, samples, y, best):
-                def on_epoch(epoch: int, row: dict[str, Any], before: int = len(history),
-                             evaluate: Any = evaluate) -> dict[str, Any]:
-                    overall = before + epoch                # counted over all stages
-                    due = (overall % self.evaluate_every == 0
-                           or overall in (self.ae_pretrain_epochs, self.epochs))
-                    return {"overall": overall, **evaluate(overall, row)} if due else {}
-
-                history += training.train(
-                    step, tensors, epochs=self._stage_epochs()[stage], batch_size=self.batch_size,
-                    generator=generator, drop_last=True, state=state,
-                    on_epoch=on_epoch if evaluate else None, checkpoint=checkpoint, stage=stage,
-                    progress=self.progress, description=stage)
-            if best.weights:
-                model.load_state_dict(best.weights)
+                history += train(
+                    step, tensors, epochs=self._stage_epochs()[stage], drop_last=True, state=state,
+                    on_epoch=evaluate and partial(self._evaluated, evaluate, len(history)),
+                    stage=stage, description=stage)
+            if best.epoch:
+                model = best.model
             embedding = model.eval().embed(samples * model.local_gates(samples))
             self.labels_ = model.cluster(embedding).cpu().numpy()
-        self.model_, self.history_, self.kept_epoch_ = model, history, best.epoch or self.epochs
-        self.compression_ = next((row["compression"] for row in history.rows if "compression" in row
-                                  and row.get("overall") == self.kept_epoch_), float("nan"))
+        self.history_, kept = history, int(best.epoch) or self.epochs
+        row = next((row for row in history.rows if row.get("overall") == kept), {})
+        self._take(model, kept, row.get("compression", float("nan")))
         return self
 
     def _stage_epochs(self) -> dict[str, int]:
@@ -234,6 +223,14 @@ class IDC(DeepClusterer):
                      self.epochs)
         return {"reconstruction": plain, "gated": self.ae_pretrain_epochs - plain,
                 "clustering": begins - self.ae_pretrain_epochs, "global": self.epochs - begins}
+
+    def _evaluated(self, evaluate: Callable, before: int, epoch: int, row: dict[str, Any]
+                   ) -> dict[str, Any]:
+        """What *evaluate* finds if the epoch, counted over all stages, is due."""
+        overall = before + epoch
+        if overall % self.evaluate_every and overall not in (self.ae_pretrain_epochs, self.epochs):
+            return {}
+        return {"overall": overall, **evaluate(overall, row)}
 
     def _stages(self, model: Model, X: Tensor, y: ArrayLike | None, best: Best
                 ) -> Iterator[tuple]:
@@ -362,38 +359,22 @@ class IDC(DeepClusterer):
         """Gates of the clusters without noise, (n_clusters, n_features); they begin near 0.5."""
         return self._widened(self.model_.global_gates.matrix())
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """The cluster of each sample, shape (n_samples,)."""
-        embedding = self._embedding(X)
-        return self.model_.cluster(embedding).cpu().numpy()
-
-    def transform(self, X: ArrayLike) -> np.ndarray:
-        """The embedding of each gated sample, shape (n_samples, embedding_size), of any length."""
-        return self._embedding(X).cpu().numpy()
-
     def local_gates(self, X: ArrayLike) -> np.ndarray:
         """The gates of each sample without noise, shape (n_samples, n_features), from 0 to 1."""
         samples = self._samples(X)
         return self._widened(self.model_.local_gates(samples))
 
-    def _fitted(self) -> dict[str, Any]:
-        return {"used": self.used_features_.tolist(), "kept_epoch": self.kept_epoch_,
-                "compression": self.compression_, "weights": self.model_.state_dict()}
-
-    def _restore(self, stored: Mapping[str, Any]) -> Model:
-        self.used_features_, self.n_features_in_ = np.array(stored["used"]), len(stored["used"])
-        self.kept_epoch_, self.compression_ = stored["kept_epoch"], stored["compression"]
-        self.model_ = self._new_model(sum(stored["used"]))
-        return self.model_
-
     def _embedding(self, X: ArrayLike) -> Tensor:
         samples = self._samples(X)
         return self.model_.embed(samples * self.model_.local_gates(samples))
 
+    def _assign(self, embedding: Tensor) -> Tensor:
+        return self.model_.cluster(embedding)
+
     def _samples(self, X: ArrayLike) -> Tensor:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        return as_tensor(X[:, self.used_features_], self.model_.global_gates.weight.device)
+        return as_tensor(self._validated(X)[:, self.used_features_],
+                         self.model_.global_gates.weight.device)
 
     def _widened(self, values: Tensor) -> np.ndarray:
         """Values of all columns from those of the used ones, 0 for the others."""
@@ -401,12 +382,7 @@ class IDC(DeepClusterer):
         wide[:, self.used_features_] = values.cpu().numpy()
         return wide
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.model_.autoencoder.embedding_size
-
     def _new_model(self, n_features: int) -> Model:
-        """A model with random first weights; raises InputError for impossible widths."""
         encdec, head, auxiliary = listed = [np.ravel(widths).tolist() for widths in (
             self.encdec, self.clustering_head, self.aux_classifier)]
         embedding = encdec[len(encdec) // 2:][:1]
@@ -420,41 +396,27 @@ class IDC(DeepClusterer):
                      gates=self.gates_hidden_dim if self.use_gating else None,
                      head=head[-1], auxiliary=auxiliary[0], projection=self.gtcr_projection_dim)
 
-    def _step_size(self, n_samples: int, n_features: int) -> int:
-        """Multiply-adds of a step of the first training, forward and backward."""
-        with torch.device("meta"), training.seeded(0):
-            model = self._new_model(n_features)
-        # Forward: four reconstructions, and the gates; backward takes twice as many.
-        return 3 * training.multiply_adds(
-            lambda X: (model.autoencoder(torch.cat([X] * 4)), model.local_gates(X)),
-            (min(self.batch_size, n_samples), n_features))
+    def _take(self, model: Model, kept_epoch: int, compression: float) -> None:
+        self.model_, self.kept_epoch_, self.compression_ = model, kept_epoch, compression
+        self._n_features_out = model.autoencoder.embedding_size
 
-    def _check_settings(self, X: np.ndarray) -> None:
-        """Refuse settings that are out of range; find the columns to use."""
-        for parameter in fields(self):
-            name, value = parameter.name, getattr(self, parameter.name)
-            if name in _CHOICES:
-                checks.one_of(name, value, _CHOICES[name])
-            elif parameter.type == "int" or (name == "gtcr_projection_dim" and value is not None):
-                checks.whole(name, value, _LEAST.get(name, 0))
-            elif parameter.type == "float":
-                checks.number(name, value, zero=name not in _POSITIVE)
-        varying = X.max(0) > X.min(0)
-        for holds, says in (
-                (self.mask_percentage < 1, "mask_percentage is a fraction from 0 to below 1"),
-                (self.ae_non_gated_epochs <= self.ae_pretrain_epochs <= self.epochs,
-                 "ae_non_gated_epochs, ae_pretrain_epochs and epochs must not decrease: each "
-                 "includes the one before"),
-                (self.n_clusters <= len(X),
-                 f"n_clusters={self.n_clusters} exceeds n_samples={len(X)}; ask for fewer"),
-                (varying.any(), "all columns of X are constant; add columns that vary")):
-            if not holds:
-                raise InputError(says)
-        self.used_features_ = varying | (self.constant_columns == "keep")
-        if not self.used_features_.all():
-            warnings.warn(f"{(~varying).sum()} of {len(varying)} columns are constant and left "
-                          "out, so that their gates are 0; constant_columns='keep' keeps them",
-                          UserWarning, stacklevel=3)
+    def _fitted(self) -> dict[str, Any]:
+        return {"used": self.used_features_.tolist(), "kept_epoch": self.kept_epoch_,
+                "compression": self.compression_, "weights": self.model_.state_dict()}
+
+    def _restore(self, stored: Mapping[str, Any]) -> Model:
+        self.used_features_, self.n_features_in_ = np.array(stored["used"]), len(stored["used"])
+        self._take(self._new_model(sum(stored["used"])), stored["kept_epoch"],
+                   stored["compression"])
+        return self.model_
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.mask_percentage >= 1:
+            raise InputError("mask_percentage is a fraction from 0 to below 1")
+        if not self.ae_non_gated_epochs <= self.ae_pretrain_epochs <= self.epochs:
+            raise InputError("ae_non_gated_epochs, ae_pretrain_epochs and epochs must not decrease:"
+                             " each includes the one before")
 
 
 def internal_scores(embeddings: Tensor, labels: np.ndarray) -> dict[str, float]:

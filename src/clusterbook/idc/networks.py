@@ -6,9 +6,9 @@ have a standard deviation of only 0.001, for which batch normalization makes up.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -112,6 +112,10 @@ class Model(nn.Module):
         self.register_buffer("projection", None if projection is None
                              else torch.randn(n_features, projection) / projection**0.5)
 
+    def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """What a gated step computes of samples: four reconstructions, and the local gates."""
+        return self.autoencoder(torch.cat([X] * 4)), self.local_gates(X)
+
     @torch.no_grad()
     def local_gates(self, X: Tensor) -> Tensor:
         """Gates of any number of samples, without noise, (n_samples, n_features)."""
@@ -138,27 +142,21 @@ class Model(nn.Module):
         update_bn(gated.tensor_split(-(-len(gated) // _CHUNK)), self.autoencoder)
 
 
-class Best:
-    """A model's weights in the epoch with the largest value; a part of the checkpoint."""
+class Best(nn.Module):
+    """A copy of a model in the epoch with the largest value; a part of the checkpoint."""
 
-    def __init__(self) -> None:
-        self.epoch, self.value = 0, float("-inf")
-        self.weights: dict[str, Tensor] = {}
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model = copy.deepcopy(model)
+        self.register_buffer("epoch", torch.tensor(0))
+        self.register_buffer("value", torch.tensor(float("-inf"), dtype=torch.float64))
 
-    def offer(self, epoch: int, value: float, model: nn.Module) -> None:
+    def offer(self, epoch: int, value: float, model: Model) -> None:
         """Copy the weights if *value* is the largest so far."""
         if value > self.value:
-            self.epoch, self.value = epoch, value
-            self.weights = {name: tensor.detach().cpu().clone()
-                            for name, tensor in model.state_dict().items()}
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state, for a checkpoint."""
-        return vars(self)
-
-    def load_state_dict(self, stored: dict[str, Any]) -> None:
-        """Restore the state from a checkpoint."""
-        vars(self).update(stored)
+            self.epoch.fill_(epoch)
+            self.value.fill_(value)
+            self.model.load_state_dict(model.state_dict())
 
 
 def adam(parameters: Iterable[nn.Parameter], rate: float, steps: int

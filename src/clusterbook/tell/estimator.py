@@ -11,21 +11,20 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .. import checks, training
+from .. import training
 from ..base import DeepClusterer, as_tensor
 from ..errors import InputError, unknown
-from ..metrics import contingency, scores
+from ..metrics import scores
 from .layer import ClusterLayer, clustering_loss, squared_distance
 from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures, Model
 
@@ -33,8 +32,6 @@ from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures, Model
 OPTIMIZERS = {"adadelta": torch.optim.Adadelta, "adam": torch.optim.Adam}
 #: What is trained one after the other: everything in turns; or the autoencoder, then the centers.
 STAGES = {"end-to-end": ("training",), "two-stage": ("reconstruction", "centers")}
-_CHOICES = {"network": ("auto", "cnn", "fcn", "none"), "training": STAGES, "optimizer": OPTIMIZERS,
-            "init": ("kaiming", "samples"), "precision": ("float32", "bfloat16")}
 
 
 @dataclass(repr=False, eq=False)
@@ -77,10 +74,8 @@ class TELL(DeepClusterer):
         Of the autoencoder in training; bfloat16 is faster and coarser.
     compile : bool
         Compile the loss with torch: slow to start, faster after.
-    random_state : int, RandomState instance or None
-        Decides first weights, dropout and the order of the samples.
-    device, threads, checkpoint, progress
-        See `resolve_device`, `threads` and `train` of `training`.
+    random_state, device, threads, checkpoint, progress
+        See `base.DeepClusterer`.
 
     Attributes
     ----------
@@ -107,6 +102,10 @@ class TELL(DeepClusterer):
     """
 
     _removed = {"learning_rate": None, "n_init": 1}
+    _choices = {"network": ("auto", "cnn", "fcn", "none"), "training": (*STAGES,),
+                "optimizer": (*OPTIMIZERS,), "init": ("kaiming", "samples"),
+                "precision": ("float32", "bfloat16")}
+    _positive = ("alpha",)
 
     n_clusters: int = 10
     _: KW_ONLY
@@ -127,11 +126,6 @@ class TELL(DeepClusterer):
     snapshot_epochs: Sequence[int] = ()
     precision: str = "float32"
     compile: bool = False
-    random_state: Any = None
-    device: str = "auto"
-    threads: int | None = None
-    checkpoint: str | Path | None = None
-    progress: bool | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
         """Train the network and the centers on *X*, (n_samples, n_features).
@@ -139,20 +133,18 @@ class TELL(DeepClusterer):
         Classes *y*, (n_samples,), only add scores to ``history_``. Raises InputError for settings,
         data or a checkpoint that do not fit.
         """
-        X = self._validated(X, ensure_min_samples=2)
-        self._check_settings(len(X))
-        if y is not None:
-            contingency(y, np.zeros(len(X), dtype=int))  # refuses what could not be scored
-        device, seed = training.resolve_device(self.device), training.as_seed(self.random_state)
-        with (training.threads(self._step_size(*X.shape), self.threads, self.checkpoint) as number,
-              training.seeded(seed, device) as generator):
-            checkpoint = self._checkpoint(training.fingerprint(X), seed, number)
-            data = as_tensor(X, device)
-            model = self._new_model(X.shape[1]).to(device)
+        self._check_settings()
+        if not set(self.snapshot_epochs) <= set(range(1, self.epochs + 1)):
+            raise InputError("snapshot_epochs must be whole numbers from 1 to the "
+                             f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
+        X = self._validated(X, fitting=True)
+        data = as_tensor(X, training.resolve_device(self.device))
+        with self._fitting(data, y, X.shape[1], X) as (generator, train):
+            model = self._new_model(X.shape[1]).to(data.device)
             if self.init == "samples":
                 rows = torch.randperm(len(X), generator=generator)[: self.n_clusters]
                 model.eval()
-                model.layer.reset_centers(model.embed(data[rows.to(device)]))
+                model.layer.reset_centers(model.embed(data[rows.to(data.device)]))
             snapshots = nn.ModuleDict({str(epoch): copy.deepcopy(model)
                                        for epoch in self.snapshot_epochs})
 
@@ -171,69 +163,56 @@ class TELL(DeepClusterer):
             for stage in ("centers",) if fixed else STAGES[self.training]:
                 optimizer = OPTIMIZERS[self.optimizer](parts[stage].parameters())
                 samples = model.eval().embed(data) if stage == "centers" else data
-                history += training.train(
+                history += train(
                     self._step(stage, model, optimizer), (samples,), epochs=self.epochs,
-                    batch_size=self.batch_size, generator=generator, drop_last=True,
+                    drop_last=True,
                     state={"model": model, "snapshots": snapshots, "optimizer": optimizer},
                     on_epoch=None if stage == "reconstruction" else observe,
-                    checkpoint=checkpoint, stage=stage, progress=self.progress, description=stage)
-            self.labels_, self.loss_ = model.assign(model.eval().embed(data))
-        self.network_, self.layer_, self.history_ = model.network, model.layer, history
-        self._snapshots, self._online = snapshots, None
+                    stage=stage, description=stage)
+            self.labels_, loss = model.assign(model.eval().embed(data))
+        self.history_ = history
+        self._take(model, loss, snapshots)
         return self
 
-    def _losses(self, model: Model) -> Callable:
-        """The function of a batch that gives the loss of Eq. 15, its first term, and the logits."""
-        def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, Tensor, Tensor]:
-            bfloat16 = self.precision == "bfloat16"
-            with torch.autocast(X.device.type, torch.bfloat16, enabled=bfloat16):
-                z = model.network.encode(X)
-                decoded = model.network.decode(z)
-            reconstruction = functional.mse_loss(decoded.float(), X)
-            logits = model.layer.logits(z.detach() if moves_centers else z)
-            clustering = clustering_loss(logits, self.alpha)
-            return reconstruction + self.clustering_weight * clustering, reconstruction, logits
-
-        mode = "reduce-overhead" if model.layer.weight.is_cuda else None
-        return torch.compile(losses, mode=mode) if self.compile else losses
-
     def _step(self, stage: str, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
-        """A step of a stage: on Eq. 15, on its first term, or of the centers alone."""
-        losses = self._losses(model)
+        """A step of a stage: on both terms of Eq. 15, on the first, or on the second alone."""
+        def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, dict[str, Tensor]]:
+            """The loss, and its terms as the history shows them."""
+            loss, z, terms = 0.0, X, {}             # the centers alone train on a fixed embedding
+            if stage != "centers":
+                bfloat16 = self.precision == "bfloat16"
+                with torch.autocast(X.device.type, torch.bfloat16, enabled=bfloat16):
+                    z = model.network.encode(X)
+                    decoded = model.network.decode(z)
+                loss = terms["reconstruction"] = functional.mse_loss(decoded.float(), X)
+            if stage != "reconstruction":
+                logits = model.layer.logits(z.detach() if moves_centers else z)
+                loss = loss + self.clustering_weight * clustering_loss(logits, self.alpha)
+                terms["clustering"] = squared_distance(logits.detach(), self.alpha)
+            return loss, terms
 
-        def joint(epoch: int, X: Tensor) -> dict[str, Tensor]:
-            moves_centers = epoch % 2 == 1          # or the encoder, in turn (section 2.3)
-            loss, reconstruction, logits = losses(X, moves_centers)
-            self._descend(loss, model.layer, optimizer, moves_centers)
-            return {"reconstruction": reconstruction.detach(),
-                    "clustering": squared_distance(logits.detach(), self.alpha)}
+        if self.compile and stage != "centers":
+            losses = torch.compile(
+                losses, mode="reduce-overhead" if model.layer.weight.is_cuda else None)
 
-        def autoencoder(_epoch: int, X: Tensor) -> dict[str, Tensor]:
-            _, reconstruction, _ = losses(X, True)
+        def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
+            # The clustering loss moves the centers, or the encoder, in turn (section 2.3).
+            moves_centers = stage == "centers" or epoch % 2 == 1
+            loss, terms = losses(X, moves_centers)
             optimizer.zero_grad()
-            reconstruction.backward()
+            loss.backward()
+            if stage == "reconstruction":
+                optimizer.step()
+                return terms
+            if not moves_centers:
+                model.layer.weight.grad = None      # the optimizer leaves the centers as they are
+            elif self.normalize_gradients:
+                model.layer.normalize_gradient()
             optimizer.step()
-            return {"reconstruction": reconstruction.detach()}
+            model.layer.normalize_centers()
+            return terms
 
-        def centers(_epoch: int, z: Tensor) -> dict[str, Tensor]:
-            logits = model.layer.logits(z)
-            loss = self.clustering_weight * clustering_loss(logits, self.alpha)
-            self._descend(loss, model.layer, optimizer)
-            return {"clustering": squared_distance(logits.detach(), self.alpha)}
-
-        return {"training": joint, "reconstruction": autoencoder, "centers": centers}[stage]
-
-    def _descend(self, loss: Tensor, layer: ClusterLayer, optimizer: torch.optim.Optimizer,
-                 moves_centers: bool = True) -> None:
-        """A step of gradient descent, after which the centers are unit vectors again."""
-        optimizer.zero_grad()
-        loss.backward()
-        if not moves_centers:
-            layer.weight.grad = None        # the optimizer leaves the centers as they are
-        elif self.normalize_gradients:
-            layer.normalize_gradient()
-        optimizer.step()
-        layer.normalize_centers()
+        return step
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> TELL:
         """Move the centers with samples that arrive now; the first call fits.
@@ -246,63 +225,21 @@ class TELL(DeepClusterer):
             return self.fit(X)
         if self._online is None:
             self._online = OPTIMIZERS[self.optimizer](self.layer_.parameters())
-        model = Model(self.network_, self.layer_)
-        step = self._step("centers", model, self._online)
+        step = self._step("centers", self._model, self._online)
         size = self._step_size(self.batch_size, self.n_features_in_)
         with training.threads(size, self.threads):
             z = self._embedding(X)
             for batch in z.split(self.batch_size):
                 step(0, batch)
-            self.labels_, self.loss_ = model.assign(z)
+            self.labels_, self.loss_ = self._model.assign(z)
         return self
 
-    def _new_model(self, n_features: int) -> Model:
-        """A model with random first weights."""
-        kind = self.network
-        if kind == "auto":
-            kind = "fcn" if self.image_shape is None else "cnn"
-        if kind == "cnn":
-            network = ConvAutoencoder(self.image_shape, self.embedding_size)
-        elif kind == "fcn":
-            network = DenseAutoencoder(n_features, self.hidden, self.embedding_size, self.dropout,
-                                       sigmoid=self.image_shape is not None)
-        else:
-            network = FixedFeatures(n_features)
-        return Model(network, ClusterLayer(self.n_clusters, network.embedding_size, self.alpha))
-
-    def _step_size(self, n_samples: int, n_features: int) -> int:
-        """Multiply-adds of a training step, forward and backward."""
-        with torch.device("meta"), training.seeded(0):
-            model = self._new_model(n_features)
-        return 3 * training.multiply_adds(model, (min(self.batch_size, n_samples), n_features))
-
-    def _check_settings(self, n_samples: int) -> None:
-        """Raise InputError for settings that neither the model nor the training checks."""
-        for name, known in _CHOICES.items():
-            checks.one_of(name, getattr(self, name), known)
-        for name in ("n_clusters", "embedding_size", "batch_size", "evaluate_every"):
-            checks.whole(name, getattr(self, name), 1)
-        checks.whole("epochs", self.epochs)
-        checks.number("clustering_weight", self.clustering_weight, zero=True)
-        if self.n_clusters > n_samples:
-            raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n_samples}")
-        if not set(self.snapshot_epochs) <= set(range(1, self.epochs + 1)):
-            raise InputError("snapshot_epochs must be whole numbers from 1 to the "
-                             f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
+    # ----------------------------------------------------------------------------- the fitted model
 
     @property
     def cluster_centers_(self) -> np.ndarray:
         """The centers: unit vectors, shape (n_clusters, embedding_size)."""
         return self.layer_.centers().cpu().numpy()
-
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """The nearest center of each sample, shape (n_samples,)."""
-        z = self._embedding(X)
-        return self.layer_.cluster(z).cpu().numpy()
-
-    def transform(self, X: ArrayLike) -> np.ndarray:
-        """The embedding: unit vectors, shape (n_samples, embedding_size)."""
-        return self._embedding(X).cpu().numpy()
 
     @torch.no_grad()
     def reconstruct_centers(self) -> np.ndarray:
@@ -315,34 +252,41 @@ class TELL(DeepClusterer):
         check_is_fitted(self)
         if str(epoch) not in self._snapshots:
             raise unknown("snapshot of epoch", epoch, self._snapshots)
-        stored = {**self._fitted(), "loss": math.nan,
-                  "weights": self._snapshots[str(epoch)].state_dict()}
-        return clone(self)._restored(stored, self.layer_.weight.device)
-
-    def _fitted(self) -> dict[str, Any]:
-        return {"n_features": self.n_features_in_, "loss": self.loss_,
-                "weights": Model(self.network_, self.layer_).state_dict()}
-
-    def _restore(self, stored: Mapping[str, Any]) -> Model:
-        model = self._new_model(stored["n_features"])
-        self.n_features_in_, self.loss_ = stored["n_features"], stored["loss"]
-        self.network_, self.layer_ = model.network, model.layer
-        self._snapshots, self._online = {}, None
-        return model
+        then = clone(self)
+        then.n_features_in_ = self.n_features_in_
+        then._take(copy.deepcopy(self._snapshots[str(epoch)]), math.nan, {})
+        return then
 
     def _embedding(self, X: ArrayLike) -> Tensor:
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        model = Model(self.network_, self.layer_).eval()
-        return model.embed(as_tensor(X, self.layer_.weight.device))
+        return self._model.eval().embed(as_tensor(self._validated(X), self.layer_.weight.device))
 
-    def _validated(self, X: ArrayLike, **options: Any) -> np.ndarray:
-        """Finite samples in float32, and images in [0, 1]."""
-        X = validate_data(self, X, dtype=np.float32, order="C", **options)
-        if self.image_shape is not None:
-            checks.pixels(X, checks.image_shape(self.image_shape))
-        return X
+    def _assign(self, embedding: Tensor) -> Tensor:
+        return self.layer_.cluster(embedding)
 
-    @property
-    def _n_features_out(self) -> int:
-        return self.network_.embedding_size
+    def _new_model(self, n_features: int) -> Model:
+        kind = self.network
+        if kind == "auto":
+            kind = "fcn" if self.image_shape is None else "cnn"
+        if kind == "cnn":
+            network = ConvAutoencoder(self.image_shape, self.embedding_size)
+        elif kind == "fcn":
+            network = DenseAutoencoder(n_features, self.hidden, self.embedding_size, self.dropout,
+                                       sigmoid=self.image_shape is not None)
+        else:
+            network = FixedFeatures(n_features)
+        return Model(network, ClusterLayer(self.n_clusters, network.embedding_size, self.alpha))
+
+    def _take(self, model: Model, loss: float, snapshots: Mapping[str, Model]) -> None:
+        self._model, self.network_, self.layer_ = model, model.network, model.layer
+        self.loss_, self._snapshots, self._online = loss, snapshots, None
+        self._n_features_out = model.network.embedding_size
+
+    def _fitted(self) -> dict[str, Any]:
+        return {"n_features": self.n_features_in_, "loss": self.loss_,
+                "weights": self._model.state_dict()}
+
+    def _restore(self, stored: Mapping[str, Any]) -> Model:
+        self.n_features_in_ = stored["n_features"]
+        self._take(self._new_model(self.n_features_in_), stored["loss"], {})
+        return self._model
