@@ -121,7 +121,8 @@ def _tell(X: Tensor, epochs: int = 2, **options: object) -> Callable[[], object]
     settings = TELL(10, image_shape=(1, 28, 28), **options)
     with training.seeded(0, X.device) as generator:
         model = settings._new_model(X.shape[1]).to(X.device)
-        ((_, step, optimizer, _),) = settings._stages(model, X)
+        optimizer = torch.optim.Adadelta(model.parameters())
+        step = settings._step("training", model, optimizer)
     return lambda: training.train(
         step, (X,), epochs=epochs, batch_size=256, generator=generator, drop_last=True,
         state={"model": model, "optimizer": optimizer}, progress=False)
