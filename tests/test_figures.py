@@ -28,11 +28,14 @@ MATRIX = RNG.random((6, 4))
 ROWS, COLUMNS = np.array([1, 0, 1, -1, 0, 1]), np.array([1, 0, 0, 1])
 
 
-def draw(name: str) -> Figure:
-    return getattr(figures, name)(*copy.deepcopy(ARGUMENTS[name][0]),
-                                  **copy.deepcopy(ARGUMENTS[name][1]))
+def draw(name: str, *arguments, **options) -> Figure:
+    """The chart with its usual arguments, but for those that are given."""
+    usual, named = ARGUMENTS[name]
+    return getattr(figures, name)(*(arguments or usual), **named | options)
 
 
+TABLE = np.array([[0.5, -0.25], [0.0, 0.1], [1.0, 0.2]])
+MAP = RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2))
 ARGUMENTS = {
     "training_curves": (
         [[{"label": "loss (nats)", "runs": {"seed 0": (EPOCHS, EPOCHS / 2),
@@ -47,7 +50,7 @@ ARGUMENTS = {
         [{"joint": [0.5, 0.6, 0.7], "dhillon": np.array([0.4])}],
         {"quantity": "accuracy", "references": {"paper": 0.9, "chance": 0.1}}),
     "heatmap": (
-        [{"loss of accuracy": np.array([[0.5, -0.25], [0.0, 0.1], [1.0, 0.2]])}],
+        [{"loss of accuracy": TABLE}],
         {"rows": ["a", "b", "c"], "columns": ["0", "1"], "row_label": "cluster",
          "column_label": "digit", "values": "absolute weight", "diverging": True}),
     "scatter": (
@@ -61,10 +64,8 @@ ARGUMENTS = {
     "image_grid": (
         [RNG.random((2, 3, 12))],
         {"image_shape": (1, 3, 4), "rows": ["epoch 1", "epoch 2"], "columns": ["a", "b", "c"]}),
-    "maps": (
-        [{"epoch 1": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2))),
-          "epoch 2": (RNG.random((20, 2)), np.arange(20) % 3, RNG.random((2, 2)))}],
-        {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
+    "maps": ([{"epoch 1": MAP, "epoch 2": MAP}],
+             {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
     "explained_cluster": (
         [RNG.random((5, 12)), (1, 3, 4)],
         {"images": {"center": RNG.random((3, 4)), "color": RNG.random((3, 4, 3))},
@@ -72,8 +73,8 @@ ARGUMENTS = {
          "values": "absolute weight"}),
     "pipeline": (
         [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)),
-          "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2))}],
-        {"back": "next epoch"}),
+          "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2)),
+          "end": RNG.random((2, 2))}], {"back": "next epoch"}),
 }
 every = pytest.mark.parametrize("name", ARGUMENTS)
 
@@ -86,11 +87,13 @@ def in_a_notebook(monkeypatch):
     InteractiveShell.clear_instance()
 
 
+ABOUT = {"name": "a-figure", "alt": "Two lines fall.", "caption": "What to *see*."}
+
+
 def shown(figure: Figure | dict[str, Figure], **about):
-    """What a notebook gets from `show` or `show_steps`: the outputs, with data and metadata."""
-    about = {"name": "a-figure", "alt": "Two lines fall.", "caption": "What to *see*.", **about}
+    """What a notebook gets from `show`: the outputs, with data and metadata."""
     with capture_output() as captured:
-        (figures.show if isinstance(figure, Figure) else figures.show_steps)(figure, **about)
+        figures.show(figure, **ABOUT | about)
     return captured.outputs
 
 
@@ -105,7 +108,7 @@ def contrast(color) -> float:
 @every
 def test_every_axis_says_what_it_shows_and_can_be_read(name):
     before = copy.deepcopy(ARGUMENTS[name])
-    figure = getattr(figures, name)(*ARGUMENTS[name][0], **ARGUMENTS[name][1])
+    figure = draw(name)
     np.testing.assert_equal(ARGUMENTS[name], before)
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
@@ -177,18 +180,14 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
 
 
 def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
-    (tables,), options = ARGUMENTS["heatmap"]
-    table = tables["loss of accuracy"].copy()
     axis = draw("heatmap").axes[0]
     assert axis.images[0].get_clim() == (-1, 1)
     assert " ".join(text.get_text() for text in axis.texts) == "0.50 −0.25 0.00 0.10 1.00 0.20"
-    table[0, 0] = np.nan
-    two = figures.heatmap({"one": table, "two": 3 * table}, outlined={"two": [(2, 0), (0, 1)]},
-                          **options | {"diverging": False})
-    first, second = two.axes[:2]
+    partly = np.where(TABLE == 0.5, np.nan, TABLE)
+    first, second, _ = draw("heatmap", {"one": partly, "two": 3 * partly}, diverging=False,
+                            outlined={"two": [(2, 0), (0, 1)]}).axes
     assert first.images[0].get_clim() == second.images[0].get_clim() == (-0.75, 3)
-    assert first.texts[0].get_text() == "–", "there is no value"
-    assert not first.patches
+    assert first.texts[0].get_text() == "–" and not first.patches       # there is no value
     assert [tuple(np.round(p.get_center())) for p in second.patches] == [(0, 2), (1, 0)]
 
 
@@ -208,16 +207,15 @@ def test_a_response_has_every_run_the_mean_and_its_spread():
     assert axis.get_title("left") == "mean ± 1 standard deviation (1 to 3 seeds)"
     # Without a spread it claims none; names are not joined.
     lines = {"": [("cnn", [0.5], 0.5, None), ("fcn", [0.6], 0.6, None)]}
-    axis = figures.response(lines, x="network", y="acc", scale="names", seeds="1 seed").axes[0]
+    axis = draw("response", lines, scale="names").axes[0]
     assert not axis.get_title("left") and axis.lines[0].get_linestyle() == "None"
     assert [t.get_text() for t in axis.get_xticklabels()] == ["cnn", "fcn"]
 
 
 def test_an_image_grid_has_each_image_in_its_place():
-    (images,), options = ARGUMENTS["image_grid"]
-    images = images.copy()
+    images = ARGUMENTS["image_grid"][0][0].copy()
     images[1, 2] = np.nan
-    axes = np.reshape(figures.image_grid(images, **options).axes, (2, 3))
+    axes = np.reshape(draw("image_grid", images).axes, (2, 3))
     assert not axes[1, 2].images, "there is no image"
     for i, j in ((0, 0), (0, 1), (1, 1)):
         np.testing.assert_array_equal(axes[i, j].images[0].get_array(), images[i, j].reshape(3, 4))
@@ -226,7 +224,7 @@ def test_an_image_grid_has_each_image_in_its_place():
 
 
 def test_a_map_has_the_dots_of_each_class_and_the_stars():
-    points, labels, stars = ARGUMENTS["maps"][0][0]["epoch 1"]
+    points, labels, stars = MAP
     *classes, special = (dots.get_offsets() for dots in draw("maps").axes[0].collections)
     np.testing.assert_array_equal(classes[1], points[labels == 1])
     np.testing.assert_array_equal(special, stars)
@@ -235,12 +233,12 @@ def test_a_map_has_the_dots_of_each_class_and_the_stars():
 def test_the_stages_of_a_pipeline_stand_in_their_order_and_lead_back():
     figure = draw("pipeline")
     assert [axis.get_xlabel() for axis in figure.axes] == [
-        "photograph", "gray", "spectrum", "labels", "features"]
+        "photograph", "gray", "spectrum", "end", "labels", "features"]
     figure.draw_without_rendering()
     ways = [arrow.coords2.transform(arrow.xy2) - arrow.coords1.transform(arrow.xy1)
             for arrow in figure.artists]
     on, down, up = np.array([[1, 0], [0, -1], [0, 1]])
-    for way, direction in zip(ways, [on, on, down, -on, up], strict=True):
+    for way, direction in zip(ways, [on, on, down, -on, -on, up], strict=True):
         # An arrow that is longer than its gap would turn round.
         assert way @ direction > 0.08 * figure.dpi, (way, direction)
     (said,) = figure.axes[3].texts
@@ -259,85 +257,66 @@ def test_an_explained_cluster_has_its_members_then_images_then_masks():
         np.testing.assert_array_equal(axis.images[0].get_array(), picture)
         assert axis.images[0].get_clim() == (0, 1)
     assert bar.get_xlabel() == "absolute weight"
-    color = figures.explained_cluster(np.zeros((2, 27)), (3, 3, 3), images={}, masks={}, values="")
-    assert color.axes[0].images[0].get_array().shape == (3, 3, 3) and len(color.axes) == 2
 
 
 def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    image, caption = shown(draw("scatter"), name="strip-2", alt="Dots – in rows.",
-                           caption="Look *left*.")
+    image, caption = shown(draw("scatter"))
     assert not list(tmp_path.iterdir()), "no file unless asked"
     picture = Image.open(io.BytesIO(base64.b64decode(image.data["image/png"])))
     assert picture.size[0] == pytest.approx(2 * 518, abs=1)                  # sharp on a phone
-    assert image.data["text/plain"] == "Figure strip-2: Dots – in rows."
+    assert image.data["text/plain"] == "Figure a-figure: Two lines fall."
     assert image.metadata == {
-        "image/png": {"alt": "Dots – in rows.", "width": 518},
-        "clusterbook": {"name": "strip-2", "alt": "Dots – in rows.", "caption": "Look *left*."}}
-    assert caption.data["text/markdown"] == "*Look *left*.*"
-    assert caption.metadata["clusterbook"] == {"caption_of": "strip-2"}
+        "image/png": {"alt": ABOUT["alt"], "width": 518}, "clusterbook": ABOUT}
+    assert caption.data["text/markdown"] == "*What to *see*.*"
+    assert caption.metadata["clusterbook"] == {"caption_of": "a-figure"}
 
 
 def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
-    steps = {"epoch <1>": draw("scatter"), "epoch 2": draw("response"), "epoch 3": draw("scatter")}
-    for figure in steps.values():
-        figure.set_size_inches(7.2, 3.6)
-    picture, _ = shown(steps, alt="Dots move.", pause=0.5)
+    steps = {"epoch <1>": draw("scatter"), "epoch 2": draw("image_grid"), "3": draw("scatter")}
+    picture, _ = shown(steps, pause=0.5)
     page = picture.data["text/html"]
     told = re.findall(r'<img width="518" alt="([^"]*)" data-title="([^"]*)"( hidden)? '
                       r'src="data:image/png;base64,([^"]*)">', page)
-    assert [(alt, title, hidden) for alt, title, hidden, _ in told] == [
-        ("Dots move. Step 1 of 3: epoch &lt;1&gt;.", "epoch &lt;1&gt;", ""),
-        ("Dots move. Step 2 of 3: epoch 2.", "epoch 2", " hidden"),
-        ("Dots move. Step 3 of 3: epoch 3.", "epoch 3", " hidden")]
+    assert [each[:3] for each in told] == [
+        ("Two lines fall. Step 1 of 3: epoch &lt;1&gt;.", "epoch &lt;1&gt;", ""),
+        ("Two lines fall. Step 2 of 3: epoch 2.", "epoch 2", " hidden"),
+        ("Two lines fall. Step 3 of 3: 3.", "3", " hidden")]
     assert Image.open(io.BytesIO(base64.b64decode(told[1][3]))).size[0] in (1036, 1037)
     assert told[0][3] == told[2][3] == picture.data["image/png"] != told[1][3]
     assert 'data-pause="0.5"' in page and "http" not in page        # it plays without the network
-
-
-def test_steps_are_written_as_files_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path))
-    figure = draw("scatter")            # has what an SVG names by a salted hash
-    shown({"a": figure, "b": figure}, name="two-steps")
-    names = [f"two-steps-{i}.{kind}" for i in (1, 2) for kind in ("png", "svg")]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["figures.json", *names]
-    assert listed(tmp_path)[0]["steps"] == ["a", "b"]
-    for first, second in zip(names[:2], names[2:], strict=True):
-        same = (tmp_path / second).read_bytes().replace(b"two-steps-2", b"two-steps-1")
-        assert (tmp_path / first).read_bytes() == same, "the same figure is the same file"
-
-
-def test_steps_of_two_sizes_and_no_steps_are_refused():
-    for steps in ({"a": Figure(figsize=(1, 1)), "b": Figure(figsize=(1, 2))}, {}):
-        with pytest.raises(InputError, match=f"not {len(steps)} steps of {len(steps)} sizes"):
-            shown(steps)
 
 
 def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
     folder = tmp_path / "new" / "figures"
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(folder))
     assert listed(folder) == []
-    alt = "Dots & <lines> – one"
-    for name, caption in (("one", "First."), ("two", "Second."), ("one", "Again.")):
-        shown(Figure(figsize=(1, 1)), name=name, alt=alt, caption=caption)
+    figure = draw("scatter")            # has what an SVG names by a salted hash
+    about = {"alt": "Dots & <lines> – one", "caption": "Again."}
+    shown({"a": figure, "b": figure}, name="two")
+    shown(figure, name="one")
+    shown(figure, name="one", **about)
+    steps = [f"two-{i}.{kind}" for i in (1, 2) for kind in ("png", "svg")]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "figures.json", "one.png", "one.svg", "two.png", "two.svg"]
-    assert listed(folder) == [{"name": "one", "alt": alt, "caption": "Again."},
-                              {"name": "two", "alt": alt, "caption": "Second."}]
-    assert Image.open(folder / "one.png").info["Description"] == alt
+        "figures.json", "one.png", "one.svg", *steps]
+    assert listed(folder) == [{**ABOUT, "name": "two", "steps": ["a", "b"]},
+                              {"name": "one", **about}]
+    for first, second in zip(steps[:2], steps[2:], strict=True):
+        same = (folder / second).read_bytes().replace(b"two-2", b"two-1")
+        assert (folder / first).read_bytes() == same, "the same figure is the same file"
+    assert Image.open(folder / "one.png").info["Description"] == about["alt"]
     text = (folder / "one.svg").read_text(encoding="utf-8")
     assert "Dots &amp; &lt;lines&gt; – one" in text and "<dc:date>" not in text
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / "file"))
-    with pytest.raises(InputError, match="figures can't be written to .*file"):
-        shown(Figure())
+    with pytest.raises(InputError, match="the figure .*file/a-figure.png can't be written"):
+        shown(figure)
 
 
 def test_a_figure_without_its_name_or_texts_is_refused():
     for about, says in (
             *(({"name": name}, f"lower-case words joined by hyphens, not {name!r}")
               for name in ("", "a strip", "../strip", "strip-")),
-            ({"alt": "  "}, "figure 'a-figure' has no alt text"), ({"alt": None}, "no alt text"),
-            ({"caption": ""}, "figure 'a-figure' has no caption text")):
+            ({"alt": "  "}, "needs an alternative text"), ({"caption": ""}, "and a caption")):
         with pytest.raises(InputError, match=re.escape(says)):
             shown(Figure(), **about)

@@ -1,19 +1,20 @@
-"""Numbers as lines, dots, bars and cells; every axis has its name and unit."""
+"""Arrays as lines, dots, cells and images; every axis has its name and unit."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
+from itertools import cycle
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import ConnectionPatch, Rectangle
 from numpy.typing import ArrayLike
 
-from .showing import COLORS, NEUTRAL, bare, blank, styled
+from .showing import COLORS, NEUTRAL, WIDTH, bare, blank, styled
 
 _ABOVE = "outside upper left"       # place of a legend
-_MARKERS = "osD^vP*X"
+_MARKERS = "osD^vP*X"               # as many as colors
 
 
 @styled
@@ -24,15 +25,14 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
     (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
     and, if wanted, ``title``. Panels of the same runs have one legend above them.
     """
-    figure, axes = blank(2.7, len(curves), squeeze=False)
+    figure, axes = blank(2.7, len(curves))
     for panel, axis in zip(curves, axes[0], strict=True):
-        for i, (name, (epochs, values, *spread)) in enumerate(panel["runs"].items()):
-            color = COLORS[i % len(COLORS)]
-            axis.plot(epochs, values, color=color, label=name,
-                      marker="." if len(epochs) < 20 else None)
+        for name, (epochs, values, *spread) in panel["runs"].items():
+            (line,) = axis.plot(epochs, values, label=name,
+                                marker="." if len(epochs) < 20 else None)
             for width in map(np.asarray, spread):
-                axis.fill_between(epochs, values - width, values + width, linewidth=0, color=color,
-                                  alpha=0.2)
+                axis.fill_between(epochs, values - width, values + width, linewidth=0, alpha=0.2,
+                                  color=line.get_color())
         axis.set(xlabel=_broken(x, 72 // len(curves)), ylabel=panel["label"],
                  title=panel.get("title", ""))
         if log:
@@ -45,8 +45,8 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
             if len(axis.lines) > 1:
                 axis.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), borderaxespad=0.2)
     elif len(axes[0, 0].lines) > 1:
-        handles, names = axes[0, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc=_ABOVE, ncols=_columns(names))
+        figure.legend(*axes[0, 0].get_legend_handles_labels(), loc=_ABOVE,
+                      ncols=_columns(curves[0]["runs"]))
     return figure
 
 
@@ -68,7 +68,7 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
     *matrices* maps a title to (matrix of shape (n_rows, n_columns), row labels, column labels);
     *rows*, *columns* and *values* name rows, columns and entries.
     """
-    figure, axes = blank(3.3, len(matrices), squeeze=False)
+    figure, axes = blank(3.3, len(matrices))
     top = max(np.quantile(np.abs(matrix), 0.99) for matrix, _, _ in matrices.values())
     for axis, (title, parts) in zip(axes[0], matrices.items(), strict=True):
         matrix, row_labels, column_labels = map(np.asarray, parts)
@@ -79,9 +79,9 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
         for c in np.intersect1d(row_labels, column_labels):
             if c >= 0:
                 corner = (column_labels < c).sum() - 0.5, (row_labels < c).sum() - 0.5
-                axis.add_patch(mpl.patches.Rectangle(
-                    corner, (column_labels == c).sum(), (row_labels == c).sum(), fill=False,
-                    edgecolor="white", linewidth=1.6))
+                axis.add_patch(Rectangle(corner, (column_labels == c).sum(),
+                                         (row_labels == c).sum(), fill=False, edgecolor="white",
+                                         linewidth=1.6))
         axis.set(title=title, xlabel=columns, ylabel=rows)
         bare(axis)
     figure.colorbar(image, ax=axes[0].tolist(), label=values, extend="max")
@@ -89,19 +89,17 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @styled
-def null_distribution(null: ArrayLike, value: float, *, quantity: str,
-                      meaningless: float | None = None) -> Figure:
+def null_distribution(null: ArrayLike, value: float, *, quantity: str, meaningless: float
+                      ) -> Figure:
     """A histogram of a null model (n_shuffles,) with the network's own value in it.
 
     *quantity* is the x axis; *meaningless* the value of a partition unrelated to the weights.
     """
-    null = np.asarray(null)
-    figure, axis = blank(2.9)
+    figure, [[axis]] = blank(2.9)
     axis.hist(null, bins=min(20, max(5, len(null) // 3)), color=NEUTRAL, edgecolor="white",
               label=f"{len(null)} shuffles of the same weights")
     axis.axvline(value, color=COLORS[1], linewidth=2.5, label="the trained network")
-    if meaningless is not None:
-        axis.axvline(meaningless, color=COLORS[0], linestyle="--", label="a meaningless partition")
+    axis.axvline(meaningless, color=COLORS[0], linestyle="--", label="a meaningless partition")
     axis.set(xlabel=quantity, ylabel="number of shuffles")
     axis.margins(x=0.15)
     figure.legend(loc=_ABOVE, ncols=3)
@@ -117,15 +115,14 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     makes it logarithmic; *references* maps names to values: a source's, or chance.
     """
     names = [_broken(name, 30) for name in groups]
-    figure, axis = blank(1.3 + sum(max(0.45, 0.22 * (1 + name.count("\n"))) for name in names))
+    figure, [[axis]] = blank(1.3 + sum(max(0.45, 0.22 * (1 + name.count("\n"))) for name in names))
     for row, values in enumerate(groups.values()):
         values = np.asarray(values, dtype=float)
-        spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else np.zeros(len(values))
+        spread = np.linspace(-0.12, 0.12, len(values)) * (len(values) > 1)
         axis.scatter(values, row + spread, color=COLORS[0], s=42, alpha=0.85,
                      edgecolor="white", linewidth=0.8, zorder=3)
-    for i, (name, value) in enumerate((references or {}).items()):
-        axis.axvline(value, color="#333333", linestyle=("--", ":", "-.")[i % 3], linewidth=1.3,
-                     label=name)
+    for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-."))):
+        axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
     axis.set(xlabel=_broken(quantity, 66), yticks=range(len(groups)), yticklabels=names,
              xscale="log" if log else "linear", ylim=(-0.6, len(groups) - 0.4))
     axis.invert_yaxis()
@@ -161,8 +158,7 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
     known = np.nan_to_num(np.concatenate([[0.0], *map(np.ravel, tables.values())]))
     top = np.abs(known).max()
     low = -top if diverging else known.min()
-    height = 0.9 + len(tables) * (0.55 + 0.36 * len(rows))
-    figure, axes = blank(height, 1, len(tables), squeeze=False)
+    figure, axes = blank(0.9 + len(tables) * (0.55 + 0.36 * len(rows)), 1, len(tables))
     for axis, (title, table) in zip(axes[:, 0], tables.items(), strict=True):
         image = axis.imshow(table, vmin=low, vmax=top, aspect="auto",
                             cmap="RdBu_r" if diverging else "cividis")
@@ -173,8 +169,8 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
             axis.text(j, i, number, ha="center", va="center", color="white" if dark else "black",
                       fontsize=8)
         for i, j in (outlined or {}).get(title, ()):
-            axis.add_patch(mpl.patches.Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False,
-                                                 edgecolor=COLORS[1], linewidth=3))
+            axis.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False,
+                                     edgecolor=COLORS[1], linewidth=3))
         axis.set(title=title, xlabel=column_label, ylabel=row_label, xticks=range(len(columns)),
                  xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
         axis.tick_params(length=0)
@@ -192,11 +188,10 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     *groups* maps a name to (x values, y values); *x* and *y* are the axes, with their units; *size*
     is that of a dot, in square points.
     """
-    figure, axis = blank(3.6)
-    for i, (name, (xs, ys)) in enumerate(groups.items()):
-        axis.scatter(xs, ys, label=_broken(name, 22), color=COLORS[i % len(COLORS)],
-                     marker=_MARKERS[i % 8], s=size, edgecolor="white",
-                     linewidth=0.8 if size > 30 else 0.3, zorder=3)
+    figure, [[axis]] = blank(3.6)
+    for (name, points), color, marker in zip(groups.items(), cycle(COLORS), cycle(_MARKERS)):
+        axis.scatter(*points, label=_broken(name, 22), color=color, marker=marker, s=size,
+                     edgecolor="white", linewidth=0.8 if size > 30 else 0.3, zorder=3)
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
         figure.legend(loc="outside right upper")
@@ -213,37 +208,34 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
     lines : mapping
         Name → points, each (value of the parameter, the quantity in every run, its mean, its
         spread or None).
-    x, y : str
-        The axes, with their units.
+    x, y, lines_are : str
+        The axes, with their units, and what the names of several lines are.
     scale : {"linear", "log", "steps", "names"}
-        The x axis: of numbers, or of values in equal steps; names are not joined by a line.
+        The x axis: of numbers, or of texts in equal steps; names are not joined by a line.
     seeds : str
         The number of runs per point, for the title: ``"5 seeds"``.
-    lines_are : str
-        What the names of several lines are.
     """
     columns = _columns(lines)
-    figure, axis = blank(3.8 + 0.2 * -(-len(lines) // columns))
+    figure, [[axis]] = blank(3.8 + 0.2 * -(-len(lines) // columns))
     values = list(dict.fromkeys(point[0] for points in lines.values() for point in points))
-    evenly, joined = scale in ("steps", "names"), scale != "names" and len(values) > 1
-    for i, (name, points) in enumerate(lines.items()):
-        color = COLORS[i % len(COLORS)]
+    evenly = scale in ("steps", "names")
+    for (name, points), color, marker in zip(lines.items(), cycle(COLORS), cycle(_MARKERS)):
         at = [values.index(point[0]) if evenly else point[0] for point in points]
         for place, (_, runs, *_) in zip(at, points, strict=True):
             axis.scatter([place] * len(runs), runs, s=26, color=color, alpha=0.55, linewidth=0,
-                         marker=_MARKERS[i % 8], zorder=3)
+                         marker=marker, zorder=3)
         # None becomes NaN, which is not drawn.
         mean, spread = np.array([point[2:] for point in points], dtype=float).T
-        axis.errorbar(at, mean, spread, color=color, label=name, capsize=4, zorder=4,
-                      marker="_", markersize=15, linestyle="-" if joined else "none")
+        axis.errorbar(at, mean, spread, color=color, label=name, capsize=4, zorder=4, marker="_",
+                      markersize=15, linestyle="none" if scale == "names" else "-")
     axis.set(xlabel=x, ylabel=y)
     if any(point[3] is not None for points in lines.values() for point in points):
         axis.set_title(f"mean ± 1 standard deviation ({seeds})", fontsize=9, fontweight="normal")
     if len(lines) > 1:
         figure.legend(loc=_ABOVE, title=lines_are, alignment="left", ncols=columns)
     if evenly:
-        crowded = sum(len(str(value)) for value in values) > 80
-        axis.set_xticks(range(len(values)), map(str, values), rotation=30 if crowded else 0,
+        crowded = sum(map(len, values)) > 80
+        axis.set_xticks(range(len(values)), values, rotation=30 if crowded else 0,
                         ha="right" if crowded else "center")
         axis.set_xlim(-0.5, len(values) - 0.5)
         axis.grid(axis="x", visible=False)
@@ -253,4 +245,124 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
     if np.diff(places).min(initial=np.inf) > np.ptp(places) / 14:           # room for all values
         axis.set_xticks(values, [f"{value:g}" for value in values])
         axis.set_xticks([], minor=True)
+    return figure
+
+
+def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
+    """An image (height, width), or with channels as a third axis, in [0, 1]; NaN: none."""
+    axis.set(xticks=[], yticks=[])
+    bare(axis)
+    axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
+    if np.isfinite(image).all():
+        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation="nearest")
+
+
+@styled
+def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[str],
+               columns: Sequence[str]) -> Figure:
+    """Small images in rows and columns, each row and column with its name.
+
+    *images* has shape (n_rows, n_columns, n_features), flattened, in [0, 1], with NaN where there
+    is none; *image_shape* is (channels, height, width).
+    """
+    images = np.asarray(images, dtype=float)
+    side = (WIDTH - 0.16 - 0.075 * max(map(len, rows))) / len(columns)
+    height = side * image_shape[1] / image_shape[2]
+    figure, axes = blank(0.35 + len(rows) * height, len(columns), len(rows))
+    for (i, j), axis in np.ndenumerate(axes):
+        image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
+        _picture(axis, image, columns[j] if i == 0 else "")
+        if j == 0:
+            axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
+    figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
+    return figure
+
+
+@styled
+def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
+                      images: Mapping[str, ArrayLike], masks: Mapping[str, ArrayLike],
+                      values: str) -> Figure:
+    """One cluster as several methods explain it: its members, images, masks.
+
+    *members* (n_members, n_features) are flattened images in [0, 1] of *image_shape* (channels,
+    height, width). *images* maps titles to images (height, width) or (height, width, 3) in [0, 1];
+    *masks* maps titles to numbers in [0, 1] by place (rows, columns), as fine as the image or
+    coarser, and *values* is what these are.
+    """
+    members = np.reshape(members, (-1, *image_shape)).transpose(0, 2, 3, 1)
+    side = min(1.3, WIDTH / max(len(images), len(masks)))
+    heights = WIDTH / len(members), 0.45 + side, 0.95 + side
+    figure = Figure(figsize=(WIDTH, 0.2 + sum(heights)))
+    figure.suptitle("members", fontsize=9)
+    grid = figure.add_gridspec(3, 1, height_ratios=heights)
+    for i, row in enumerate([[("", member) for member in members], images.items(), masks.items()]):
+        axes = grid[i].subgridspec(1, len(row)).subplots(squeeze=False)[0]
+        for axis, (title, picture) in zip(axes, row, strict=True):
+            shown = _picture(axis, np.asarray(picture, dtype=float), title,
+                             "cividis" if i == 2 else "gray")
+    figure.colorbar(shown, ax=axes.tolist(), label=values, location="bottom", shrink=0.5, aspect=35)
+    return figure
+
+
+@styled
+def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
+    """The stages of a data flow, each as a small picture, joined by arrows in a circle.
+
+    The first half runs from left to right, the second below it from right to left, and an arrow
+    with the text *back* leads from the last stage to the first. *stages*, an even number, maps a
+    title to a color image (height, width, 3), a matrix or gray image (height, width), or a curve
+    (n,).
+    """
+    columns = len(stages) // 2
+    figure, axes = blank(4.3, columns, 2)
+    # Room for the arrows: shares of a picture, between two of a row and between the rows.
+    figure.get_layout_engine().set(wspace=0.14, hspace=0.16)
+    way = [*axes[0], *axes[1, ::-1]]
+    for axis, (title, values) in zip(way, stages.items(), strict=True):
+        if np.ndim(values) == 1:
+            axis.plot(values, color=COLORS[0])
+        else:
+            axis.imshow(values, cmap="gray" if "gray" in title else None, interpolation="nearest")
+        axis.set_box_aspect(1)
+        axis.set(xticks=[], yticks=[], xlabel=title)
+        axis.grid(False)
+        axis.spines[:].set(visible=True, color="#CCCCCC")
+    right, left = ((1.02, 0.5), (-0.02, 0.5)), ((-0.02, 0.5), (1.02, 0.5))
+    down, up = ((0.5, -0.16), (0.5, 1.02)), ((0.5, 1.02), (0.5, -0.16))
+    turns = [right] * (columns - 1) + [down] + [left] * (columns - 1) + [up]
+    for turn, axis, following in zip(turns, way, [*way[1:], way[0]], strict=True):
+        figure.add_artist(ConnectionPatch(
+            *turn, axis.transAxes, following.transAxes, arrowstyle="-|>", mutation_scale=14,
+            color=COLORS[1] if turn is up else NEUTRAL, linewidth=2))
+    text = way[-1].text(0.58, 1.1, back, transform=way[-1].transAxes, color="#333333", fontsize=9,
+                        va="center")
+    text.set_in_layout(False)       # it has the whole gap between the rows
+    return figure
+
+
+@styled
+def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
+         classes: Sequence[str], stars: str, axes: str) -> Figure:
+    """Points in the plane, colored by class, with special ones as stars: one panel a moment.
+
+    *panels* maps a title to (points of shape (n, 2), class of each as an index, stars of shape (m,
+    2)); *classes* are the classes' names, *stars* says what the stars are, and *axes* names the
+    plane's axes.
+    """
+    figure, grid = blank(2.9, len(panels))
+    palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], COLORS[7])
+    for axis, (title, (points, labels, special)) in zip(grid[0], panels.items(), strict=True):
+        for (c, name), color in zip(enumerate(classes), cycle(palette)):
+            axis.scatter(*points[labels == c].T, s=5, linewidth=0, alpha=0.75, rasterized=True,
+                         color=color, label=name)
+        axis.scatter(*special.T, marker="*", s=130, color="white", edgecolor="black",
+                     linewidth=1.1, zorder=4, label=stars)
+        axis.set(title=title, xticks=[], yticks=[], xlabel=f"{axes} 1", ylabel=f"{axes} 2")
+        axis.label_outer()
+        axis.grid(False)
+        axis.spines[:].set(visible=True, color="#DDDDDD")
+    legend = figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center",
+                           ncols=min(11, len(classes) + 1), handletextpad=0.1, columnspacing=0.8)
+    for handle in legend.legend_handles[:-1]:
+        handle.set_sizes([40])
     return figure

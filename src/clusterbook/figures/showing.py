@@ -53,11 +53,11 @@ WIDTH = 7.2                                 # inches; the book's text column
 styled = mpl.style.context(["default", _STYLE])
 
 
-def blank(height: float, columns: int = 1, rows: int = 1, **options):
-    """An empty figure of that height in inches, and its axes."""
+def blank(height: float, columns: int = 1, rows: int = 1):
+    """An empty figure of that height in inches, and its axes (rows, columns)."""
     # Figure, not pyplot: no global state, nothing left open, nothing displayed twice.
     figure = Figure(figsize=(WIDTH, height))
-    return figure, figure.subplots(rows, columns, **options)
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def bare(axis: mpl.axes.Axes) -> None:
@@ -70,74 +70,58 @@ LIST = "figures.json"
 """Lies beside the files of a run's figures: each one's name, text, caption and, if any, steps."""
 
 
-def show(figure: Figure, name: str, alt: str, caption: str) -> None:
+def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: str, *,
+         pause: float = 0.6) -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
     figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and listed with its texts in
     ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so.
 
+    Several figures are shown one at a time, with buttons and a slider to step through them or play
+    them. The pictures and a short script are in the output, so it works in the book, in Jupyter and
+    on Colab, without network and widgets; without scripts, the first step is shown.
+
     Raises InputError if name, alt or caption is missing, or the files can't be written.
 
     Parameters
     ----------
-    figure : matplotlib Figure
+    figure : matplotlib Figure, or mapping of str to Figure
+        Or the steps, of one size, by their titles; their files are ``DIR/name-1.png``, and so on.
     name : str
         Lower-case words joined by hyphens, unique in the chapter.
     alt : str
         Alternative text. No measured number: it is compared between runs.
     caption : str
         What to look at, and what the figure does not show. Markdown, no measured number.
+    pause : float
+        Seconds from one step to the next.
     """
-    _show(figure, figure, _checked(name, alt, caption))
-
-
-def show_steps(steps: Mapping[str, Figure], name: str, alt: str, caption: str, *,
-               pause: float = 0.6) -> None:
-    """Display figures one at a time, with buttons and a slider to step through them or play them.
-
-    The pictures and a short script are in the output, so it works in the book, in Jupyter and on
-    Colab, without network and widgets. Without scripts, the first step is shown.
-
-    *steps* maps titles to figures of one size; files are ``DIR/name-1.png``, and so on. The texts
-    are of all steps together; *pause* is the seconds from one step to the next. Raises InputError
-    as `show`, and if there is no step or the figures differ in size.
-    """
-    sizes = {tuple(figure.get_size_inches()) for figure in steps.values()}
-    if len(sizes) != 1:
-        raise InputError(f"figure {name!r} needs at least one step, and all of one size, not "
-                         f"{len(steps)} steps of {len(sizes)} sizes")
-    about = _checked(name, alt, caption)
-    pictures = [(title, _png(figure, colors=256)) for title, figure in steps.items()]
-    # Escaped, because titles and texts become attributes.
-    template = Environment(trim_blocks=True, autoescape=True).from_string(_STEPPER)
-    first, *_ = steps.values()
-    page = template.render(images=pictures, width=_width(first), alt=about["alt"], pause=pause)
-    _show(first, steps, about, {"image/png": pictures[0][1], "text/html": page})
-
-
-def _show(figure: Figure, drawn: Figure | Mapping[str, Figure], about: Mapping[str, str],
-          pictures: Mapping[str, str] | None = None) -> None:
     from IPython.display import Markdown, display
 
+    about = _checked(name, alt, caption)
     if folder := paths.asked("figures"):
-        save(drawn, folder, **about)
+        save(figure, folder, **about)
+    in_steps = isinstance(figure, Mapping)
+    steps = figure if in_steps else {name: figure}
+    pictures = [(title, _png(step, 256 if in_steps else None)) for title, step in steps.items()]
+    width, _ = next(iter(steps.values())).get_size_inches()
+    image = {"width": round(width * SCREEN_DPI / 2), "alt": about["alt"]}
+    data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pictures[0][1]}
+    if in_steps:    # escaped, because titles and texts become attributes
+        template = Environment(trim_blocks=True, autoescape=True).from_string(_STEPPER)
+        data["text/html"] = template.render(images=pictures, pause=pause, **image)
     # The book's build makes figures of the page from alt and caption (clusterbook.book).
-    data = {"text/plain": f"Figure {about['name']}: {about['alt']}",
-            **(pictures or {"image/png": _png(figure)})}
-    image = {"width": _width(figure), "alt": about["alt"]}
     display(data, metadata={"image/png": image, "clusterbook": about}, raw=True)
-    display(Markdown(f"*{about['caption']}*"), metadata={
-        "clusterbook": {"caption_of": about["name"]}})
+    display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
 
 
 def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
     """The name and both texts; in a run with other parameters these say so."""
-    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name or ""):
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
         raise InputError(f"a figure's name is lower-case words joined by hyphens, not {name!r}")
-    for kind, text in (("alt", alt), ("caption", caption)):
-        if not text or not text.strip():
-            raise InputError(f"figure {name!r} has no {kind} text")
+    if not (alt.strip() and caption.strip()):
+        raise InputError(f"figure {name!r} needs an alternative text and a caption")
     if changed := paths.run_context().get("changed"):
         # In a code span Markdown's signs mean nothing, and a backtick would end it.
         short = {key: reprlib.repr(value).replace("`", "'") for key, value in changed.items()}
@@ -149,26 +133,22 @@ def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
     return {"name": name, "alt": alt, "caption": caption}
 
 
-@styled
 def save(figure: Figure | Mapping[str, Figure], folder: Path, name: str, alt: str,
          caption: str) -> None:
     """Write a figure, or several as steps, as PNG and SVG, and enter it into the folder's list.
 
-    For the names of the files see `show` and `show_steps`. Makes the folder if needed; raises
-    InputError if it can't be written.
+    For the names of the files see `show`. Raises InputError if they can't be written.
     """
     about, files = {"name": name, "alt": alt, "caption": caption}, {name: figure}
-    if not isinstance(figure, Figure):
+    if isinstance(figure, Mapping):
         about["steps"] = list(figure)
         files = {f"{name}-{i}": step for i, step in enumerate(figure.values(), start=1)}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, drawn in files.items():
-            drawn.savefig(folder / f"{file}.png", dpi=200, metadata={"Description": alt})
-            drawn.savefig(folder / f"{file}.svg",
-                          metadata={"Title": file, "Date": None, "Description": alt})
-    except OSError as error:
-        raise InputError(f"figures can't be written to {folder}: {error.strerror}") from None
+    for file, drawn in files.items():
+        png = _drawn(drawn, format="png", dpi=200, metadata={"Description": alt})
+        svg = _drawn(drawn, format="svg",
+                     metadata={"Title": file, "Date": None, "Description": alt})
+        paths.write_atomically(folder / f"{file}.png", png, noun="the figure")
+        paths.write_atomically(folder / f"{file}.svg", svg, noun="the figure")
     entries = {entry["name"]: entry for entry in listed(folder)} | {name: about}
     content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
     paths.write_atomically(folder / LIST, content.encode(), noun="the list of figures")
@@ -181,19 +161,21 @@ def listed(folder: Path) -> list[dict]:
 
 
 @styled
+def _drawn(figure: Figure, **options) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, **options)
+    return buffer.getvalue()
+
+
 def _png(figure: Figure, colors: int | None = None) -> str:
     """The picture in base64; with few *colors*, dozens of them go into one page."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=SCREEN_DPI)
+    png = _drawn(figure, format="png", dpi=SCREEN_DPI)
     if colors:
-        image = Image.open(buffer).convert("RGB").quantize(colors)
         buffer = io.BytesIO()
-        image.save(buffer, "PNG", optimize=True)
-    return base64.b64encode(buffer.getvalue()).decode()
-
-
-def _width(figure: Figure) -> int:
-    return round(figure.get_size_inches()[0] * SCREEN_DPI / 2)
+        Image.open(io.BytesIO(png)).convert("RGB").quantize(colors).save(buffer, "PNG",
+                                                                         optimize=True)
+        png = buffer.getvalue()
+    return base64.b64encode(png).decode()
 
 
 _STEPPER = """\
