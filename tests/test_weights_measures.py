@@ -47,30 +47,28 @@ def observed(labels, classes=None, activity=None) -> Neurons:
 @pytest.mark.parametrize("layer", [1, 2])
 def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
     made, X, y = random_network(0, bias=True, dropout=0.5)
-    seen = []
-    for module in made:
-        if isinstance(module, torch.nn.ReLU):
-            module.register_forward_hook(lambda _module, _inputs, output: seen.append(output))
-    made.eval()(torch.tensor(X, dtype=torch.float32))
     n_rows, n_columns = made.weights(layer).shape
+    after = [i for i, module in enumerate(made) if isinstance(module, torch.nn.ReLU)]
+    made.eval()
+    columns, rows = (torch.nn.Sequential(*list(made)[:after[i] + 1])(torch.tensor(X).float())
+                     for i in (layer - 1, layer))
     made.train()                                  # dropout must not reach into what is measured
     found = measures.neurons(made, X, y, layer, np.zeros(n_rows, int), np.ones(n_columns, int))
-    assert np.array_equal(found.activity[:, found.is_row], seen[layer].detach())
-    assert np.array_equal(found.activity[:, ~found.is_row], seen[layer - 1].detach())
+    assert np.array_equal(found.activity[:, found.is_row], rows.detach())
+    assert np.array_equal(found.activity[:, ~found.is_row], columns.detach())
     assert found.labels.tolist() == [0] * n_rows + [1] * n_columns
-    assert np.array_equal(found.classes, y)
 
 
-def lesion(layer: int, n_rows: int, n_columns: int, n: int = 80, **options):
+def measured(layer: int, n_rows: int, n_columns: int, n: int = 80):
     made, X, y = random_network(0)
-    lesions(made, X, y[:n], layer, np.zeros(n_rows, int), np.zeros(n_columns, int), **options)
+    measures.neurons(made, X, y[:n], layer, np.zeros(n_rows, int), np.zeros(n_columns, int))
 
 
 @pytest.mark.parametrize(("use", "says"), [
-    (lambda: lesion(0, 7, 5), "layer 0 does not lie between two hidden layers; this network's lay"),
-    (lambda: lesion(3, 3, 6), "layer 3 does not lie"),
-    (lambda: lesion(1, 7, 4), "inconsistent numbers of samples"),
-    (lambda: lesion(1, 4, 7, n=79), "inconsistent numbers of samples"),
+    (lambda: measured(0, 7, 5), "layer 0 does not lie between two hidden layers; this network's l"),
+    (lambda: measured(3, 3, 6), "layer 3 does not lie"),
+    (lambda: measured(1, 7, 4), "inconsistent numbers of samples"),
+    (lambda: measured(1, 4, 7, n=79), "inconsistent numbers of samples"),
     (lambda: information_tests(observed([0, 1]), n_shuffles=1), "at least 2, not 1"),
     (lambda: agreement_test(observed([0, 1]), np.zeros(2), n_shuffles=1), "at least 2, not 1"),
     (lambda: activation_clusters(np.eye(6)[:, [0, 1, 2, 2]] * [0, 1, 1, 1], 3), "not constant, 3"),
@@ -122,7 +120,7 @@ def entropy(values) -> float:
     return -sum(n / len(values) * log2(n / len(values)) for n in Counter(values).values())
 
 
-@pytest.mark.parametrize(("n", "bins"), [(40, 10), (60, 4), (30, 2)])
+@pytest.mark.parametrize(("n", "bins"), [(40, 10), (30, 2)])
 def test_information_is_the_sum_of_entropies_less_the_joint_one(n, bins):
     rng = np.random.default_rng(n)
     classes = rng.integers(0, 5, n)
@@ -142,7 +140,7 @@ def test_a_cluster_that_knows_the_class_stands_out():
     activity[:, labels == 2] += 0.7 * (classes == 3)[:, None]
     tests = information_tests(observed(labels, classes, activity), n_shuffles=19, random_state=0)
     assert list(tests) == [0, 1, 2, 3] and all(test.larger for test in tests.values())
-    assert tests[2].p == tests[2].smallest_p and tests[2].z > 1.5
+    assert tests[2].p == 1 / 20 and tests[2].z > 1.5
     assert tests[2].value == information(activity[:, labels == 2], classes) > 0.7
     assert all(tests[c].value < 0.3 and tests[c].p > 0.5 for c in (0, 1, 3))
 
@@ -155,9 +153,7 @@ def test_random_sets_have_a_clusters_size_on_each_side():
     drawn = sets[0][1:]
     assert (drawn[:, rows].sum(1) == 4).all() and (drawn[:, ~rows].sum(1) == 1).all()
     assert not drawn[:, labels < 0].any()
-    share = drawn.mean(0)
-    np.testing.assert_allclose(share[:9], 4 / 9, atol=0.08)                      # all alike
-    np.testing.assert_allclose(share[10:18], 1 / 8, atol=0.06)
+    np.testing.assert_allclose(drawn.mean(0)[:9], 4 / 9, atol=0.08)              # all alike
 
 
 @pytest.mark.parametrize("layer", [1, 2])
@@ -166,7 +162,8 @@ def test_a_lesion_is_a_network_without_these_neurons_outgoing_weights(layer):
     n_rows, n_columns = made.weights(layer).shape
     rng = np.random.default_rng(0)
     rows, columns = rng.permutation(np.arange(n_rows) % 3) - 1, rng.integers(-1, 2, n_columns)
-    found = lesions(made, X, y, layer, rows, columns, n_shuffles=2, random_state=0)
+    found = lesions(made, X, layer, measures.neurons(made, X, y, layer, rows, columns),
+                    n_shuffles=2, random_state=0)
     weights = [made.weights(i) for i in range(4)]
     biases = [linear.bias.detach().numpy() for linear in made.linear]
 
@@ -197,37 +194,28 @@ def test_the_arithmetic_of_lesions():
     assert (mean.p, spread.p) == (3 / 5, 2 / 5)          # 0.2 is a tie, 0.4 is beyond
 
 
-MEASURED = {"n_clusters": 2, "network_clusters": 3, "n_init": 2, "n_shuffles": 5,
-            "random_state": 1}
-
-
 def flat(test, name: str) -> dict[str, float]:
     return {name: test.value, f"{name}_null_mean": test.null.mean(),
             f"{name}_null_sd": test.null.std(ddof=1), f"{name}_z": test.z, f"{name}_p": test.p}
 
 
+NULL = {"n_shuffles": 5, "random_state": 1}
+SCALE = {"layer": 2, "n_clusters": 2, "network_clusters": 3, "n_init": 2, **NULL}
+
+
 def of_network(made: MLP, **more):
-    return network_test([made.weights(i) for i in range(len(made.linear))], 3, n_shuffles=5,
-                        n_init=2, random_state=1, **more)
+    return network_test([made.weights(i) for i in range(4)], 3, n_init=2, **NULL, **more)
 
 
 def test_all_measures_of_one_network():
     made, X, y = random_network(0)
-    found = measures.quality(made, X, y, layer=2, **MEASURED)
-    labels = found.clusters.row_labels_, found.clusters.column_labels_
-    lost = lesions(made, X, y, 2, *labels, n_shuffles=5, random_state=1)
-    assert np.array_equal(found.lesions.random, lost.random)
-    network = of_network(made)
-    bits = information_tests(found.found, n_shuffles=5, random_state=1).values()
-    assert found.effects == pytest.approx({
-        "normalized cut of the layer": -found.layer["cut"].z,
-        "weight inside clusters": found.layer["share"].z,
-        "normalized cut of the network": -network.z,
-        "agreement with activations": found.activations.z,
-        "agreement with preferred classes": found.classes.z,
-        "information about the class": np.mean([test.z for test in bits]),
-        "accuracy lost by a lesion": np.mean([test.z for test in lost.tests(np.mean)]),
-        "difference between classes": np.mean([test.z for test in lost.tests(np.ptp)])})
+    found = measures.quality(made, X, y, **SCALE)
+    lost, network = lesions(made, X, 2, found.found, **NULL), of_network(made)
+    bits = information_tests(found.found, **NULL).values()
+    assert list(found.effects.values()) == pytest.approx([
+        -found.layer["cut"].z, found.layer["share"].z, -network.z, found.activations.z,
+        found.classes.z, np.mean([test.z for test in bits]),
+        *(np.mean([test.z for test in lost.tests(summary)]) for summary in (np.mean, np.ptp))])
     flattened = found.metrics()
     for name, test in (("layer_cut", found.layer["cut"]), ("network_cut", network),
                        ("layer_share_of_squares", found.layer["share_of_squares"]),
@@ -235,19 +223,20 @@ def test_all_measures_of_one_network():
         assert flat(test, name).items() <= flattened.items()
     assert flattened["information_bits"] == np.mean([test.value for test in bits])
     assert flattened["z_weight_inside_clusters"] == found.layer["share"].z
-    assert [flattened[f"columns_in_{c}"] for c in range(2)] == np.bincount(labels[1]).tolist()
+    columns = np.bincount(found.clusters.column_labels_)
+    assert [flattened[f"columns_in_{c}"] for c in range(2)] == columns.tolist()
 
 
 def test_clusterability_has_a_second_null_for_pruned_networks():
     made, _, _ = random_network(0)
     expected = flat(of_network(made), "network_cut")
-    for name, test in null_tests(made.weights(2), 2, n_shuffles=5, random_state=1).items():
+    for name, test in null_tests(made.weights(2), 2, **NULL).items():
         expected |= flat(test, f"layer_{name}")
-    assert measures.clusterability(made, layer=2, **MEASURED) == pytest.approx(expected)
+    assert measures.clusterability(made, **SCALE) == pytest.approx(expected)
     with torch.no_grad():
         for layer in made.linear:
             layer.weight[layer.weight.abs() < 0.5] = 0
-    found = measures.clusterability(made, layer=2, **MEASURED)
+    found = measures.clusterability(made, **SCALE)
     assert {name: value for name, value in found.items() if "kept" in name} == pytest.approx(
         flat(of_network(made, keep_zeros=True), "network_cut_kept"))
     assert found["network_cut_null_mean"] != found["network_cut_kept_null_mean"]

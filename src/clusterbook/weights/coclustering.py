@@ -24,7 +24,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -306,13 +306,6 @@ def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.
     return W
 
 
-def _shuffled(layers: Sequence[np.ndarray], n_shuffles: int, seed: int,
-              keep_zeros: bool = False) -> Iterator[list[np.ndarray]]:
-    rng = check_random_state(seed)
-    for _ in bar(range(n_shuffles), "shuffles"):
-        yield [shuffle(layer, rng, keep_zeros=keep_zeros) for layer in layers]
-
-
 def _without_isolated(layers: Sequence[ArrayLike]) -> list[np.ndarray]:
     """The layers without the neurons that have no weights on either side."""
     matrices = [as_weights(layer) for layer in layers]
@@ -352,11 +345,6 @@ class NullTest:
         beyond |= _equal(self.null, self.value)
         return float((1 + beyond.sum()) / (1 + len(self.null)))
 
-    @property
-    def smallest_p(self) -> float:
-        """The smallest p that this many shuffles can give."""
-        return 1 / (1 + len(self.null))
-
 
 def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50, random_state=None
                ) -> dict[str, NullTest]:
@@ -368,25 +356,17 @@ def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50, rando
     *random_state* seeds the shuffles and the clustering. Raises InputError for fewer than 2
     shuffles, and as `WeightCoclustering`.
     """
-    whole("n_shuffles", n_shuffles, 2)
     seed = as_seed(random_state)
 
-    def measured(weights: np.ndarray) -> dict[str, float]:
+    def measured(layers: Sequence[np.ndarray]) -> dict[str, float]:
+        (weights,) = layers
         found = WeightCoclustering(n_clusters, random_state=seed).fit(weights)
         labels = found.row_labels_, found.column_labels_
         return {"cut": normalized_cut(weights, *labels), "share": share_inside(weights, *labels),
                 "share_of_squares": share_inside(weights, *labels, power=2)}
 
-    connected = _without_isolated([W])
-    values = measured(connected[0])
-    null = [measured(layer) for layer, in _shuffled(connected, n_shuffles, seed)]
-    return {name: NullTest(value, np.array([one[name] for one in null]), larger=name != "cut")
-            for name, value in values.items()}
-
-
-def null_test(W: ArrayLike, n_clusters: int = 2, **options) -> NullTest:
-    """The test of the normalized cut alone; see `null_tests` for the parameters."""
-    return null_tests(W, n_clusters, **options)["cut"]
+    # The network's own value too, so that both sums have the same terms in the same order.
+    return _against_shuffles(measured, _without_isolated([W]), n_shuffles, seed)
 
 
 def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffles: int = 50,
@@ -397,13 +377,22 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
     in their runs). Neurons without weights are left out before shuffling, as in their code. For
     *layers* see `bipartite`, for *keep_zeros* `shuffle`, for the others and errors `null_tests`.
     """
-    whole("n_shuffles", n_shuffles, 2)
     seed = as_seed(random_state)
 
-    def cut(matrices: Sequence[ArrayLike]) -> float:
-        graph = bipartite(matrices)
+    def measured(layers: Sequence[ArrayLike]) -> dict[str, float]:
+        graph = bipartite(layers)
         labels = partition(graph, n_clusters, n_init=n_init, random_state=seed)
-        return normalized_cut(graph, *labels)
+        return {"cut": normalized_cut(graph, *labels)}
 
-    shuffles = _shuffled(_without_isolated(layers), n_shuffles, seed, keep_zeros)
-    return NullTest(cut(layers), np.array([cut(shuffled) for shuffled in shuffles]))
+    return _against_shuffles(measured, layers, n_shuffles, seed, keep_zeros)["cut"]
+
+
+def _against_shuffles(measured, layers: Sequence[ArrayLike], n_shuffles: int, seed: int,
+                      keep_zeros: bool = False) -> dict[str, NullTest]:
+    """What is measured of layers, beside the same of shuffles of their connected neurons."""
+    whole("n_shuffles", n_shuffles, 2)
+    rng, connected = check_random_state(seed), _without_isolated(layers)
+    null = [measured([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in connected])
+            for _ in bar(range(n_shuffles), "shuffles")]
+    return {name: NullTest(value, np.array([one[name] for one in null]), larger=name != "cut")
+            for name, value in measured(layers).items()}

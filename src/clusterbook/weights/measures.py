@@ -168,13 +168,12 @@ class Lesions:
                 for own, random in drops]
 
 
-def lesions(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLike,
-            column_labels: ArrayLike, *, n_shuffles: int = 50, random_state=None) -> Lesions:
+def lesions(network, X: ArrayLike, layer: int, found: Neurons, *, n_shuffles: int = 50,
+            random_state=None) -> Lesions:
     """Switch off one cluster after the other, and *n_shuffles* random sets of the same sizes.
 
-    For the other parameters and the errors see `neurons`.
+    *found* are the `neurons` on both sides of that layer of the network on *X*.
     """
-    found = neurons(network, X, y, layer, row_labels, column_labels)
     X, classes = np.asarray(X, dtype=np.float32), np.unique(found.classes)
 
     def by_class(off: np.ndarray) -> np.ndarray:
@@ -192,13 +191,13 @@ class Quality:
     """All measures of the clusters of one layer, made by `quality`."""
 
     clusters: WeightCoclustering            #: fitted to the layer
-    layer: dict[str, NullTest]              #: see `null_tests`
     found: Neurons
+    layer: dict[str, NullTest]              #: see `null_tests`
+    network: NullTest                       #: normalized cut of the whole network
     activations: NullTest                   #: AMI with clusters of activations
     classes: NullTest                       #: AMI with preferred classes
     information: dict[int, NullTest]        #: by cluster, in bits
     lesions: Lesions
-    network: NullTest                       #: normalized cut of the whole network
 
     @property
     def effects(self) -> dict[str, float]:
@@ -216,14 +215,13 @@ class Quality:
 
     def metrics(self) -> dict[str, float]:
         """All measures as flat numbers, with the names that claims and records use."""
-        flat = _flat({**{f"layer_{name}": test for name, test in self.layer.items()},
-                      "network_cut": self.network, "ami_activations": self.activations,
-                      "ami_classes": self.classes})
+        flat = _flat(self.layer, network_cut=self.network, ami_activations=self.activations,
+                     ami_classes=self.classes)
         flat["information_bits"] = float(np.mean([t.value for t in self.information.values()]))
         flat |= {f"z_{name.replace(' ', '_')}": z for name, z in self.effects.items()}
         for c in range(self.clusters.n_clusters):
-            flat[f"rows_in_{c}"] = int((self.clusters.row_labels_ == c).sum())
-            flat[f"columns_in_{c}"] = int((self.clusters.column_labels_ == c).sum())
+            flat[f"rows_in_{c}"] = int(self.clusters.rows_[c].sum())
+            flat[f"columns_in_{c}"] = int(self.clusters.columns_[c].sum())
         return flat
 
 
@@ -239,20 +237,15 @@ def quality(network, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: 
     """
     weights = network.weights(layer)
     clusters = WeightCoclustering(n_clusters, random_state=random_state).fit(weights)
-    labels = clusters.row_labels_, clusters.column_labels_
-    found = neurons(network, X, y, layer, *labels)
+    found = neurons(network, X, y, layer, clusters.row_labels_, clusters.column_labels_)
     activations = activation_clusters(found.activity, n_clusters, random_state)
-    options = {"n_shuffles": n_shuffles, "random_state": random_state}
-    return Quality(
-        clusters=clusters,
-        layer=null_tests(weights, n_clusters, **options),
-        found=found,
-        activations=agreement_test(found, activations, **options),
-        classes=agreement_test(found, preferred_class(found.activity, found.classes), **options),
-        information=information_tests(found, **options),
-        lesions=lesions(network, X, y, layer, *labels, **options),
-        network=network_test(_matrices(network), network_clusters, n_init=n_init, **options),
-    )
+    preferred = preferred_class(found.activity, found.classes)
+    null = {"n_shuffles": n_shuffles, "random_state": random_state}
+    return Quality(clusters, found, null_tests(weights, n_clusters, **null),
+                   network_test(_matrices(network), network_clusters, n_init=n_init, **null),
+                   agreement_test(found, activations, **null),
+                   agreement_test(found, preferred, **null), information_tests(found, **null),
+                   lesions(network, X, layer, found, **null))
 
 
 def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clusters: int = 12,
@@ -263,24 +256,22 @@ def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clus
     weights a second null model, ``network_cut_kept``, shuffles the remaining weights among their
     own places. For the parameters see `quality`.
     """
-    options = {"n_shuffles": n_shuffles, "random_state": random_state}
-    of_layer = null_tests(network.weights(layer), n_clusters, **options)
-    tests = {f"layer_{name}": test for name, test in of_layer.items()}
-    weights, options["n_init"] = _matrices(network), n_init
-    tests["network_cut"] = network_test(weights, network_clusters, **options)
+    null = {"n_shuffles": n_shuffles, "random_state": random_state}
+    weights = _matrices(network)
+    tests = {"network_cut": network_test(weights, network_clusters, n_init=n_init, **null)}
     if any((matrix == 0).any() for matrix in weights):
-        options["keep_zeros"] = True
-        tests["network_cut_kept"] = network_test(weights, network_clusters, **options)
-    return _flat(tests)
+        tests["network_cut_kept"] = network_test(weights, network_clusters, n_init=n_init,
+                                                 keep_zeros=True, **null)
+    return _flat(null_tests(network.weights(layer), n_clusters, **null), **tests)
 
 
 def _matrices(network) -> list[np.ndarray]:
     return [network.weights(i) for i in range(len(network.linear))]
 
 
-def _flat(tests: dict[str, NullTest]) -> dict[str, float]:
+def _flat(of_layer: dict[str, NullTest], **others: NullTest) -> dict[str, float]:
     flat: dict[str, float] = {}
-    for name, test in tests.items():
+    for name, test in ({f"layer_{name}": test for name, test in of_layer.items()} | others).items():
         flat |= {name: float(test.value), f"{name}_null_mean": float(test.null.mean()),
                  f"{name}_null_sd": float(test.null.std(ddof=1)), f"{name}_z": test.z,
                  f"{name}_p": test.p}
