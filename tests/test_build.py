@@ -31,7 +31,7 @@ figure = Figure(figsize=(2, 1))
 figure.subplots().plot([0, 1])
 figures.show(figure, name="a-line", alt="A line that rises.", caption="Its *slope* is one.")
 """, """\
-figures.show_steps({"one": figure, "two": figure}, name="two-steps", alt="The line, twice.",
+figures.show({"one": figure, "two": figure}, name="two-steps", alt="The line, twice.",
                    caption="It *stays*.")
 """)
 

@@ -54,7 +54,7 @@ TOOLS = {"idc_table"}
 SYNTHESES = {"comparison"}
 
 #: What is drawn from files, such as claims and records, not from this run.
-FROM_FILES = ("say", "scorecard", "status", "amendments", "errata", "erratum", "parameter_table",
+FROM_FILES = ("say", "scorecard", "status", "amendments", "errata", "erratum", "sources", "parameter_table",
               "profile_table")
 
 IGNORED = {"nbval-ignore-output", "nbval-skip"}

@@ -88,7 +88,7 @@ def test_several_seeds_and_steps_share_one_sheet(runner: Book, tmp_path, monkeyp
     assert [c.get_text() for c in section.find_all("figcaption")] == ["seed 0", "seed 1", "seed 2"]
     assert "0, 1, 2" in soup.find("table").get_text()
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / "steps"))
-    figures.show_steps({"epoch 1": drawn(), "<2>": drawn()}, "steps", "Alt.", "Caption.")
+    figures.show({"epoch 1": drawn(), "<2>": drawn()}, "steps", "Alt.", "Caption.")
     sheet.write(tmp_path / "steps", title="T", chapter=parameters.read("tiny"),
                 values=[{"n": 1, "seed": 0}], parts={"": tmp_path / "steps"})
     images = page(tmp_path / "steps").find(id="steps").find_all("img")

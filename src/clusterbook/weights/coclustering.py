@@ -345,6 +345,11 @@ class NullTest:
         beyond |= _equal(self.null, self.value)
         return float((1 + beyond.sum()) / (1 + len(self.null)))
 
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p-value that so many shuffles allow."""
+        return 1 / (1 + len(self.null))
+
 
 def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50, random_state=None
                ) -> dict[str, NullTest]:
