@@ -54,8 +54,8 @@ TOOLS = {"idc_table"}
 SYNTHESES = {"comparison"}
 
 #: What is drawn from files, such as claims and records, not from this run.
-FROM_FILES = ("say", "scorecard", "status", "amendments", "errata", "erratum", "sources", "parameter_table",
-              "profile_table")
+FROM_FILES = ("say", "scorecard", "status", "amendments", "errata", "erratum", "sources",
+              "parameter_table", "profile_table")
 
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 IGNORED_COMMENT = re.compile(r"#\s*(NBVAL_IGNORE_OUTPUT|NBVAL_SKIP)")

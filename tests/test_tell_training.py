@@ -339,3 +339,55 @@ def test_the_compiled_form_is_near_the_plain_one(monkeypatch):
                                    plain.history_.column(name)[1], rtol=0, atol=1e-4)
     np.testing.assert_allclose(compiled.cluster_centers_, plain.cluster_centers_, atol=1e-3)
     assert forms == [None]                                      # on a GPU "reduce-overhead"
+
+
+# --- the released network ------------------------------------------------------------------------
+
+
+class ReleasedNetwork(nn.Module):
+    """The modules of the released ``NetConv`` for MNIST, in its order and under its names."""
+
+    def __init__(self):
+        super().__init__()
+        down, up, flip = [], [], nn.ConvTranspose2d
+        for n, m, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 1), (32, 16, 2)):
+            down += [nn.Conv2d(n, m, 3, stride, padding=1), nn.BatchNorm2d(m), nn.ReLU()]
+        for n, m, stride in ((16, 32, 2), (32, 32, 1), (32, 16, 2)):
+            up += [flip(n, m, 3, stride, padding=1, output_padding=stride - 1),
+                   nn.BatchNorm2d(m), nn.ReLU()]
+        self.encoder = nn.Sequential(*down, nn.Flatten(), nn.Linear(784, 256), nn.ReLU(),
+                                     nn.Linear(256, 10))
+        self.decoder = nn.Sequential(nn.Linear(10, 256), nn.ReLU(), nn.Linear(256, 784),
+                                     nn.Unflatten(1, (16, 7, 7)), *up, flip(16, 1, 3, padding=1),
+                                     nn.Sigmoid())
+        self.cluster_layer = nn.Linear(10, 10, bias=False)
+
+
+def test_the_released_network_predicts_and_decodes_as_its_authors_code(tmp_path):
+    with training.seeded(0):
+        net, images = ReleasedNetwork(), torch.rand(50, 1, 28, 28)
+        net.decoder(net.encoder(images))                # running averages of their own
+        centers = functional.normalize(net.eval().encoder(images[:10]), dim=1).detach()
+        net.cluster_layer.weight.data = 2 * 0.001 * centers
+    file = tmp_path / "checkpoint_3000.tar"
+    torch.save({"net": net.state_dict(), "optimizer": torch.optim.Adadelta(
+        net.parameters()).state_dict(), "epoch": 3000}, file)
+    tell = TELL.from_released(file)
+    with torch.no_grad():
+        z = functional.normalize(net.encoder(images), dim=1)
+        expected = torch.cdist(z, centers).argmin(1).numpy()
+        decoded = net.decoder(centers).flatten(1).numpy()
+    assert len(set(expected.tolist())) > 5
+    np.testing.assert_array_equal(tell.predict(images.flatten(1).numpy()), expected)
+    np.testing.assert_allclose(tell.reconstruct_centers(), decoded, atol=1e-5)
+
+    for content in (b"no archive", {"net": dict(list(net.state_dict().items())[:-1])},
+                    {"model": net.state_dict()}):
+        if isinstance(content, bytes):
+            file.write_bytes(content)
+        else:
+            torch.save(content, file)
+        with pytest.raises(InputError, match="is not checkpoint_3000.tar of XLearning-SCU"):
+            TELL.from_released(file)
+    with pytest.raises(InputError, match="absent.tar is not checkpoint_3000"):
+        TELL.from_released(tmp_path / "absent.tar")

@@ -11,6 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -235,6 +236,29 @@ class TELL(DeepClusterer):
         return self
 
     # ----------------------------------------------------------------------------- the fitted model
+
+    @classmethod
+    def from_released(cls, path: str | Path, *, device: str = "auto") -> TELL:
+        """The authors' network for MNIST: ``save/checkpoint_3000.tar`` of their repository.
+
+        Their ``main.py`` stores the weights of its ``NetConv`` under ``net``, in the order of ours
+        and under other names. The model has no labels, loss or history.
+
+        Raises InputError if the file is missing, or holds anything else.
+        """
+        place = training.resolve_device(device)
+        tell = cls(network="cnn", image_shape=(1, 28, 28), device=device)
+        with training.seeded(0):            # the first weights, soon replaced, are drawn at random
+            model = tell._restore({"n_features": 28 * 28, "loss": math.nan})
+        try:
+            theirs = torch.load(path, map_location=place, weights_only=True)["net"]
+            model.load_state_dict(dict(zip(model.state_dict(), theirs.values(), strict=True)))
+        except Exception as error:          # torch reports damage by half a dozen types
+            reason = str(error).partition("\n")[0]
+            raise InputError(f"{path} is not checkpoint_3000.tar of XLearning-SCU/2022-JMLR-TELL "
+                             f"({reason})") from error
+        model.to(place).eval()
+        return tell
 
     @property
     def cluster_centers_(self) -> np.ndarray:
