@@ -87,7 +87,7 @@ def test_a_second_build_does_nothing_and_a_warning_stops_one(built):
 @pytest.mark.parametrize(("cores", "own", "number", "threads"), [
     (4, None, 3, "1"), (1, "", 1, "1"), (4, "2", 2, "2"), (2, "8", 1, "8")])
 def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, number, threads):
-    asked = []
+    asked, executed = [], []
 
     @contextmanager
     def processes(*numbers):
@@ -97,15 +97,16 @@ def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, 
 
     monkeypatch.setattr("clusterbook.book.runs.processes", processes)
     monkeypatch.setattr("clusterbook.book.runs.cores", lambda: cores)
-    monkeypatch.setattr(building, "_execute", lambda path, cached: 1.0)
+    monkeypatch.setattr(building, "_execute", lambda path, cached: executed.append(path.stem) or 1)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if own is not None:
         monkeypatch.setenv("OMP_NUM_THREADS", own)
-    for name in "abc":
+    names = ("a", "b", building._LONGEST)
+    for name in names:
         book.notebook(name, "1")
-    book.toc("book/intro", *(f"notebooks/{name}" for name in "abc"))
+    book.toc("book/intro", *(f"notebooks/{name}" for name in names))
     building.executed_pages(book.root, tmp_path, run=True, say=print)
-    assert asked == [(number, threads)]
+    assert asked == [(number, threads)] and executed == [building._LONGEST, "a", "b"]
 
 
 # --- what is executed again ------------------------------------------------------------------
@@ -180,7 +181,7 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
         book.write(file, text)
         assert quick() == [*executed, "pages"], file
     assert quick() == []
-    monkeypatch.setattr(building, "_versions", lambda: {"torch": "99"})
+    monkeypatch.setattr(building, "version", lambda name: "99")
     assert quick() == everything
 
 

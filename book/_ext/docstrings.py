@@ -26,24 +26,19 @@ def readable(lines: list[str]) -> list[str]:
     return f"{before}{section}{after}".split("\n")
 
 
-def numbers(sentence: str) -> list[int]:
-    """The numbers of the equations that a sentence names: ``Eq. 13``, ``Eqs. 4 to 6``."""
-    found: set[int] = set()
-    for first, word, last in re.findall(r"Eqs?\.\s(\d+)(?:\s(and|to)\s(\d+))?", sentence):
-        found |= {int(first), int(last or first)}
-        if word == "to":
-            found |= set(range(int(first), int(last)))
-    return sorted(found)
+def rows(method: str) -> list[tuple[int, str, str, str, int]]:
+    """The first equation, all of them, function, file and line, where a docstring begins with them.
 
-
-def rows(method: str) -> list[tuple[list[int], str, str, int]]:
-    """Equations, function, file and line, where the first sentence of a docstring names them."""
+    A sentence names them by ``Eq. 13``, ``Eqs. 7 and 8`` or ``Eqs. 4 to 6``.
+    """
     package, found = Path(clusterbook.__file__).parent, []
     for path in (package / method).rglob("*.py"):
         file = path.relative_to(package.parent).as_posix()
         for name, node in _defined(ast.parse(path.read_text(encoding="utf-8"))):
-            if named := numbers((ast.get_docstring(node) or "").partition("\n\n")[0]):
-                found.append((named, name, file, node.lineno))
+            begins = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+            if named := re.findall(r"Eqs?\. (\d+(?: (?:and|to) \d+)?)", begins):
+                first = int(named[0].split()[0])
+                found.append((first, ", ".join(named), name, file, node.lineno))
     return sorted(found)
 
 
@@ -65,8 +60,8 @@ class Equations(SphinxDirective):
         for method, called in METHODS.items():
             lines += [f"**{called}**", "", "| Equation | Function | File and line |",
                       "|---|---|---|"]
-            lines += [f"| {', '.join(map(str, named))} | `{name}` | `{file}`, {line} |"
-                      for named, name, file, line in rows(method)]
+            lines += [f"| {named} | `{name}` | `{file}`, {line} |"
+                      for _, named, name, file, line in rows(method)]
             lines.append("")
         return self.parse_text_to_nodes("\n".join(lines))
 

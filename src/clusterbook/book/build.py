@@ -33,6 +33,7 @@ _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-b
              "sphinx-book-theme")
 _EVIDENCE = ("data/claims", "data/errata", "data/expectations", "data/records", "data/sources")
 _RUNS = ("book", "runs")        # executed at the paper's scale, once, and rendered as they are
+_LONGEST = "comparison"         # takes a third of the time of two cores, so it must not begin last
 
 
 class BuildError(RuntimeError):
@@ -55,8 +56,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     say : callable (str) -> None
         Receives a line for each step.
 
-    Raises BuildError if a chapter, one of its checks, Jupyter Book or LaTeX fails; InputError if
-    the output folder can't be written, a file of the book is damaged, or LaTeX is missing.
+    Raises BuildError if a chapter, one of its checks, Jupyter Book or LaTeX fails; InputError if a
+    file of the book is damaged, or LaTeX is missing.
     """
     missing = [name for name in ("latexmk", "xelatex") if shutil.which(name) is None]
     if pdf and missing:
@@ -68,7 +69,9 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     site, old = output / "html", output / "html.old"
     if old.is_dir() and not site.exists():      # a build was killed between the two renames
         old.rename(site)
-    key, built = _site_key(source, run), site / ".key"
+    files = [source / name for name in ("_config.yml", "book", "notebooks", "data/lineage.yaml")]
+    files += [*(source / name for name in _EVIDENCE), Path(paths.__file__).parent]
+    key, built = _key(run, _contents(files)), site / ".key"
     if not pdf and built.is_file() and built.read_text(encoding="utf-8") == key:
         say("nothing changed since the last build")
         return site / "index.html"
@@ -79,8 +82,6 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     if pdf:
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
-    for source_map in (rendered / "_static").rglob("*.map"):
-        source_map.unlink()             # 3 MB for debugging the theme's scripts
     (rendered / ".key").write_text(key, encoding="utf-8")
     shutil.rmtree(old, ignore_errors=True)
     if site.exists():
@@ -92,13 +93,6 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
 
 
 # --- keys --------------------------------------------------------------------------------------
-
-
-def _site_key(source: Path, run: bool) -> str:
-    """A hash of all files that the site is made of, and of the versions."""
-    made_of = ("_config.yml", "book", "notebooks", "data/lineage.yaml", *_EVIDENCE)
-    files = _contents([*(source / name for name in made_of), Path(paths.__file__).parent])
-    return _hash(run, files, _versions())
 
 
 def notebook_key(path: Path) -> str:
@@ -121,7 +115,7 @@ def notebook_key(path: Path) -> str:
     if not chapter:
         files.append(root / "notebooks" / "profiles")
         shown = {name: repr(read(name).parameters) for name in paths.chapters()}
-    return _hash(cells, hash_modules(modules_of(code)), _contents(files), shown, _versions())
+    return _key(cells, hash_modules(modules_of(code)), _contents(files), shown)
 
 
 def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:
@@ -131,12 +125,10 @@ def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:
     return [(str(file), hashlib.sha256(file.read_bytes()).hexdigest()) for file in sorted(files)]
 
 
-def _hash(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    return {"python": str(sys.version_info[:2])} | {name: version(name) for name in _VERSIONS}
+def _key(*parts: Any) -> str:
+    """A hash of these parts and of the versions."""
+    versions = {name: version(name) for name in _VERSIONS} | {"python": str(sys.version_info[:2])}
+    return hashlib.sha256(json.dumps([parts, versions], sort_keys=True).encode()).hexdigest()
 
 
 # --- executing ---------------------------------------------------------------------------------
@@ -146,11 +138,10 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
                    ) -> dict[Path, Path]:
     """Each notebook of the contents → its executed copy; without *run*, the committed one."""
     from .parameters import read_yaml
-    from .runs import writable
 
-    writable(output / "executed")
     read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
     found = {page: source / page for page in pages(source) if page.suffix == ".ipynb"}
+    (output / "executed").mkdir(parents=True, exist_ok=True)
     if not run:
         return found
     for page in found:
@@ -175,7 +166,8 @@ def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[st
     say(f"executing {len(notebooks)} notebooks, {number} at a time")
     errors = []
     with processes(number, threads) as submit:
-        pending = {submit(_execute, source / page, notebooks[page]): page for page in notebooks}
+        pending = {submit(_execute, source / page, notebooks[page]): page
+                   for page in sorted(notebooks, key=lambda page: page.stem != _LONGEST)}
         for done, future in enumerate(as_completed(pending), start=1):
             page = pending[future]
             try:
@@ -287,8 +279,7 @@ def jupyter_book(source: Path, target: Path, builder: str) -> Path:
     _call([sys.executable, "-P", "-c", main, "build", str(source), "--path-output", str(target),
            "--toc", str(source / "book" / "_toc.yml"), "--builder", builder, "-W", "-n",
            "--keep-going"],
-          source, "Jupyter Book reported, and a warning counts as an error:", "WARNING|ERROR",
-          PYTHONIOENCODING="utf-8")
+          source, "Jupyter Book reported, and a warning counts as an error:", "WARNING|ERROR")
     return target / "_build" / builder
 
 
@@ -303,18 +294,18 @@ def _set_by_latex(pages: Path, target: Path) -> Path:
     for font in Path(matplotlib.get_data_path()).glob("fonts/ttf/DejaVuSansMono*.ttf"):
         shutil.copy2(font, pages)
     _call(["latexmk", "-xelatex", "-interaction=nonstopmode", "-halt-on-error", "clusterbook.tex"],
-          pages, "LaTeX failed:", "^! ", LATEXOPTS="")
+          pages, "LaTeX failed:", "^! ")
     target.mkdir(exist_ok=True)
     return (pages / "clusterbook.pdf").replace(target / "clusterbook.pdf")
 
 
-def _call(command: Sequence[str], folder: Path, failed: str, wrong: str, **variables: str) -> None:
+def _call(command: Sequence[str], folder: Path, failed: str, wrong: str) -> None:
     """Run a program in a folder; BuildError with the lines of its log that say what was wrong."""
     log = folder / "build.log"
     with log.open("w", encoding="utf-8") as file:
-        done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file,
-                              stderr=subprocess.STDOUT, check=False,
-                              env={**os.environ, **variables})
+        done = subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+            check=False, env={**os.environ, "PYTHONIOENCODING": "utf-8", "LATEXOPTS": ""})
     if done.returncode:
         from .runs import plain
 

@@ -15,7 +15,7 @@ import nbformat
 from .. import paths
 from ..errors import InputError
 from ..paths import write_atomically
-from .parameters import read_yaml
+from .parameters import read_notebook, read_yaml
 
 _OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
 
@@ -87,36 +87,34 @@ def write(address: Address, source: Path | None = None) -> list[str]:
     source = source or paths.checkout()
     if source is None:
         raise InputError("the address is written into a checkout; this package is an installed one")
-    notebooks = [*source.glob("notebooks/*.ipynb"), *source.glob("book/runs/*.ipynb")]
-    names, wanted = [path.relative_to(source).as_posix() for path in notebooks], {}
-    for name in [*_BLOCKS, *sorted(names)]:
-        before = (source / name).read_text(encoding="utf-8")
-        try:
-            after = (_in_block if name in _BLOCKS else _in_notebook)(before, address, name)
-        except ValueError as error:
-            raise InputError(f"{name}: {error}; restore it with git") from error
-        if after != before:
+    notebooks = sorted([*source.glob("notebooks/*.ipynb"), *source.glob("book/runs/*.ipynb")])
+    wanted = {}
+    for path in [*(source / name for name in _BLOCKS), *notebooks]:
+        name = path.relative_to(source).as_posix()
+        after = (_in_block if name in _BLOCKS else _in_notebook)(path, name, address)
+        if after != path.read_text(encoding="utf-8"):
             wanted[name] = after
     for name, text in wanted.items():
         write_atomically(source / name, text.encode())
     return list(wanted)
 
 
-def _in_block(text: str, address: Address, name: str) -> str:
+def _in_block(path: Path, name: str, address: Address) -> str:
     """A text file with the address between its two marks, comments that read ``address``."""
     block = _BLOCKS[name][not address.repository].format(
         repository=address.repository, ref=address.ref, pages=address.repository and address.pages)
     return _once(r"^(#|<!--) address( -->)?$.*?^\1 end of address",
-                 rf"\1 address\2\n{block}\n\1 end of address", text)
+                 rf"\1 address\2\n{block}\n\1 end of address",
+                 path.read_text(encoding="utf-8"), name)
 
 
-def _in_notebook(text: str, address: Address, name: str) -> str:
+def _in_notebook(path: Path, name: str, address: Address) -> str:
     """A notebook with the address in its bootstrap cell, and the links under a chapter's title."""
-    notebook = nbformat.reads(text, as_version=4)
+    notebook = read_notebook(path)
     bootstrap = next(c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", []))
     bootstrap.source = _once(r'^REPOSITORY, REF = ".*?", ".*?"$',
                              f'REPOSITORY, REF = "{address.repository}", "{address.ref}"',
-                             bootstrap.source)
+                             bootstrap.source, name)
     title = notebook.cells[0]
     heading, _, rest = title.source.partition("\n\n")
     if rest.startswith(_OPENS):
@@ -128,8 +126,9 @@ def _in_notebook(text: str, address: Address, name: str) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-def _once(pattern: str, new: str, text: str) -> str:
+def _once(pattern: str, new: str, text: str, name: str) -> str:
     written, count = re.subn(pattern, new, text, flags=re.MULTILINE | re.DOTALL)
     if count != 1:
-        raise ValueError("the place that holds the repository's address is not there, or twice")
+        raise InputError(f"{name}: the place that holds the repository's address is not there, or "
+                         "twice; restore it with git")
     return written
