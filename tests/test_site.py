@@ -81,11 +81,10 @@ def test_an_address_replaces_another_and_can_be_taken_out(copy):
 
 
 def test_the_links_open_the_notebook_at_the_tag():
+    file = "first-owner/the_book/blob/v0.9/notebooks/tell.ipynb"
     assert FIRST.launchers("notebooks/tell.ipynb") == {
-        "Colab": "https://colab.research.google.com/github/first-owner/the_book/blob/v0.9/"
-                 "notebooks/tell.ipynb",
-        "Kaggle": "https://kaggle.com/kernels/welcome?src=https://github.com/first-owner/the_book/"
-                  "blob/v0.9/notebooks/tell.ipynb",
+        "Colab": f"https://colab.research.google.com/github/{file}",
+        "Kaggle": f"https://kaggle.com/kernels/welcome?src=https://github.com/{file}",
         "Binder": "https://mybinder.org/v2/gh/first-owner/the_book/v0.9"
                   "?urlpath=lab/tree/notebooks/tell.ipynb",
     }
@@ -93,13 +92,11 @@ def test_the_links_open_the_notebook_at_the_tag():
     assert Address("https://github.com/Me/me.github.io").pages == "https://me.github.io"
 
 
-@pytest.mark.parametrize(("repository", "ref", "says"), [
-    *((repository, "main", "form https://github.com/OWNER/NAME") for repository in (
-        "github.com/a/b", "http://github.com/a/b", "https://gitlab.com/a/b", "https://github.com/a",
-        "https://github.com/a/b/tree/main", "https://github.com/a/b c")),
-    *(("", ref, "--ref names a tag or a branch") for ref in ("", "-f", "a b", "v1..2", 'v1"'))])
-def test_an_address_that_nothing_opens_is_refused(repository, ref, says):
-    with pytest.raises(InputError, match=says):
+@pytest.mark.parametrize(("repository", "ref"), [
+    ("github.com/a/b", "main"), ("https://gitlab.com/a/b", "main"),
+    ("https://github.com/a/b/tree/main", "main"), ("", "-f"), ("", "a b"), ("", "v1..2")])
+def test_an_address_that_nothing_opens_is_refused(repository, ref):
+    with pytest.raises(InputError, match="--ref names" if ref != "main" else "form https://github"):
         Address(repository, ref)
 
 

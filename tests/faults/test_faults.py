@@ -3,9 +3,7 @@
 A fault of ``faults.yaml`` is applied to a copy of the checkout, and nbval compares the chapter
 there with its stored outputs. Caught means that the line of a check differs. A figure or a number
 that differs is nothing that a reader would notice, and an exception is an accident: it says nothing
-about the checks.
-
-A fault of ``units/*.yaml`` is applied to a copy too, and pytest runs its tests there. They pass
+about the checks. For a fault of ``units/*.yaml`` pytest runs the tests that it names, which pass
 without it; with it, a test fails. A test file that cannot be collected is no catch.
 """
 
@@ -16,7 +14,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -48,38 +47,26 @@ class Outcome(NamedTuple):
         return "crashed" if self.crashed else "caught" if self.checks else "missed"
 
 
-def copy_checkout(folder: Path) -> Path:
-    """What a chapter reads, and nothing that the installed package could be mistaken for."""
-    for part in ("src", "notebooks", "data/claims", "data/expectations", "data/records"):
-        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-    # The second: what nbval does not compare.
-    for file in ("_config.yml", "conftest.py", "data/lineage.yaml"):
-        shutil.copy(ROOT / file, folder / file)
-    return folder
-
-
-def apply(fault: Mapping[str, str], copy: Path) -> None:
-    file = copy / fault["file"]
-    text = file.read_text(encoding="utf-8")
-    assert text.count(fault["old"]) == 1, (
-        f"fault {fault['id']}: its old text must occur exactly once in {fault['file']}, "
-        f"but occurs {text.count(fault['old'])} times")
-    file.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
-
-
 def rerun(chapter: str, copy: Path) -> Outcome:
     """Compare a copy's chapter with its stored outputs, by the copy's own library."""
     report = copy / "report.xml"
-    process = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-o", "addopts=",
-         "--rootdir", ".", "-p", "no:cacheprovider", "--color=no", "--nbval-cell-timeout=300",
-         f"--junitxml={report.name}", f"notebooks/{chapter}.ipynb"],
-        cwd=copy, env=environment(copy), capture_output=True, text=True, timeout=1200)
-    assert process.returncode in (0, 1), process.stdout + process.stderr
-    # Only an import from the copy leaves compiled files in it.
-    compiled = {path.name.partition(".")[0] for path in copy.rglob("src/**/__pycache__/*.pyc")}
-    assert "errors" in compiled, "the chapter did not import the copy of the library"
+    code, said = run_pytest(copy, "--nbval", "--nbval-current-env", "-o", "addopts=",
+                            "--rootdir", ".", "--nbval-cell-timeout=300",
+                            f"--junitxml={report.name}", f"notebooks/{chapter}.ipynb")
+    assert code in (0, 1), said
     return read(report, nbformat.read(copy / "notebooks" / f"{chapter}.ipynb", as_version=4))
+
+
+def run_tests(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
+    return run_pytest(copy, "-x", "-q", "-p", "no:nbval",
+                      "-o", "addopts=--import-mode=importlib", *tests)
+
+
+def run_pytest(copy: Path, *arguments: str) -> tuple[int, str]:
+    process = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", *arguments],
+        cwd=copy, env=environment(copy), capture_output=True, text=True, timeout=1200)
+    return process.returncode, process.stdout + process.stderr
 
 
 def environment(copy: Path) -> dict[str, str]:
@@ -117,44 +104,6 @@ def checks_of(cell: nbformat.NotebookNode) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def unmodified(tmp_path_factory):
-    """What nbval finds in a chapter without any fault; each chapter is run once."""
-    return cache(lambda chapter: rerun(chapter, copy_checkout(tmp_path_factory.mktemp(chapter))))
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_the_unmodified_chapter_passes(chapter, unmodified):
-    assert unmodified(chapter) == Outcome()
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_an_exception_in_the_copy_is_seen_and_is_no_catch(chapter, tmp_path):
-    copy = copy_checkout(tmp_path)
-    with open(copy / "src/clusterbook/__init__.py", "a", encoding="utf-8") as package:
-        package.write('\nfrom . import errors\nraise RuntimeError("the copy was imported")\n')
-    assert rerun(chapter, copy).verdict == "crashed"
-    assert "the copy was imported" in (copy / "report.xml").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault['chapter']}-{fault['id']}")
-def test_a_check_notices(fault, unmodified, tmp_path, record_property):
-    assert set(fault) - {"reaches"} == KEYS, f"a fault has the keys {sorted(KEYS)} and reaches"
-    copy = copy_checkout(tmp_path)
-    apply(fault, copy)
-    # A chapter that fails by itself would catch everything and show nothing.
-    assert unmodified(fault["chapter"]) == Outcome(), "the chapter fails without any fault"
-    found = rerun(fault["chapter"], copy)
-    record_property("fault", [fault["id"], found.verdict, ", ".join(
-        f"cell {number}" for number in found.crashed) or ", ".join(found.checks)])
-    assert found.verdict == "caught", f"{found.verdict}: {fault['breaks']}; nbval found {found}"
-    unnoticed = set(fault.get("reaches", ())) - set(found.checks)
-    assert not unnoticed, f"these checks should have noticed it: {sorted(unnoticed)}"
-
-
-# --------------------------------------------------------------------------------------- unit tests
-
-
-@pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
     """A copy of the checkout; each fault is taken back after its tests."""
     left_out = shutil.ignore_patterns(".?*", "_build", "__pycache__", "*.egg-info")
@@ -163,16 +112,45 @@ def checkout(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def without_faults(checkout):
-    """What pytest says of tests without any fault; each list of tests is run once."""
-    return cache(lambda tests: run_tests(checkout, tests))
+    """What a chapter or a list of tests says without any fault; each is run once."""
+    return cache(lambda what: (rerun if isinstance(what, str) else run_tests)(checkout, what))
 
 
-def run_tests(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
-    process = subprocess.run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:nbval", "-p", "no:cacheprovider",
-         "-o", "addopts=--import-mode=importlib", *tests],
-        cwd=copy, env=environment(copy), capture_output=True, text=True, timeout=600)
-    return process.returncode, process.stdout + process.stderr
+@contextmanager
+def applied(fault: Mapping[str, str], copy: Path) -> Iterator[None]:
+    file = copy / fault["file"]
+    text = file.read_text(encoding="utf-8")
+    assert text.count(fault["old"]) == 1, (
+        f"fault {fault['id']}: its old text must occur exactly once in {fault['file']}, "
+        f"but occurs {text.count(fault['old'])} times")
+    try:
+        file.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
+        yield
+    finally:
+        file.write_text(text, encoding="utf-8")
+
+
+def test_an_exception_in_the_copy_is_seen_and_is_no_catch(checkout):
+    raises = {"id": "", "file": "src/clusterbook/__init__.py", "old": "__version__ =",
+              "new": 'raise RuntimeError("the copy was imported")\n__version__ ='}
+    with applied(raises, checkout):
+        assert rerun(CHAPTERS[0], checkout).verdict == "crashed"
+        assert "the copy was imported" in (checkout / "report.xml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault['chapter']}-{fault['id']}")
+def test_a_check_notices(fault, checkout, without_faults, record_property):
+    assert set(fault) - {"reaches"} == KEYS, f"a fault has the keys {sorted(KEYS)} and reaches"
+    # A chapter that fails by itself would catch everything and show nothing.
+    found = without_faults(fault["chapter"])
+    assert found == Outcome(), f"the chapter fails without any fault: {found}"
+    with applied(fault, checkout):
+        found = rerun(fault["chapter"], checkout)
+    record_property("fault", [fault["id"], found.verdict, ", ".join(
+        f"cell {number}" for number in found.crashed) or ", ".join(found.checks)])
+    assert found.verdict == "caught", f"{found.verdict}: {fault['breaks']}; nbval found {found}"
+    unnoticed = set(fault.get("reaches", ())) - set(found.checks)
+    assert not unnoticed, f"these checks should have noticed it: {sorted(unnoticed)}"
 
 
 @pytest.mark.parametrize("fault", UNIT_FAULTS, ids=lambda fault: fault["id"])
@@ -180,13 +158,8 @@ def test_a_unit_test_notices(fault, checkout, without_faults, record_property):
     assert set(fault) == UNIT_KEYS, f"a fault has the keys {sorted(UNIT_KEYS)}"
     code, said = without_faults(tuple(fault["tests"]))
     assert code == 0, f"the tests fail without any fault:\n{said}"
-    file = checkout / fault["file"]
-    original = file.read_bytes()
-    try:
-        apply(fault, checkout)
+    with applied(fault, checkout):
         code, said = run_tests(checkout, fault["tests"])
-    finally:
-        file.write_bytes(original)
     failed = re.findall(r"^FAILED (\S+)", said, re.M)
     verdict = "missed" if code == 0 else "caught" if failed else "crashed"
     record_property("fault", [fault["id"], verdict, ", ".join(failed)])
