@@ -35,82 +35,89 @@ print(json.dumps(names))
 """
 
 
-def requirements(kind: str) -> list[str]:
+def requirements(kind: str) -> list[Requirement]:
     """What the environment has of the library's own list: lower bounds, or whatever is newest."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [Requirement(text) for text in project["dependencies"]]
     wanted = [one for one in wanted if one.name not in LEFT_OUT]
     if kind == "newest":
-        return [str(one) for one in wanted]
+        return wanted
     lowest = {one.name: next(s.version for s in one.specifier if s.operator == ">=")
               for one in wanted}
-    return [f"{name}=={version}.*" for name, version in lowest.items()]
+    return [Requirement(f"{name}=={version}.*") for name, version in lowest.items()]
 
 
-class Machine:
-    """A clean environment, and a folder in which nothing but a notebook lies."""
+def versions(python: Path) -> dict[str, str]:
+    """The version of every package that a Python has."""
+    return json.loads(subprocess.run([python, "-c", VERSIONS], check=True, capture_output=True,
+                                     text=True).stdout)
 
-    def __init__(self, kind: str, folder: Path, address: str, commit: str) -> None:
-        self.kind, self.folder = kind, folder
-        self.address, self.commit = address, commit
-        self.python = folder / "environment" / ("Scripts" if os.name == "nt" else "bin") / "python"
 
-    def install(self) -> None:
-        """Make the environment; say what is in it."""
-        subprocess.run([sys.executable, "-m", "venv", self.folder / "environment"], check=True)
-        self._pip("--upgrade", "pip")
-        self._pip(*requirements(self.kind), *HOSTED)
-        found = self.versions()
-        there = sorted(set(LEFT_OUT) & set(found))
-        assert not there, f"{', '.join(there)} came with the rest; this is no clean environment"
-        self.before = found
-        named = [Requirement(text).name.lower() for text in requirements(self.kind)]
-        print(f"{self.kind}: Python {sys.version_info[0]}.{sys.version_info[1]}, "
-              + ", ".join(f"{name} {found[name.replace('-', '_')]}" for name in named), flush=True)
+def environment(kind: str, folder: Path) -> Path:
+    """Make a clean environment and say what is in it; its Python."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    wanted = requirements(kind)
+    for packages in (["--upgrade", "pip"], [*map(str, wanted), *HOSTED]):
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    found = versions(python)
+    there = sorted(set(LEFT_OUT) & set(found))
+    assert not there, f"{', '.join(there)} came with the rest; this is no clean environment"
+    print(f"{kind}: Python {sys.version_info[0]}.{sys.version_info[1]}, " + ", ".join(
+        f"{one.name} {found[one.name.lower().replace('-', '_')]}" for one in wanted), flush=True)
+    return python
 
-    def _pip(self, *arguments: str) -> None:
-        subprocess.run([self.python, "-m", "pip", "install", "--quiet", *arguments], check=True)
 
-    def versions(self) -> dict[str, str]:
-        """The version of every installed package."""
-        done = subprocess.run([self.python, "-c", VERSIONS], check=True, capture_output=True,
-                              text=True)
-        return json.loads(done.stdout)
+def run(chapter: str, python: Path, address: str) -> list[str]:
+    """Run a chapter from top to bottom in an empty folder; what went wrong."""
+    notebook = nbformat.read(CHECKOUT / "notebooks" / f"{chapter}.ipynb", as_version=4)
+    for cell in notebook.cells:
+        if "bootstrap" in cell.metadata.get("tags", []):
+            cell.source = re.sub(r"(?m)^REPOSITORY, REF = .*$", f"REPOSITORY, REF = {address}",
+                                 cell.source)
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    variables = {name: value for name, value in os.environ.items()
+                 if not name.startswith(("CLUSTERBOOK_", "PYTHON", "VIRTUAL_ENV"))}
+    variables |= {"COLAB_RELEASE_TAG": "like-colab", "MPLBACKEND": "Agg",
+                  "XDG_CACHE_HOME": str(python.parents[1] / "cache"),
+                  "PATH": f"{python.parent}{os.pathsep}{variables['PATH']}"}
+    with tempfile.TemporaryDirectory(prefix="empty-") as empty:
+        file = Path(empty, f"{chapter}.ipynb")
+        nbformat.write(notebook, file)
+        done = subprocess.run(
+            [python, "-m", "jupyter", "execute", "--inplace", "--kernel_name=python3", file.name],
+            cwd=empty, env=variables, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return [line for line in done.stderr.splitlines() if line.strip()][-12:]
+        return failed_checks(nbformat.read(file, as_version=4))
 
-    def run(self, chapter: str) -> list[str]:
-        """Run a chapter from top to bottom; what went wrong."""
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix="empty-") as empty:
-            notebook = nbformat.read(CHECKOUT / "notebooks" / f"{chapter}.ipynb", as_version=4)
-            for cell in notebook.cells:
-                cell.pop("outputs", None)
-                if "bootstrap" in cell.metadata.get("tags", []):
-                    cell.source = re.sub(
-                        r'(?m)^REPOSITORY, REF = .*$',
-                        f'REPOSITORY, REF = "{self.address}", "{self.commit}"', cell.source)
-                if cell.cell_type == "code":
-                    cell.outputs, cell.execution_count = [], None
-            file = Path(empty, f"{chapter}.ipynb")
-            nbformat.write(notebook, file)
-            environment = {name: value for name, value in os.environ.items()
-                           if not name.startswith(("CLUSTERBOOK_", "PYTHON", "VIRTUAL_ENV"))}
-            environment |= {"COLAB_RELEASE_TAG": "like-colab", "MPLBACKEND": "Agg",
-                            "XDG_CACHE_HOME": str(self.folder / "cache"),
-                            "PATH": f"{self.python.parent}{os.pathsep}{environment['PATH']}"}
-            done = subprocess.run(
-                [self.python, "-m", "jupyter", "execute", "--inplace", "--kernel_name=python3",
-                 file.name], cwd=empty, env=environment, capture_output=True, text=True,
-                check=False)
-            if done.returncode:
-                return [line for line in done.stderr.strip().splitlines() if line.strip()][-12:]
-            return failed_checks(nbformat.read(file, as_version=4))
 
-    def changed(self) -> list[str]:
-        """What the bootstrap cells did to the environment, other than what they are for."""
-        after = self.versions()
-        allowed = {"clusterbook", "munkres", "pooch"}
-        return [f"{name} {self.before.get(name, 'absent')} became {after.get(name, 'absent')}"
-                for name in sorted(set(after) | set(self.before))
-                if after.get(name) != self.before.get(name) and name not in allowed]
+def trial(kind: str, folder: Path) -> int:
+    """Run every chapter in a kind of environment; the number of things that went wrong."""
+    git = {"cwd": CHECKOUT, "check": True, "capture_output": True, "text": True}
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], **git).stdout.strip()
+    if subprocess.run(["git", "status", "--porcelain"], **git).stdout.strip():
+        print("what is not committed is not tested: the library comes from the last commit",
+              file=sys.stderr)
+    subprocess.run(["git", "clone", "--quiet", "--bare", str(CHECKOUT), folder / "address"],
+                   check=True)
+    address = f'"{(folder / "address").as_uri()}", "{commit}"'
+    python, wrong = environment(kind, folder / "environment"), 0
+    before = versions(python)
+    for chapter in paths.chapters():
+        begun = time.perf_counter()
+        faults = run(chapter, python, address)
+        wrong += bool(faults)
+        print(f"    {chapter}: {'failed' if faults else 'every check holds'} "
+              f"({time.perf_counter() - begun:.0f} s)", *faults, sep="\n        ", flush=True)
+    after = versions(python)
+    for name in sorted({*before, *after} - {"clusterbook", "munkres", "pooch"}):
+        if before.get(name) != after.get(name):
+            wrong += 1
+            print(f"    a bootstrap cell changed the environment: {name} "
+                  f"{before.get(name, 'absent')} became {after.get(name, 'absent')}")
+    return wrong
 
 
 def main(kinds: list[str]) -> int:
@@ -119,30 +126,10 @@ def main(kinds: list[str]) -> int:
     if not set(kinds) <= {"oldest", "newest"}:
         print(__doc__, file=sys.stderr)
         return 2
-    git = {"cwd": CHECKOUT, "check": True, "capture_output": True, "text": True}
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], **git).stdout.strip()
-    if subprocess.run(["git", "status", "--porcelain"], **git).stdout.strip():
-        print("what is not committed is not tested: the library comes from the last commit",
-              file=sys.stderr)
     wrong = 0
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-            source = Path(folder, "address")
-            subprocess.run(["git", "clone", "--quiet", "--bare", str(CHECKOUT), str(source)],
-                           check=True)
-            machine = Machine(kind, Path(folder), source.as_uri(), commit)
-            machine.install()
-            for chapter in paths.chapters():
-                start = time.perf_counter()
-                faults = machine.run(chapter)
-                wrong += bool(faults)
-                print(f"    {chapter}: {'failed' if faults else 'every check holds'} "
-                      f"({time.perf_counter() - start:.0f} s)", flush=True)
-                for line in faults:
-                    print(f"        {line}")
-            for line in machine.changed():
-                wrong += 1
-                print(f"    a bootstrap cell changed the environment: {line}")
+            wrong += trial(kind, Path(folder))
     return 1 if wrong else 0
 
 
