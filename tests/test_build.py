@@ -140,6 +140,7 @@ def quick(book: Book, monkeypatch):
                         lambda owner, threads, function, *arguments: function(*arguments))
     monkeypatch.setattr("clusterbook.book.runs.cores", lambda: 1)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
+    monkeypatch.setattr("clusterbook.evidence.export.write", lambda folder: None)
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')
     book.notebook("tiny", "from clusterbook import extra", "extra.x")
