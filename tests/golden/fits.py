@@ -1,19 +1,16 @@
 """Short fits that between them use every stage and option of every method.
 
 ``__main__`` runs this file against two versions of the library and compares what each fit returns.
-So a fit is a function without arguments in `FITS`; it asks for the library's public names by
-`public`, makes estimators by `made`, which know what a version lacks, and returns anything that
-`flat` can take apart: an estimator (all that it has learnt), arrays, numbers, modules, histories,
-and mappings and lists of these. It takes a second or two.
+A fit is a function without arguments in `FITS`, which takes a second or two and returns anything
+that `flat` can take apart.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
-import json
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -22,7 +19,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,58 +28,47 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits, load_wine
 from torch import nn
+from torch.utils.data import TensorDataset
+
+import clusterbook
+from clusterbook import classifier, metrics, training, weights
+from clusterbook import deepcluster as dc
+from clusterbook import idc as idc_module
 
 LARGE = 200_000             # numbers: of larger arrays the hash is kept
 DIGITS = (load_digits().data[:300] / 16).astype(np.float32)
 CLASSES = load_digits().target[:300]
-_WINE = load_wine()
-TABLE = ((_WINE.data - _WINE.data.mean(0)) / _WINE.data.std(0)).astype(np.float32)
+WINE = load_wine()
+TABLE = ((WINE.data - WINE.data.mean(0)) / WINE.data.std(0)).astype(np.float32)
+CONSTANT = np.hstack([TABLE, np.ones((len(TABLE), 2), dtype=np.float32)])
 COLORS = np.random.default_rng(0).random((80, 3 * 16 * 16), dtype=np.float32)
-
-
-class Missing(Exception):
-    """A version of the library lacks a name or a setting."""
-
-
-def public(name: str) -> Any:
-    """What ``clusterbook.<name>`` is in this version."""
-    module, _, attribute = f"clusterbook.{name}".rpartition(".")
-    try:
-        found = import_module(module)
-        return getattr(found, attribute)
-    except (ImportError, AttributeError):
-        raise Missing(f"clusterbook.{name}") from None
-
-
-def made(name: str, *arguments: Any, **settings: Any) -> Any:
-    """The result of calling that public name, if it has all these settings."""
-    call = public(name)
-    for setting in settings:
-        if setting not in inspect.signature(call).parameters:
-            raise Missing(f"clusterbook.{name}({setting}=)")
-    return call(*arguments, **settings)
+PICTURES = TensorDataset(torch.from_numpy(COLORS.reshape(80, 3, 16, 16)), torch.zeros(80))
+USUAL = {"random_state": 0, "progress": False, "device": "cpu"}
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays that *value* consists of, each with a name; no seconds."""
+    """The arrays that *value* consists of, each with a name; no seconds.
+
+    It may be an estimator (all that it has learned), a network, a history, a dataclass, an array, a
+    number, or mappings and lists of these.
+    """
     if isinstance(value, nn.Module):
         value = dict(value.state_dict())
     elif isinstance(value, BaseEstimator):
-        learnt = sorted(n for n in dir(value) if n.endswith("_") and not n.startswith("_"))
-        value = {n: getattr(value, n) for n in learnt if hasattr(value, n)}
-    elif hasattr(value, "rows") and hasattr(value, "seconds"):              # a history
+        learned = sorted(n for n in dir(value) if n.endswith("_") and not n.startswith("_"))
+        value = {n: getattr(value, n) for n in learned if hasattr(value, n)}
+    elif isinstance(value, training.History):
         value = list(value.rows)
     elif dataclasses.is_dataclass(value):
         value = vars(value)
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu()
-        value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    elif isinstance(value, torch.Tensor):
+        value = value.numpy(force=True)
     if isinstance(value, Mapping):
         for key, item in value.items():
             if "seconds" not in str(key):
                 yield from flat(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, list | tuple) and any(isinstance(i, Mapping | nn.Module) or
-                                                 hasattr(i, "shape") for i in value):
+    elif isinstance(value, list | tuple) and any(
+            isinstance(item, Mapping | nn.Module) or hasattr(item, "shape") for item in value):
         for i, item in enumerate(value):
             yield from flat(item, f"{name}[{i}]")
     else:
@@ -94,32 +79,6 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
             array = np.asarray(f"{array.dtype}{array.shape} "
                                + hashlib.sha256(np.ascontiguousarray(array)).hexdigest())
         yield name or "value", array
-
-
-# ------------------------------------------------------------------------------------------- TELL
-
-
-def tell(X: np.ndarray = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
-    shape = (1, 8, 8) if X is DIGITS else None
-    usual = {"n_clusters": 10, "image_shape": shape, "epochs": 4, "batch_size": 64,
-             "evaluate_every": 2, "random_state": 0, "progress": False, "device": "cpu"}
-    model = made("TELL", **usual | settings).fit(X, y)
-    return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
-            "centers": model.reconstruct_centers()}
-
-
-def tell_snapshots() -> Any:
-    model = tell(snapshot_epochs=[1, 3])["model"]
-    return {epoch: model.at(epoch).transform(DIGITS) for epoch in (1, 3)}
-
-
-def tell_online(**settings: Any) -> Any:
-    model = tell(DIGITS[:100], None, **settings)["model"]
-    moved = []
-    for start in range(100, 300, 50):
-        model.partial_fit(DIGITS[start:start + 50])
-        moved += [model.labels_.copy(), model.cluster_centers_.copy()]
-    return moved
 
 
 def saved_and_loaded(fit: Callable[[], Any], X: np.ndarray) -> Any:
@@ -155,6 +114,32 @@ def interrupted(fit: Callable[..., Any], *, after: float = 0.25) -> Any:
         return fit(checkpoint=path)
 
 
+# ------------------------------------------------------------------------------------------- TELL
+
+
+def tell(X: np.ndarray = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
+    shape = (1, 8, 8) if X is DIGITS else None
+    usual = {**USUAL, "n_clusters": 10, "image_shape": shape, "epochs": 4, "batch_size": 64,
+             "evaluate_every": 2}
+    model = clusterbook.TELL(**usual | settings).fit(X, y)
+    return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
+            "centers": model.reconstruct_centers()}
+
+
+def tell_snapshots() -> Any:
+    model = tell(snapshot_epochs=[1, 3])["model"]
+    return {epoch: model.at(epoch).transform(DIGITS) for epoch in (1, 3)}
+
+
+def tell_online(**settings: Any) -> Any:
+    model = tell(DIGITS[:100], None, **settings)["model"]
+    moved = []
+    for start in range(100, 300, 50):
+        model.partial_fit(DIGITS[start:start + 50])
+        moved += [model.labels_.copy(), model.cluster_centers_.copy()]
+    return moved
+
+
 TELL = {
     "tell: cnn": tell,
     "tell: fcn": partial(tell, network="fcn", hidden=[50, 20]),
@@ -184,15 +169,12 @@ TELL = {
 # -------------------------------------------------------------------------------------------- IDC
 
 
-def idc(X: np.ndarray = TABLE, y: np.ndarray | None = _WINE.target, **settings: Any) -> Any:
-    usual = {"n_clusters": 3, "encdec": [16, 4, 16], "clustering_head": [4, 16],
+def idc(X: np.ndarray = TABLE, y: np.ndarray | None = WINE.target, **settings: Any) -> Any:
+    usual = {**USUAL, "n_clusters": 3, "encdec": [16, 4, 16], "clustering_head": [4, 16],
              "aux_classifier": 16, "gates_hidden_dim": 16, "epochs": 12, "ae_non_gated_epochs": 2,
              "ae_pretrain_epochs": 6, "start_global_gates_training_on_epoch": 9, "tau": 1.0,
-             "batch_size": 50, "evaluate_every": 2, "lr_pretrain": 0.01, "random_state": 0,
-             "progress": False, "device": "cpu"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)                        # constant columns
-        model = made("IDC", **usual | settings).fit(X, y)
+             "batch_size": 50, "evaluate_every": 2, "lr_pretrain": 0.01}
+    model = clusterbook.IDC(**usual | settings).fit(X, y)
     return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
             "local": model.local_gates(X)}
 
@@ -200,28 +182,24 @@ def idc(X: np.ndarray = TABLE, y: np.ndarray | None = _WINE.target, **settings: 
 def idc_measures() -> Any:
     model = idc(epochs=60, ae_pretrain_epochs=50, start_global_gates_training_on_epoch=55,
                 local_gates_lambda=3.0)["model"]
-    X, y = TABLE, _WINE.target
+    X, y = TABLE, WINE.target
     gates, labels, half = model.local_gates(X), model.labels_, slice(0, None, 2)
-    call = {name: public(f"idc.{name}") for name in (
-        "cluster_features", "diversity", "faithfulness", "generalizability", "greedy_accuracy",
-        "open_features", "selection_f1", "uniqueness")}
-    shares, selected = call["cluster_features"](gates, labels)
+    shares, selected = idc_module.cluster_features(gates, labels)
     found = {"shares": shares, "selected": selected,
-             "greedy": call["greedy_accuracy"](y, labels),
-             "f1": call["selection_f1"](gates > 0, np.abs(X) >= np.abs(X).mean(1)[:, None]),
-             "faithfulness, classes": call["faithfulness"](model.predict, X, gates, y),
-             "generalizability": call["generalizability"](
+             "greedy": idc_module.greedy_accuracy(y, labels),
+             "f1": idc_module.selection_f1(gates > 0, np.abs(X) >= np.abs(X).mean(1)[:, None]),
+             "faithfulness, classes": idc_module.faithfulness(model.predict, X, gates, y),
+             "generalizability": idc_module.generalizability(
                  X[half], gates[half], labels[half], X[1::2], gates[1::2], labels[1::2])}
     for original in (False, True):
-        found |= {f"{original}": {
-            "open": call["open_features"](gates, original=original),
-            "diversity": call["diversity"](gates, labels, original=original),
-            "uniqueness": call["uniqueness"](X, gates, original=original),
-            "faithfulness": call["faithfulness"](model.predict, X, gates, original=original)}}
+        found[f"{original}"] = {
+            "open": idc_module.open_features(gates, original=original),
+            "diversity": idc_module.diversity(gates, labels, original=original),
+            "uniqueness": idc_module.uniqueness(X, gates, original=original),
+            "faithfulness": idc_module.faithfulness(model.predict, X, gates, original=original)}
     return found
 
 
-_CONSTANT = np.hstack([TABLE, np.ones((len(TABLE), 2), dtype=np.float32)])
 IDC = {
     "idc: all stages": idc,
     "idc: digits": partial(idc, DIGITS, CLASSES, n_clusters=10),
@@ -238,8 +216,8 @@ IDC = {
     "idc: other weights": partial(idc, local_gates_lambda=0.1, global_gates_lambda=0.1,
                                   gtcr_lambda=0.1),
     "idc: the paper's form": partial(idc, form="paper"),
-    "idc: constant columns dropped": partial(idc, _CONSTANT),
-    "idc: constant columns kept": partial(idc, _CONSTANT, constant_columns="keep"),
+    "idc: constant columns dropped": partial(idc, CONSTANT),
+    "idc: constant columns kept": partial(idc, CONSTANT, constant_columns="keep"),
     "idc: no global stage": partial(idc, start_global_gates_training_on_epoch=12),
     "idc: only the autoencoder": partial(idc, ae_pretrain_epochs=12),
     "idc: published temperature, other rates": partial(idc, tau=100.0, lr_clustering=0.02,
@@ -255,11 +233,10 @@ IDC = {
 
 
 def deepcluster(X: Any = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
-    usual = {"n_clusters": 12, "image_shape": (1, 8, 8) if X is DIGITS else (3, 16, 16),
-             "n_components": 16, "epochs": 2, "batch_size": 64, "flip": False, "random_state": 0,
-             "progress": False, "device": "cpu"}
+    usual = {**USUAL, "n_clusters": 12, "image_shape": (1, 8, 8) if X is DIGITS else (3, 16, 16),
+             "n_components": 16, "epochs": 2, "batch_size": 64, "flip": False}
     y = None if y is None else y[:len(X)]
-    model = made("DeepCluster", **usual | settings).fit(X, y)
+    model = clusterbook.DeepCluster(**usual | settings).fit(X, y)
     return {"model": model, "predicted": model.predict(X), "reduced": model.transform(X),
             "features": model.features(X)}
 
@@ -268,13 +245,13 @@ def deepcluster_diverging() -> Any:
     """A learning rate at which batch norm and whitening are all that holds training together."""
     try:
         return deepcluster(learning_rate=1.0, sampling="natural", reassign_empty=False, epochs=3)
-    except public("training.TrainingError") as error:
+    except training.TrainingError as error:
         return {"diverged": str(error)}
 
 
 def deepcluster_pca_on_a_part() -> Any:
     """More images than the PCA is fitted to."""
-    with mock.patch.object(import_module("clusterbook.deepcluster.estimator"), "PCA_SAMPLES", 100):
+    with mock.patch("clusterbook.deepcluster.estimator.PCA_SAMPLES", 100):
         return deepcluster()
 
 
@@ -290,36 +267,25 @@ def deepcluster_probe() -> Any:
 def deepcluster_parts() -> Any:
     """K-means, PCA, sampling and comparisons, on generated features."""
     X = torch.from_numpy(np.random.default_rng(1).standard_normal((400, 20), dtype=np.float32))
-    kmeans = public("deepcluster.kmeans")
-    fit, project = public("deepcluster.fit_reduction"), public("deepcluster.reduce")
-    reductions = {f"{n}, {whiten}, {unit}": fit(X, n, whiten=whiten, normalize=unit)
-                  for n in (5, None) for whiten in (True, False) for unit in (True, False)}
-    short = fit(X[:10], 5)
-    clusters = kmeans(X, 8, n_init=3, max_iter=10, seed=0)
-    end = kmeans(X, 8, max_iter=100, seed=1)
+    reductions = {
+        f"{n}, {whiten}, {unit}": dc.fit_reduction(X, n, whiten=whiten, normalize=unit)
+        for n in (5, None) for whiten in (True, False) for unit in (True, False)}
+    clusters = dc.kmeans(X, 8, n_init=3, max_iter=10, seed=0)
+    end = dc.kmeans(X, 8, max_iter=100, seed=1)
     labels = torch.clamp(clusters.labels, max=5)
     generator = torch.Generator().manual_seed(0)
-    return {"reductions": reductions, "projected": {name: project(X, fitted)
-                                                    for name, fitted in reductions.items()},
-            "fewer rows": short, "in batches": fit(iter(X.split(100)), 5),
+    return {"reductions": reductions,
+            "projected": {name: dc.reduce(X, fitted) for name, fitted in reductions.items()},
+            "fewer rows": dc.fit_reduction(X[:10], 5),
+            "in batches": dc.fit_reduction(iter(X.split(100)), 5),
             "kmeans": [clusters.labels, clusters.centers],
             "to the end": [end.labels, end.centers], "inertia": [clusters.inertia, end.inertia],
-            "nearest": list(public("deepcluster.clustering.assign")(X, clusters.centers)),
-            "split": public("deepcluster.split_empty")(X, labels, clusters.centers, generator),
-            "uniform": public("deepcluster.epoch_indices")(labels, 400, generator, "uniform"),
-            "natural": public("deepcluster.epoch_indices")(labels, 400, generator, "natural"),
-            "churn": public("deepcluster.churn")(clusters.labels, labels),
-            "nmi": public("deepcluster.geometric_nmi")(clusters.labels, labels)}
-
-
-class Pictures(torch.utils.data.Dataset):
-    """Images that are read in passing."""
-
-    def __len__(self) -> int:
-        return len(COLORS)
-
-    def __getitem__(self, i: int) -> tuple[torch.Tensor, int]:
-        return torch.from_numpy(COLORS[i].reshape(3, 16, 16)), i % 4
+            "nearest": list(dc.clustering.assign(X, clusters.centers)),
+            "split": dc.split_empty(X, labels, clusters.centers, generator),
+            "uniform": dc.epoch_indices(labels, 400, generator, "uniform"),
+            "natural": dc.epoch_indices(labels, 400, generator, "natural"),
+            "churn": dc.churn(clusters.labels, labels),
+            "nmi": dc.geometric_nmi(clusters.labels, labels)}
 
 
 class Own(nn.Module):
@@ -362,7 +328,7 @@ DEEPCLUSTER = {
                                           weight_decay=1e-3),
     "deepcluster: no epochs": partial(deepcluster, epochs=0),
     "deepcluster: a batch of one left out": partial(deepcluster, batch_size=23),
-    "deepcluster: a data set": lambda: deepcluster(Pictures(), np.arange(80) % 4),
+    "deepcluster: a data set": lambda: deepcluster(PICTURES, np.arange(80) % 4),
     "deepcluster: a network of one's own": partial(deepcluster, TABLE, None, network=Own,
                                                    image_shape=None, n_components=5),
     "deepcluster: AlexNet": partial(big_network, "alexnet", epochs=1),
@@ -376,119 +342,111 @@ DEEPCLUSTER = {
 # --------------------------------------------------------- classifiers, their weights, and the rest
 
 
-def classifier(**settings: Any) -> Any:
-    usual = {"hidden": [24, 20], "epochs": 4, "learning_rate": 0.1, "batch_size": 32,
-             "random_state": 0, "device": "cpu", "progress": False}
-    return made("classifier.train_classifier", DIGITS[:200], CLASSES[:200], DIGITS[200:],
-                CLASSES[200:], **usual | settings)
+def trained(**settings: Any) -> Any:
+    usual = {**USUAL, "hidden": [24, 20], "epochs": 4, "learning_rate": 0.1, "batch_size": 32}
+    return classifier.train_classifier(DIGITS[:200], CLASSES[:200], DIGITS[200:], CLASSES[200:],
+                                       **usual | settings)
 
 
 CLASSIFIER = {
-    "classifier: plain": classifier,
-    "classifier: bias": partial(classifier, bias=True),
-    "classifier: Glorot": partial(classifier, init="glorot", bias=True),
-    "classifier: adam": partial(classifier, optimizer="adam", learning_rate=0.01),
-    "classifier: dropout": partial(classifier, dropout=0.5),
-    "classifier: l1": partial(classifier, l1=1e-3),
-    "classifier: pruned": partial(classifier, pruning_epochs=4),
-    "classifier: pruned, dropout": partial(classifier, pruning_epochs=4, dropout=0.3),
-    "classifier: blocks": partial(classifier, blocks=4, block_weight=5.0),
-    "classifier: interrupted": partial(interrupted, partial(classifier, epochs=60,
+    "classifier: plain": trained,
+    "classifier: bias": partial(trained, bias=True),
+    "classifier: Glorot": partial(trained, init="glorot", bias=True),
+    "classifier: adam": partial(trained, optimizer="adam", learning_rate=0.01),
+    "classifier: dropout": partial(trained, dropout=0.5),
+    "classifier: l1": partial(trained, l1=1e-3),
+    "classifier: pruned": partial(trained, pruning_epochs=4),
+    "classifier: pruned, dropout": partial(trained, pruning_epochs=4, dropout=0.3),
+    "classifier: blocks": partial(trained, blocks=4, block_weight=5.0),
+    "classifier: interrupted": partial(interrupted, partial(trained, epochs=60,
                                                             pruning_epochs=20)),
 }
 
 
 def coclustering(method: str) -> Any:
-    W, rows, columns = made("weights.planted_blocks", 48, 40, n_clusters=4, random_state=0)
-    model = made("WeightCoclustering", 4, method=method, random_state=0).fit(W)
-    labels = model.row_labels_, model.column_labels_
-    return {"W": W, "planted": [rows, columns], "model": model,
-            "cut": public("weights.normalized_cut")(W, *labels),
-            "inside": public("weights.share_inside")(W, *labels),
-            "squares": public("weights.share_inside")(W, *labels, power=2),
-            "scaled": public("weights.degree_scale")(W),
-            "turned": made("WeightCoclustering", 4, method=method, random_state=0).fit(W.T),
-            "separate": list(public("weights.separate_kmeans")(W, 4))}
+    W, rows, columns = weights.planted_blocks(48, 40, n_clusters=4, random_state=0)
+    model = clusterbook.WeightCoclustering(4, method=method, random_state=0)
+    turned = clusterbook.WeightCoclustering(4, method=method, random_state=0).fit(W.T)
+    labels = model.fit(W).row_labels_, model.column_labels_
+    return {"W": W, "planted": [rows, columns], "model": model, "turned": turned,
+            "cut": weights.normalized_cut(W, *labels),
+            "inside": weights.share_inside(W, *labels),
+            "squares": weights.share_inside(W, *labels, power=2),
+            "scaled": weights.degree_scale(W),
+            "separate": list(weights.separate_kmeans(W, 4))}
 
 
 def nulls() -> Any:
-    W = classifier(pruning_epochs=4)[0].weights(1)
-    return {"tests": made("weights.null_tests", W, 3, n_shuffles=4, random_state=0),
-            "shuffled": [made("weights.shuffle", W, random_state=0, keep_zeros=keep)
+    W = trained(pruning_epochs=4)[0].weights(1)
+    return {"tests": weights.null_tests(W, 3, n_shuffles=4, random_state=0),
+            "shuffled": [weights.shuffle(W, random_state=0, keep_zeros=keep)
                          for keep in (False, True)]}
 
 
 def quality() -> Any:
-    network, _ = classifier(dropout=0.5, epochs=10)
+    network, _ = trained(dropout=0.5, epochs=10)
     usual = {"n_clusters": 3, "network_clusters": 4, "n_init": 2, "n_shuffles": 4,
              "random_state": 0}
-    found = made("weights.quality", network, DIGITS[200:], CLASSES[200:], **usual)
+    found = weights.quality(network, DIGITS[200:], CLASSES[200:], **usual)
     return {"metrics": found.metrics(), "effects": found.effects, "layer": found.layer,
             "found": found.found, "information": found.information, "lesions": found.lesions,
             "drop": found.lesions.drop, "excess": found.lesions.excess,
-            "cluster": made("weights.clusterability", network, **usual)}
+            "cluster": weights.clusterability(network, **usual)}
 
 
 def function() -> Any:
-    network, _ = classifier(epochs=10)
-    X, y = DIGITS[200:], CLASSES[200:]
-    model = made("WeightCoclustering", 3, random_state=0).fit(network.weights(1))
-    labels = model.row_labels_, model.column_labels_
-    found = public("weights.neurons")(network, X, y, 1, *labels)
-    activity = public("weights.activation_clusters")(found.activity, 3, 0)
-    return {"neurons": found, "activity": activity,
-            "preferred": public("weights.preferred_class")(found.activity, found.classes),
-            "bits": public("weights.information")(found.activity, found.classes, bins=5)}
+    network, _ = trained(epochs=10)
+    model = clusterbook.WeightCoclustering(3, random_state=0).fit(network.weights(1))
+    found = weights.neurons(network, DIGITS[200:], CLASSES[200:], 1, model.row_labels_,
+                            model.column_labels_)
+    return {"neurons": found, "activity": weights.activation_clusters(found.activity, 3, 0),
+            "preferred": weights.preferred_class(found.activity, found.classes),
+            "bits": weights.information(found.activity, found.classes, bins=5)}
 
 
 def network_graph() -> Any:
-    network, _ = classifier(pruning_epochs=4)
+    network, _ = trained(pruning_epochs=4)
     layers = [network.weights(i) for i in range(3)]
-    A = public("weights.bipartite")(layers)
-    return {"A": A, "labels": made("weights.partition", A, 4, n_init=3, random_state=0),
-            **{f"test {keep}": made("weights.network_test", layers, 4, n_shuffles=3, n_init=2,
-                                    keep_zeros=keep, random_state=0) for keep in (False, True)}}
+    A = weights.bipartite(layers)
+    return {"A": A, "labels": weights.partition(A, 4, n_init=3, random_state=0),
+            **{f"test {keep}": weights.network_test(layers, 4, n_shuffles=3, n_init=2,
+                                                    keep_zeros=keep, random_state=0)
+               for keep in (False, True)}}
 
 
-def metrics() -> Any:
+def scored() -> Any:
     rng = np.random.default_rng(0)
     found = {}
     for k in (2, 7, 30):
         y = rng.integers(0, 5, 200)
         labels = rng.integers(0, k, 200)
-        found[f"{k}"] = {
-            "scores": public("metrics.scores")(y, labels),
-            "table": public("metrics.contingency")(y, labels),
-            "match": public("metrics.match")(public("metrics.contingency")(y, labels)),
-            "silhouette": public("metrics.silhouette")(DIGITS[:200], labels),
-            "davies_bouldin": public("metrics.davies_bouldin")(DIGITS[:200], labels)}
+        table = metrics.contingency(y, labels)
+        found[f"{k}"] = {"scores": metrics.scores(y, labels), "table": table,
+                         "match": metrics.match(table),
+                         "silhouette": metrics.silhouette(DIGITS[:200], labels),
+                         "davies_bouldin": metrics.davies_bouldin(DIGITS[:200], labels)}
     return found
 
 
 def loop() -> Any:
     """The training loop with an objective of one's own."""
     X = torch.from_numpy(DIGITS)
-    with public("training.seeded")(7) as generator:
+    with training.seeded(7) as generator:
         model = nn.Sequential(nn.Linear(64, 8), nn.Dropout(0.2), nn.Linear(8, 64))
-        steps = torch.optim.Adam(model.parameters())
+        optimizer = torch.optim.Adam(model.parameters())
 
         def step(_epoch: int, batch: torch.Tensor) -> dict[str, torch.Tensor]:
             loss = nn.functional.mse_loss(model(batch), batch)
-            steps.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            steps.step()
+            optimizer.step()
             return {"loss": loss}
 
-        history = made("training.train", step, (X,), epochs=3, batch_size=64, drop_last=True,
-                       generator=generator, state={"model": model, "steps": steps},
-                       stage="a stage", progress=False,
-                       on_epoch=lambda _epoch, _row: {"largest": float(model(X).max())})
+        history = training.train(step, (X,), epochs=3, batch_size=64, drop_last=True,
+                                 generator=generator, progress=False, stage="a stage",
+                                 state={"model": model, "optimizer": optimizer},
+                                 on_epoch=lambda _epoch, _row: {"largest": float(model(X).max())})
     return {"model": model, "history": history}
-
-
-def seeds() -> Any:
-    as_seed = public("training.as_seed")
-    return [as_seed(5), as_seed(np.random.RandomState(5)), as_seed(np.random.default_rng(5))]
 
 
 FITS: dict[str, Callable[[], Any]] = {
@@ -499,37 +457,30 @@ FITS: dict[str, Callable[[], Any]] = {
     "weights: quality": quality,
     "weights: function": function,
     "weights: the whole network": network_graph,
-    "metrics": metrics,
+    "metrics": scored,
     "training: the loop": loop,
-    "training: seeds": seeds,
+    "training: seeds": lambda: [training.as_seed(5), training.as_seed(np.random.RandomState(5)),
+                                training.as_seed(np.random.default_rng(5))],
 }
 
 
-def main(output: Path, source: Path, chapters: list[str], names: list[str]) -> None:
-    """Run the fits against the library in *source*; write what they return, and what failed."""
-    import clusterbook
+def main(output: Path, text: str, chapters: list[str]) -> None:
+    """Run the fits with that text in their names; write what they return, and what failed."""
     from clusterbook.fingerprint import fingerprint
 
-    found = Path(clusterbook.__file__).resolve()
-    if not found.is_relative_to(source.resolve()):
-        sys.exit(f"clusterbook was imported from {found}, not from {source}")
     warnings.simplefilter("ignore")
-    begun, arrays, said = time.monotonic(), {}, {}
-    for name in names:
-        try:
-            result = FITS[name]()
-            arrays |= {f"{name}|{key}": array for key, array in flat(result)}
-        except Missing as missing:
-            said[name] = f"not in this version: {missing}"
-        except Exception:
-            said[name] = f"failed: {traceback.format_exc(limit=-3)}"
-    np.savez(output / "arrays.npz", **arrays)
-    (output / "said.json").write_text(json.dumps({
-        "said": said, "seconds": time.monotonic() - begun,
-        "code": {chapter: fingerprint(chapter) for chapter in chapters}}))
+    begun, arrays, failed = time.monotonic(), {}, {}
+    for name in FITS:
+        if text in name:
+            try:
+                arrays[name] = dict(flat(FITS[name]()))
+            except Exception:
+                failed[name] = f"failed: {traceback.format_exc(limit=-3)}"
+    output.write_bytes(pickle.dumps({
+        "arrays": arrays, "failed": failed, "seconds": time.monotonic() - begun,
+        "code": {chapter: fingerprint(chapter) for chapter in chapters},
+        "source": clusterbook.__file__}))
 
 
 if __name__ == "__main__":
-    where, of, asked = sys.argv[1:]
-    wanted = json.loads(asked)
-    main(Path(where), Path(of), wanted["chapters"], wanted["names"])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
