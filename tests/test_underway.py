@@ -19,7 +19,7 @@ from clusterbook.evidence import load_records, under_way
 TRAINS = """\
 import torch
 from clusterbook import evidence, paths, training
-from clusterbook.checkpoints import Checkpoint
+from clusterbook.training import Checkpoint
 model = torch.nn.Linear(1, 1, bias=False)
 torch.nn.init.ones_(model.weight)
 def step(epoch, x):
