@@ -10,7 +10,7 @@ from _support import PACKAGE
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
     ("errors",), ("checks", "paths"), ("metrics", "figures", "progress", "fingerprint"),
-    ("batchnorm", "footprint", "checkpoints"), ("datasets", "training"), ("base",),
+    ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
