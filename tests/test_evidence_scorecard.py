@@ -12,7 +12,6 @@ import pytest
 from clusterbook import paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard, status
-from clusterbook.evidence import verdicts as verdicts_module
 from clusterbook.evidence.checks import as_it_stands
 from clusterbook.evidence.records import dumps, write_manifest
 from clusterbook.evidence.views import REPLACED, WIDTH
@@ -72,18 +71,12 @@ def book(tmp_path, monkeypatch):
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    package = tmp_path / "src" / "clusterbook"
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr(paths, "checkout", lambda: tmp_path)
-    real = fingerprint
-
-    def of_this_book(chapter, package=tmp_path / "src" / "clusterbook"):
-        return real(chapter, package=package or tmp_path / "src" / "clusterbook")
-
-    monkeypatch.setattr(verdicts_module, "fingerprint", of_this_book)
+    monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", tmp_path / "src" / "clusterbook")
     (tmp_path / "data" / "records").mkdir()
     for seed, acc in enumerate([0.945, 0.95, 0.955]):
-        write(tmp_path, seed, acc, real("demo", package=package))
+        write(tmp_path, seed, acc, fingerprint("demo"))
     return tmp_path
 
 
