@@ -1,16 +1,14 @@
 """The hash of the code that can change a chapter's numbers.
 
-A record keeps the hash of the code that made it; when the code changes, the record is stale. Only
-what runs counts: each module's syntax tree is hashed without comments, docstrings, layout and
-positions. The hash is the same under every Python version.
-
-Data count by their content, not by the code that loads them: a record keeps the SHA-256 of the
-arrays.
+A record of changed code is stale. Only what runs counts: each module's syntax tree is hashed
+without comments, docstrings and layout, to the same hash under every Python version. Data count by
+their content, not by the code that loads them: a record keeps the SHA-256 of the arrays.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 import re
@@ -27,8 +25,8 @@ from .errors import InputError, unknown
 ALWAYS = ("metrics", "training")
 """Modules that count for every chapter: the scores and the training loop."""
 
-EXCLUDED = ("book", "cli", "datasets", "downloads", "errors", "evidence", "figures", "fingerprint",
-            "paths", "progress")
+EXCLUDED = ("book", "cli", "datasets", "errors", "evidence", "figures", "fingerprint", "paths",
+            "progress")
 """Modules, neither hashed nor followed, that can't change a number other than through the data."""
 
 _PACKAGE = Path(paths.__file__).resolve().parent
@@ -38,25 +36,23 @@ _parsed = cache(ast.parse)
 _SKIPPED_FIELDS = {"ctx", "kind", "type_comment", "type_ignores"}
 
 
-def fingerprint(chapter: str, *, package: Path | None = None) -> str:
+def fingerprint(chapter: str) -> str:
     """The SHA-256 (hexadecimal) of the code that can change a chapter's numbers.
 
     It covers the chapter's module, the modules that its notebook imports, the metrics, the training
-    loop, and whatever of clusterbook these import in turn, but for `EXCLUDED`.
+    loop, and whatever of clusterbook these import in turn, but for `EXCLUDED`. *chapter* is the
+    name of its notebook, of its module, or of both.
 
     Raises InputError if there is neither such a module nor such a notebook.
-
-    *chapter* is the name of its notebook, of its module, or of both. *package* is the folder of the
-    package to read; by default it is the imported one, and the notebook counts too.
     """
-    modules = _modules(package)
+    modules = _modules()
     notebook = paths.root() / "notebooks" / f"{chapter}.ipynb"
     start = {chapter, *ALWAYS} & modules.keys()
-    if package is None and notebook.is_file():
-        start |= _imported(code_cells(notebook), modules)
+    if notebook.is_file():
+        start |= _imports_of_cells(code_cells(notebook), modules)
     elif chapter not in modules:
         raise unknown("method module", chapter, (n for n in modules if n and "." not in n))
-    return hash_modules(reached(start, package=package), package=package)
+    return hash_modules(reached(start))
 
 
 def modules_of(sources: Iterable[str]) -> set[str]:
@@ -69,16 +65,15 @@ def modules_of(sources: Iterable[str]) -> set[str]:
     >>> "figures" in modules_of(["from clusterbook import figures"])
     True
     """
-    return reached(_imported(sources, _modules(None)), excluded=())
+    return reached(_imports_of_cells(sources, _modules()), excluded=())
 
 
-def reached(start: Iterable[str], *, excluded: Iterable[str] = EXCLUDED,
-            package: Path | None = None) -> set[str]:
+def reached(start: Iterable[str], *, excluded: Iterable[str] = EXCLUDED) -> set[str]:
     """These modules and those that they import in turn, also inside functions.
 
     The package's own ``__init__`` holds the version and lazy names: it is looked through.
     """
-    modules, seen, waiting = _modules(package), set(), list(start)
+    modules, seen, waiting = _modules(), set(), list(start)
     while waiting:
         name = waiting.pop()
         if not name or name in seen or name.split(".")[0] in excluded:
@@ -99,9 +94,9 @@ def code_cells(notebook: Path) -> list[str]:
         raise InputError(f"{notebook} is not a notebook: JSON with a list of cells") from None
 
 
-def hash_modules(names: Iterable[str], *, package: Path | None = None) -> str:
+def hash_modules(names: Iterable[str]) -> str:
     """The SHA-256 (hexadecimal) of clusterbook modules, whatever their order."""
-    modules = _modules(package)
+    modules = _modules()
     digest = hashlib.sha256()
     for name in sorted(set(names)):
         digest.update(f"{name} {hash_source(modules[name].read_bytes())}\n".encode())
@@ -138,15 +133,13 @@ def _tokens(node: Any) -> Iterator[str]:
             if isinstance(node, ast.JoinedStr) and field == "values":
                 value = _merged(value)
             if isinstance(value, list):                 # docstrings, of attributes too
-                value = [item for item in value if not _is_text(item)]
+                value = [item for item in value if not (
+                    isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
+                    and isinstance(item.value.value, str))]
             if field not in _SKIPPED_FIELDS and value is not None and value != []:
                 yield f".{field}"
                 yield from _tokens(value)
         yield "."
-
-
-def _is_text(node: Any) -> bool:
-    return isinstance(node, ast.Expr) and type(getattr(node.value, "value", None)) is str
 
 
 def _merged(values: list[ast.expr]) -> list[ast.expr]:
@@ -160,21 +153,16 @@ def _merged(values: list[ast.expr]) -> list[ast.expr]:
     return parts
 
 
-def _modules(package: Path | None) -> dict[str, Path]:
+def _modules() -> dict[str, Path]:
     """Every module of the package: its name relative to the package, and its file."""
-    package = package or _PACKAGE
-    return {".".join(path.relative_to(package).with_suffix("").parts).removesuffix("__init__")
-            .removesuffix("."): path for path in package.rglob("*.py")}
+    return {".".join(path.relative_to(_PACKAGE).with_suffix("").parts).removesuffix("__init__")
+            .removesuffix("."): path for path in _PACKAGE.rglob("*.py")}
 
 
 def _imports(source: str | bytes, home: str, modules: dict[str, Path]) -> set[str]:
     """The package's modules that Python in the subpackage *home* imports, anywhere in it."""
-    try:
-        tree = _parsed(source)
-    except SyntaxError:                                 # a cell that can't run imports nothing
-        return set()
     here, found = f"{_NAME}.{home}".strip("."), set()
-    for node in ast.walk(tree):
+    for node in ast.walk(_parsed(source)):
         if isinstance(node, ast.Import):                # without "as", all of it is at hand
             found |= {alias.name if alias.asname and "." in alias.name
                       else f"{alias.name.partition('.')[0]}.*" for alias in node.names}
@@ -187,11 +175,11 @@ def _imports(source: str | bytes, home: str, modules: dict[str, Path]) -> set[st
     return {_PUBLIC.get(name, name) for name in inner} & modules.keys()
 
 
-def _imported(cells: Iterable[str], modules: dict[str, Path]) -> set[str]:
-    """The package's modules that notebook cells in Python import."""
+def _imports_of_cells(cells: Iterable[str], modules: dict[str, Path]) -> set[str]:
+    """The package's modules that notebook cells import; magics and other languages do not."""
     found = set()
     for source in cells:
-        if not re.match(r"\s*%%(?!time|capture)", source):      # another language
-            python = re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.M)
+        python = re.sub(r"^([ \t]*)[%!].*", r"\1pass", source, flags=re.M)
+        with contextlib.suppress(SyntaxError):          # a cell that can't run imports nothing
             found |= _imports(python, "", modules)
     return found
