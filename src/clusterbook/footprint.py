@@ -6,11 +6,7 @@ data, and a fork of it fits each estimator: the rise of the fork's peak is the m
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import pickle
-import subprocess
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -23,7 +19,7 @@ from numpy.typing import ArrayLike
 def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]:
     """The rise of a process's peak memory while an estimator is fitted, without that of a GPU.
 
-    Raises RuntimeError if a fit failed, with the end of its error.
+    Raises what a fit raised.
 
     Parameters
     ----------
@@ -45,30 +41,25 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
     """
     if not sys.platform.startswith("linux"):
         return dict.fromkeys(estimators, math.nan)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run([sys.executable, "-c", f"import {__name__} as f; f._serve()"],
-                          input=pickle.dumps((dict(estimators), X)), env=environment,
-                          capture_output=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"a fit failed: {done.stderr.decode(errors='replace')[-500:].strip()}")
-    return json.loads(done.stdout.splitlines()[-1])
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(_rises, dict(estimators), X).result()
 
 
-def _serve() -> None:
-    """Read estimators and data, fit each in a fork of this process, print the memory of each."""
-    global _estimators, _X              # a fork has them without a copy, which would raise its peak
-    _estimators, _X = pickle.load(sys.stdin.buffer)
+def _rises(estimators: dict[str, Any], X: ArrayLike) -> dict[str, float]:
+    global _fits                        # a fork has them without a copy, which would raise its peak
+    _fits = {name: (estimator, X) for name, estimator in estimators.items()}
     taken = {}
-    for name in _estimators:
+    for name in estimators:
         with ProcessPoolExecutor(1, mp_context=get_context("fork")) as fork:
             taken[name] = fork.submit(_rise, name).result()
-    sys.stdout.write(json.dumps(taken))
+    return taken
 
 
 def _rise(name: str) -> float:
     """The rise of this process's peak of resident memory in a fit, in mebibytes."""
-    import resource
+    import resource  # not on Windows
 
+    estimator, X = _fits[name]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    _estimators[name].fit(_X)
+    estimator.fit(X)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
