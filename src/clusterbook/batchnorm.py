@@ -52,7 +52,7 @@ class _Normalize(torch.autograd.Function):
         x = _rows(images)
         n = x.shape[0] * x.shape[1]
         mean = _total(x) / n
-        variance = (_inner(x, x) / n - mean.square()).clamp_(min=0)
+        variance = (_total(x * x) / n - mean.square()).clamp_(min=0)
         ctx.save_for_backward(images, weight, mean, (variance + eps).rsqrt())
         mean, variance = mean.float(), variance.float()
         ctx.mark_non_differentiable(mean, variance)
@@ -67,7 +67,7 @@ class _Normalize(torch.autograd.Function):
         x, dy = _rows(images), _rows(grad.contiguous(memory_format=torch.channels_last))
         n = x.shape[0] * x.shape[1]
         d_bias = _total(dy)
-        d_weight = (_inner(dy, x) - mean * d_bias) * scale
+        d_weight = (_total(dy * x) - mean * d_bias) * scale
         # dx = w s (dy - d_bias/n - x̂ d_weight/n) with x̂ = (x - m) s, as a dy + b x + c
         a = weight * scale
         b = -a * scale * d_weight / n
@@ -86,8 +86,3 @@ def _rows(images: Tensor) -> Tensor:
 def _total(x: Tensor) -> Tensor:
     """Sum over samples and pixels, float64, (channels,)."""
     return x.sum(1).double().sum(0)
-
-
-def _inner(x: Tensor, y: Tensor) -> Tensor:
-    """Sum of products over samples and pixels, float64, (channels,)."""
-    return _total(x * y)

@@ -1,9 +1,9 @@
 r"""The networks whose weights are clustered: small classifiers, trained in several ways.
 
-A multilayer perceptron with ReLU between its layers. By default it has no biases and is trained by
-plain gradient descent, as in the notebook that the chapter repeats. Four additions are known or
-claimed to make clusters appear: dropout, an L1 penalty, pruning by magnitude (Filan et al.,
-arXiv:2103.03386), and a loss for blocks (Golechha et al., arXiv:2409.15747).
+By default without biases and by plain gradient descent, as in the notebook that the chapter
+repeats. Four additions are known or claimed to make clusters appear: dropout, an L1 penalty,
+pruning by magnitude (Filan et al., arXiv:2103.03386), and a loss for blocks (Golechha et al.,
+arXiv:2409.15747).
 
 Differences from the authors' code
 ----------------------------------
@@ -133,9 +133,9 @@ def train_classifier(
         As of the estimators: "auto" takes a GPU if there is one, small steps one thread, a killed
         run resumes from its checkpoint, and a bar is shown where a person watches.
     """
-    place = training.resolve_device(device)
-    X, y = _samples(X, y, place)
-    X_test, y_test = _samples(X_test, y_test, place)
+    device = training.resolve_device(device)
+    X, y = _samples(X, y, device)
+    X_test, y_test = _samples(X_test, y_test, device)
     whole("batch_size", batch_size, 1)
     whole("pruning_epochs", pruning_epochs)
     number("l1", l1, zero=True)
@@ -152,13 +152,13 @@ def train_classifier(
     with torch.device("meta"):
         forward = training.multiply_adds(MLP(widths).hidden, (min(batch_size, len(X)), X.shape[1]))
     with (training.threads(3 * forward, threads, checkpoint) as n_threads,
-          training.seeded(random_state, place) as generator):
+          training.seeded(random_state, device) as generator):
         if checkpoint is not None:
             checkpoint = training.Checkpoint(
                 checkpoint, parameters={**settings, "threads": n_threads},
                 data=training.fingerprint(X, y, X_test, y_test),
                 code=hash_modules(["classifier", "training"]))
-        network = MLP(widths, bias=bias, dropout=dropout, init=init).to(place)
+        network = MLP(widths, bias=bias, dropout=dropout, init=init).to(device)
         n_batches = math.ceil(len(X) / batch_size)
 
         def train(stage: str, n_epochs: int) -> training.History:

@@ -66,14 +66,11 @@ def match(table: ArrayLike) -> np.ndarray:
            [1, 0]])
     """
     table = np.asarray(table)
-    size = max(table.shape)
-    if size > _MUNKRES_LIMIT:
+    if max(table.shape) > _MUNKRES_LIMIT:
         return np.column_stack(linear_sum_assignment(table, maximize=True))
-    padded = np.zeros((size, size), dtype=np.int64)
-    padded[: table.shape[0], : table.shape[1]] = table
-    pairs = Munkres().compute((padded.max() - padded).tolist())
-    real = [(i, j) for i, j in pairs if i < table.shape[0] and j < table.shape[1]]
-    return np.array(sorted(real), dtype=np.int64)
+    padded = np.array(Munkres().pad_matrix(table.tolist()))
+    pairs = np.array(sorted(Munkres().compute((padded.max() - padded).tolist())))
+    return pairs[(pairs < table.shape).all(1)]
 
 
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:

@@ -58,16 +58,12 @@ def _watched(choice: str) -> bool:
         return choice == "on"
     if os.environ.keys() & {"CLUSTERBOOK_RUN", "PYTEST_CURRENT_TEST"}:
         return False
-    return sys.stderr.isatty() or _live_notebook()
-
-
-def _live_notebook() -> bool:
-    """Whether a frontend started this kernel; papermill, nbval and nbconvert leave no mark."""
-    if "ipykernel" not in sys.modules:
-        return False
+    if sys.stderr.isatty() or "ipykernel" not in sys.modules:
+        return sys.stderr.isatty()
     from IPython import get_ipython
 
-    # A Jupyter Server (JupyterLab, Notebook, Binder) or Colab; Kaggle; VS Code
+    # A Jupyter Server (JupyterLab, Notebook, Binder) or Colab; Kaggle; VS Code. What executes
+    # notebooks unattended leaves no mark.
     return bool(os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"}
                 or os.environ.get("KAGGLE_KERNEL_RUN_TYPE") == "Interactive"
                 or "__vsc_ipynb_file__" in getattr(get_ipython(), "user_ns", {}))
