@@ -16,7 +16,6 @@ from clusterbook import datasets, deepcluster, training
 from clusterbook.deepcluster import ConvNet, DeepCluster, clustering, estimator, networks
 from clusterbook.deepcluster.images import ArrayImages
 from clusterbook.errors import InputError
-from clusterbook.training import Checkpoint
 
 DIGITS = datasets.load("digits")
 X, Y, SHAPE = DIGITS.X[:150], DIGITS.y[:150], DIGITS.image_shape
