@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 #: Notebooks that rerun no paper: a tool for one's own data has no sections of a chapter.
-TOOLS = {"idc_table"}
+TOOLS = {"idc_table", "tell_released"}
 
 #: Notebooks that rerun no paper and still are chapters: they have all sections, and no verdicts.
 SYNTHESES = {"comparison"}
