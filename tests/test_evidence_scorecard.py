@@ -166,7 +166,12 @@ def test_edited_code_makes_its_records_stale_and_prose_does_not(book, old, new, 
 
 def test_the_html_is_well_formed_and_escaped(book):
     tree = ET.fromstring(scorecard()._repr_html_())
-    scrolling = tree.find("div[@role='region']")
+    plot, scrolling = tree.findall("div[@role='region']")
+    assert [(row.find(".//a").get("href"), "".join(row.find("th").itertext()),
+             row.find("td").text) for row in plot.iter("tr") if row.find("td") is not None] == [
+        ("#demo-acc", "paper: acc = 0.95 ± 0.02", "0.95"),
+        ("#demo-best", "paper: acc = 0.5 ± 0.1", "0.945"),
+        ("#demo-best", "paper: acc = 0.95 ± 0.1", "0.95")]
     assert scrolling.get("style") == "overflow-x: auto"
     table = scrolling.find("table")
     assert [head.get("scope") for head in table.find("thead").iter("th")] == ["col"] * 4
@@ -191,7 +196,7 @@ def test_the_html_is_well_formed_and_escaped(book):
 
 def test_a_claim_with_several_numbers_has_a_row_each_and_keeps_the_old_addresses(book):
     tree = ET.fromstring(scorecard()._repr_html_())
-    rows = list(tree.find(".//tbody").iter("tr"))[1:]
+    rows = list(tree.find(".//table[@class='cb-scorecard cb-claims']/tbody").iter("tr"))[1:]
     assert rows[0].find("th").get("rowspan") == str(len(rows)) == "3"
     assert [row.findall("td")[0].text for row in rows] == [
         "acc = 0.5 ± 0.1", "acc = 0.95 ± 0.1", "nmi = 0.5 ± 0.1"]
@@ -201,7 +206,9 @@ def test_a_claim_with_several_numbers_has_a_row_each_and_keeps_the_old_addresses
 
 def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
     tree = ET.fromstring(scorecard()._repr_html_())
-    near, far, mean = tree.findall(".//svg")
+    strips = tree.findall(".//svg")
+    near, far, mean = strips[3:]
+    assert [*map(ET.tostring, strips[:3])] == [*map(ET.tostring, strips[3:])]   # in the plot first
     assert [strip.find("circle").get("cx") for strip in (near, far, mean)] == [
         "100.0", "200.0", "100.0"]          # 0.95 of 0.95; 0.945 of 0.5, 4.45 tolerances; 0.95
     assert far.get("aria-label") == "4.4 tolerances above the published number"

@@ -47,6 +47,9 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% if claim.quote %}
 <div>Printed: “{{ claim.quote }}”</div>
 {% endif %}
+{% if whole and not verdict.n %}
+<div>{{ verdict.reason }}</div>
+{% endif %}
 {% for one in claim.compares if several or one.why or one.id != claim.id %}
 <div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{{ one.stated }}{#
 #}: {{ one.why or one.cannot_compare or one.not_attempted or one.id }}</div>
@@ -74,7 +77,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 <div class="cb-says">{{ claim.says }}</div>
 <div class="cb-source">{{ claim.source }} ({{ claim.seen }}{#
 #}{% if claim.where %}: {{ claim.where }}{% endif %})</div>
-<div class="cb-reason">{{ verdict.reason }}
+<div class="cb-reason">{{ verdict.reason if verdict.n or not whole }}
 {% if verdict.stale %}
 The code or the data have changed since these runs.
 {% endif %}
@@ -97,9 +100,27 @@ The code or the data have changed since these runs.
 {% endcall %}
 {% endmacro %}
 
-{% macro scorecard(sentence, headline, others, address) %}
+{# The headline numbers that were measured, by work, each a strip. #}
+{% macro plot(groups) %}
+{% call(n) table("Headline numbers that were measured, in tolerances from the published number",
+   ["Published", "Ours", "In tolerances"], " cb-plot") %}
+{% for chapter, rows in groups.items() if rows %}
+<tbody>
+<tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(chapter, chapter) }}</th></tr>
+{% for claim, one, part in rows %}
+<tr><th scope="row"><a href="#{{ claim.id }}">{{ one.profile|replace(chapter ~ "-", "", 1) }}: {#
+#}{{ one.stated|replace("_", " ") }}</a></th><td>{{ "%.4g"|format(part.ours) }}</td>
+<td>{{ strip(offsets(one, part)) }}</td></tr>
+{% endfor %}
+</tbody>
+{% endfor %}
+{% endcall %}
+{% endmacro %}
+
+{% macro scorecard(sentence, plotted, headline, others, address) %}
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
+{{ plot(plotted) }}
 {{ verdicts(headline, "Headline claims: " ~ counts_line(headline), true, address) }}
 {% for chapter, rows in others.items() %}
 <details>

@@ -96,8 +96,11 @@ def scorecard() -> Scorecard:
     works = list(METHODS)
     rows = judged(sorted(load_claims(), key=lambda claim: (
         works.index(claim.chapter) if claim.chapter in works else len(works))))
-    headline = sorted((row for row in rows if row[0].tier == "headline"),
-                      key=lambda row: row[1].word in ("cannot compare", "not attempted"))
+    headline = [row for row in rows if row[0].tier == "headline"]
+    plotted = {chapter: [(claim, *pair) for claim, verdict in found
+                         for pair in numbers(claim, verdict)[0] if offsets(*pair)]
+               for chapter, found in by_chapter(headline).items()}
+    headline.sort(key=lambda row: row[1].word in ("cannot compare", "not attempted"))
     others = by_chapter(row for row in rows if row[0].tier != "headline")
     groups = {"Headline claims": headline} | {
         f"{METHODS.get(chapter, chapter)}: supporting and minor claims": found
@@ -105,7 +108,7 @@ def scorecard() -> Scorecard:
     parts = [f"{name}: {counts_line(found)}\n\n{text_table(found)}"
              for name, found in groups.items() if found]
     return Scorecard(rows, "\n\n".join([assessed(rows), *parts, counts_line(rows)]), html(
-        "scorecard", sentence=assessed(rows), headline=headline, others=others,
+        "scorecard", sentence=assessed(rows), plotted=plotted, headline=headline, others=others,
         address=_CHAPTER_PAGE))
 
 
