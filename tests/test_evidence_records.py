@@ -8,6 +8,7 @@ import os
 import socket
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -126,6 +127,15 @@ def test_a_record_says_nothing_of_who_ran_it_or_where(asked):
     for private in (socket.gethostname(), str(Path.home()), str(asked.parent), "/home/"):
         assert private not in text
     assert getpass.getuser() not in json.loads(text).values()
+
+
+def test_an_installation_from_a_repository_carries_its_commit(monkeypatch):
+    monkeypatch.setattr(paths, "checkout", lambda: None)
+    for kept, commit in ((None, None), ('{"url": "file:///a.whl"}', None),
+                         ('{"vcs_info": {"commit_id": "abc"}}', "abc")):
+        found = SimpleNamespace(read_text={"direct_url.json": kept}.get)
+        monkeypatch.setattr(records_module, "distribution", lambda _name, found=found: found)
+        assert records_module.code_in_use("tell")["git"] == {"commit": commit, "clean": commit and True}
 
 
 def test_the_same_run_gives_the_same_text_one_row_of_history_a_line(asked):

@@ -24,7 +24,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from numbers import Number
 from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
@@ -392,15 +392,25 @@ def code_in_use(chapter: str) -> dict[str, Any]:
     """The fingerprint of the present code, its commit, and whether nothing differs from that.
 
     ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
-    trains is not the code that ran. What runs write (records, executed notebooks) may differ. Both
-    parts of ``git`` are None outside a git checkout.
+    trains is not the code that ran. What runs write (records, executed notebooks) may differ.
+    Outside a checkout the commit is the one that pip installed from, or None.
     """
-    root, clean = paths.checkout(), None
-    commit = git(root, "rev-parse", "HEAD") if root else None
-    if commit:
+    root = paths.checkout()
+    commit = git(root, "rev-parse", "HEAD") if root else _installed_commit()
+    clean = True if commit else None
+    if root and commit:
         clean = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
                     ":(exclude)book/runs") == ""
     return {"git": {"commit": commit, "clean": clean}, "code": fingerprint(chapter)}
+
+
+def _installed_commit() -> str | None:
+    """The commit of an installation from a repository, which pip keeps (PEP 610)."""
+    try:
+        kept = distribution("clusterbook").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    return json.loads(kept or "{}").get("vcs_info", {}).get("commit_id")
 
 
 def git(root: Path, *arguments: str) -> str | None:
