@@ -135,7 +135,8 @@ def test_an_installation_from_a_repository_carries_its_commit(monkeypatch):
                          ('{"vcs_info": {"commit_id": "abc"}}', "abc")):
         found = SimpleNamespace(read_text={"direct_url.json": kept}.get)
         monkeypatch.setattr(records_module, "distribution", lambda _name, found=found: found)
-        assert records_module.code_in_use("tell")["git"] == {"commit": commit, "clean": commit and True}
+        state = {"commit": commit, "clean": commit and True}
+        assert records_module.code_in_use("tell")["git"] == state
 
 
 def test_the_same_run_gives_the_same_text_one_row_of_history_a_line(asked):
