@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
@@ -95,7 +96,8 @@ class DeepCluster(DeepClusterer):
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
         ``largest``, ``sizes``, and `geometric_nmi` and `churn` to the epoch before,
-        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes.
+        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes;
+        ``feature_seconds``, ``clustering_seconds`` (with PCA), ``training_seconds``.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
     network_, reduction_ : Module, Reduction
@@ -161,14 +163,14 @@ class DeepCluster(DeepClusterer):
             assignments = nn.Module()           # its one buffer is kept in checkpoints
             assignments.register_buffer("labels", torch.zeros(self.epochs + 1, n, dtype=torch.int))
             targets = torch.empty(n, dtype=torch.int64, device=device)      # of the current epoch,
-            row, batches = {}, None                                         # and more of it
+            row, batches, started = {}, None, 0.0                           # and more of it
 
             def start_epoch(epoch: int) -> None:
-                nonlocal row, batches
-                clusters, _ = self._cluster(network, images, generator)         # steps 1 to 3
+                nonlocal row, batches, started
+                clusters, _, spent = self._cluster(network, images, generator)  # steps 1 to 3
                 labels = clusters.labels.cpu()
                 assignments.labels[epoch - 1] = labels
-                row = {"inertia": clusters.inertia / n,
+                row = {"inertia": clusters.inertia / n, **spent,
                        **describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)}
                 if self.renew_classifier and epoch > 1:                         # step 4
                     networks.initialize(head)
@@ -176,6 +178,7 @@ class DeepCluster(DeepClusterer):
                 targets.copy_(clusters.labels[order.to(device)])
                 batches = images.batches(self.batch_size, order, generator)
                 network.train()
+                started = _seconds(device)
 
             def step(_epoch: int, labels: Tensor) -> dict[str, Tensor]:
                 """A step of network and classifier on the pseudo-labels (Eq. 1)."""
@@ -192,8 +195,9 @@ class DeepCluster(DeepClusterer):
                 drop_last=n % self.batch_size == 1,         # batch normalization needs two images
                 state={"network": network, "head": head, "optimizer": optimizer,
                        "assignments": assignments},
-                on_epoch_start=start_epoch, on_epoch=lambda *_: row, description="DeepCluster")
-            clusters, reduction = self._cluster(network, images, generator)
+                on_epoch_start=start_epoch, description="DeepCluster",
+                on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
+            clusters, reduction, _ = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
         self.labels_, self.assignments_ = clusters.labels.cpu().numpy(), assignments.labels.numpy()
         self._take(network.eval(), images.shape, images.statistics, reduction, clusters.centers,
@@ -201,24 +205,28 @@ class DeepCluster(DeepClusterer):
         return self
 
     def _cluster(self, network: nn.Module, images: ArrayImages | StreamedImages,
-                 generator: torch.Generator) -> tuple[Clusters, Reduction]:
-        """Features, PCA and k-means of all images: steps 1 to 3."""
+                 generator: torch.Generator) -> tuple[Clusters, Reduction, dict[str, float]]:
+        """Features, PCA and k-means of all images: steps 1 to 3; and the seconds that they took."""
         n, options = len(images), {"whiten": self.whiten, "normalize": self.normalize}
+        started = _seconds(images.device)
 
         def outputs(rows: Tensor | None = None) -> Iterator[Tensor]:
             return networks.outputs(network, images.batches(self.batch_size, rows))
 
         if n <= PCA_SAMPLES:
             features = torch.cat(list(outputs()))
+            computed = _seconds(images.device)
             fitted = clustering.fit_reduction(features, self.n_components, **options)
             reduced = clustering.reduce(features, fitted)
         else:           # a second pass over all images holds the reduced features only
             rows = torch.randperm(n, generator=generator)[:PCA_SAMPLES].sort().values
             fitted = clustering.fit_reduction(outputs(rows), self.n_components, **options)
             reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs()])
-        return clustering.kmeans(
-            reduced, self.n_clusters, reassign_empty=self.reassign_empty,
-            seed=int(torch.randint(2**31, (), generator=generator))), fitted
+            computed = _seconds(images.device)
+        clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
+                                     seed=int(torch.randint(2**31, (), generator=generator)))
+        return clusters, fitted, {"feature_seconds": computed - started,
+                                  "clustering_seconds": _seconds(images.device) - computed}
 
     # ----------------------------------------------------------------------------- the fitted model
 
@@ -344,3 +352,10 @@ def describe(assignments: np.ndarray, n_clusters: int, y: ArrayLike | None) -> d
     if y is not None:
         row["nmi_labels"] = geometric_nmi(y, labels)
     return row
+
+
+def _seconds(device: torch.device) -> float:
+    """A clock, read when the device has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
