@@ -58,12 +58,14 @@ def generators() -> list:
 
 
 def everything(model: Any) -> tuple:
-    """All results of a fit, to compare."""
+    """All results of a fit but for seconds, to compare."""
+    rows = [{name: value for name, value in row.items() if "seconds" not in name}
+            for row in model.history_.rows]
     learnt = [getattr(model, name, None) for name in ("loss_", "kept_epoch_", "inertia_")]
     snapshots = [part.state_dict() for part in getattr(model, "_snapshots", {}).values()]
     tensors = [{name: tensor.tolist() for name, tensor in state.items()}
                for state in (weights(model), *snapshots)]
-    return (tensors, model.history_.rows, model.labels_.tolist(), learnt,
+    return (tensors, rows, model.labels_.tolist(), learnt,
             np.asarray(getattr(model, "assignments_", ())).tolist())
 
 
