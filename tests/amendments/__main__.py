@@ -24,6 +24,7 @@ from clusterbook.evidence.records import HELD, write_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
+RECORDS = ":(glob)data/records/*-seed*.json"      # not the progress files in under-way
 DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
            "than", "in", "check", "cannot_compare", "not_attempted")
 WORDS = """import json
@@ -124,10 +125,10 @@ def edited_records() -> list[dict]:
     """The commits that edited or deleted records, with the fields that differ."""
     found = []
     for commit in git("log", "--reverse", "--diff-filter=MD", "--format=%H", "--",
-                      "data/records/*-seed*.json").splitlines():
+                      RECORDS).splitlines():
         profiles, fields = set(), set()
         for line in git("diff", "--name-status", "--diff-filter=MD", f"{commit}~1", commit, "--",
-                        "data/records/*-seed*.json").splitlines():
+                        RECORDS).splitlines():
             status, file = line.split("\t")
             profiles.add(Path(file).name.partition("-seed")[0])
             if status == "D":
