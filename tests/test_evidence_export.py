@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import date
 from importlib.resources import files
 from types import SimpleNamespace
 
@@ -16,7 +18,12 @@ from clusterbook.evidence import export
 def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
     (tmp_path / "records").mkdir()
     (tmp_path / "records" / "one.json").write_text("{}")
+    sources = evidence.load_sources()
+    sources["tell-paper"] = replace(sources["tell-paper"], sent=date(2026, 12, 1))
+    monkeypatch.setattr(export, "load_sources", lambda: sources)
     export.write(tmp_path)
+    text = (tmp_path / "claims.json").read_text(encoding="utf-8")
+    assert "NaN" not in text and "Infinity" not in text     # which no other JSON reader takes
     said = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
     card = evidence.scorecard()
     assert {one["id"]: one["verdict"]["word"] for one in said["claims"]} == card.words()

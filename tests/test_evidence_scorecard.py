@@ -11,7 +11,15 @@ import pytest
 
 from clusterbook import paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import at_last_tag, fingerprint, load_claims, say, scorecard, status
+from clusterbook.evidence import (
+    at_last_tag,
+    fingerprint,
+    load_claims,
+    load_records,
+    say,
+    scorecard,
+    status,
+)
 from clusterbook.evidence.checks import as_it_stands
 from clusterbook.evidence.records import dumps, write_manifest
 from clusterbook.evidence.views import REPLACED, WIDTH
@@ -394,6 +402,17 @@ def test_an_attack_never_leaves_a_hit(planned, attack):
     if attack in ("an edited metric", "a deleted record", "code in no commit",
                   "other parameters than the profile's"):
         assert {"demo-acc", "demo-better-than-the-rivals-on-everything"} <= fallen.keys()
+
+
+def test_the_scorecard_says_which_records_the_manifest_does_not_list(planned):
+    assert "3 records, each as the manifest lists it" in repr(scorecard())
+    ATTACKS["an edited metric"](planned)
+    record_file(planned, 2).unlink()
+    shown = scorecard()
+    named = [record.name for record in load_records() if record.doubts]
+    assert len(named) == 1 and "demo-paper-seed2" not in named
+    for text in (" ".join(repr(shown).split()), shown._repr_html_()):
+        assert f"in doubt, or not those of the manifest: {named[0]}, demo-paper-seed2." in text
 
 
 def test_a_comment_in_a_checks_cell_changes_nothing(planned):

@@ -35,8 +35,8 @@ def write(folder: Path) -> None:
     from rocrate.model.contextentity import ContextEntity
     from rocrate.rocrate import ROCrate
 
-    (folder / "claims.json").write_text(json.dumps(as_data(), indent=1, ensure_ascii=False),
-                                        encoding="utf-8")
+    text = json.dumps(as_data(), indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    (folder / "claims.json").write_text(text, encoding="utf-8")     # dates as text
     crate = ROCrate()
     crate.name, crate.license = TITLE, "MIT"
     crate.description = ("Four works on neural clustering, rerun: each claim of their authors with "

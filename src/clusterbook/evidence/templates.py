@@ -117,9 +117,10 @@ The code or the data have changed since these runs.
 {% endcall %}
 {% endmacro %}
 
-{% macro scorecard(sentence, plotted, headline, others, address) %}
+{% macro scorecard(sentence, kept, plotted, headline, others, address) %}
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
+<p class="cb-source">{{ kept }}</p>
 {{ plot(plotted) }}
 {{ verdicts(headline, "Headline claims: " ~ counts_line(headline), true, address) }}
 {% for chapter, rows in others.items() %}

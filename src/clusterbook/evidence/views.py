@@ -24,7 +24,7 @@ from .. import paths
 from ..checks import one_of
 from ..errors import InputError
 from .claims import METHODS, Claim, Comparison, Statistic, load_claims
-from .records import Record, git, load_json, load_records
+from .records import MANIFEST, Record, git, load_json, load_records
 from .templates import MACROS
 from .verdicts import WORDS, Verdict, count, judge, load_lineage, stale_among
 
@@ -107,9 +107,23 @@ def scorecard() -> Scorecard:
         for chapter, found in others.items()}
     parts = [f"{name}: {counts_line(found)}\n\n{text_table(found)}"
              for name, found in groups.items() if found]
-    return Scorecard(rows, "\n\n".join([assessed(rows), *parts, counts_line(rows)]), html(
-        "scorecard", sentence=assessed(rows), plotted=plotted, headline=headline, others=others,
+    kept = wrapped(manifest_line())
+    return Scorecard(rows, "\n\n".join([assessed(rows), kept, *parts, counts_line(rows)]), html(
+        "scorecard", sentence=assessed(rows), kept=manifest_line(), plotted=plotted,
+        headline=headline, others=others,
         address=_CHAPTER_PAGE))
+
+
+def manifest_line() -> str:
+    """Whether the records are those that the manifest lists, and which are not."""
+    records = load_records()
+    listed = load_json(paths.root() / "data" / "records" / MANIFEST)
+    wrong = [record.name for record in records if record.doubts] + [
+        name for name in (file.removesuffix(".json") for file in listed if file.endswith(".json"))
+        if name not in {record.name for record in records}]
+    return f"{count(len(records), 'record')}, " + (
+        f"in doubt, or not those of the manifest: {', '.join(sorted(wrong))}." if wrong else
+        "each as the manifest lists it (data/records/manifest.json).")
 
 
 def judged(claims: Sequence[Claim]) -> tuple[Row, ...]:
