@@ -6,12 +6,13 @@ import math
 
 import pytest
 import torch
+from scipy.stats import norm
 from torch import nn
 from torch.nn import functional
 
 from clusterbook import IDC
 from clusterbook.idc import losses
-from clusterbook.idc.losses import hard_gates
+from clusterbook.idc.losses import hard_gates, open_probability, stochastic_gates
 
 TINY = {"n_clusters": 3, "encdec": [8, 6, 2, 7], "clustering_head": 5, "aux_classifier": 5,
         "gates_hidden_dim": 4}
@@ -39,6 +40,18 @@ def agree(found, literal):
     for fast, slow in zip(found, literal, strict=True):
         assert slow.abs().max() > 1e-6
         torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [0.25, 0.5])
+def test_noise_of_gates_has_its_standard_deviation_before_clipping(noise):
+    for center in (-0.6, 0.0, 0.3):
+        gates = stochastic_gates(torch.full((100_000,), center), noise).double()
+        for share, probability in (((gates == 0), norm.cdf(-(center + 0.5) / noise)),
+                                   ((gates == 1), 1 - norm.cdf((0.5 - center) / noise)),
+                                   ((gates < 0.5), norm.cdf(-center / noise))):
+            assert share.double().mean().item() == pytest.approx(probability, abs=0.006)
+        assert open_probability(torch.tensor(center), noise).item() == pytest.approx(
+            1 - norm.cdf(-(center + 0.5) / noise), abs=1e-6)
 
 
 def test_the_weight_of_sparsity_rises_along_half_a_cosine():
