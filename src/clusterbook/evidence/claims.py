@@ -30,6 +30,13 @@ METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
 """Chapter → the name of its method, in the order of the book."""
 Id = Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)+$")]
 
+
+def place(chapter: str) -> int:
+    """The place of a chapter in the book; unknown ones come last."""
+    works = list(METHODS)
+    return works.index(chapter) if chapter in works else len(works)
+
+
 # --- statistics: how a source turns several runs into one number
 
 SELECTORS: dict[str, tuple[str, Callable]] = {

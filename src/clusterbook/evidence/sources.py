@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass as model
 
 from .. import paths
 from ..checks import one_of
-from .claims import METHODS, STRICT, Id, load_claims, read_folder
+from .claims import STRICT, Id, load_claims, place, read_folder
 from .views import WIDTH, View, html, wrapped
 
 GRADES = {"number": "changes a published number", "text": "changes what the text says",
@@ -93,13 +93,13 @@ class Erratum:
 def load_sources(folder: Path | str | None = None) -> dict[str, Source]:
     """Every source of a folder (default: the book's), by id; see `load_claims`."""
     found = read_folder(folder or paths.root() / "data" / "sources", Source, "source", "work")
-    return {one.id: one for one in sorted(found, key=lambda one: _place(one.work))}
+    return {one.id: one for one in sorted(found, key=lambda one: place(one.work))}
 
 
 def load_errata(folder: Path | str | None = None) -> list[Erratum]:
     """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
     found = read_folder(folder or paths.root() / "data" / "errata", Erratum, "erratum", "work")
-    return sorted(found, key=lambda one: _place(one.work))
+    return sorted(found, key=lambda one: place(one.work))
 
 
 # --- views
@@ -117,7 +117,7 @@ def errata(work: str | None = None, *, demonstrated: bool = True) -> View:
         rows = [row for row in rows if row.work == work]
     if not demonstrated:
         return _in_full([row for row in rows if not row.checks])
-    rows.sort(key=lambda row: (_place(row.work), list(GRADES).index(row.grade)))
+    rows.sort(key=lambda row: (place(row.work), list(GRADES).index(row.grade)))
     caption = counts(rows)
     lines = [f"{row.id} ({GRADES[row.grade]}): {row.title}" for row in rows]
     groups = {name: list(group) for name, group in groupby(rows, key=lambda row: row.work)}
@@ -173,9 +173,3 @@ def _in_full(rows: Sequence[Erratum]) -> View:
             f"  {name}: {text}" for name, text in parts.items())]
         texts.append("\n".join(map(wrapped, lines)))
     return View(tuple(rows), "\n\n".join(texts), "\n".join(shown))
-
-
-def _place(work: str) -> int:
-    """The place of a work in the book."""
-    works = list(METHODS)
-    return works.index(work) if work in works else len(works)

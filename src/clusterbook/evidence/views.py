@@ -23,7 +23,7 @@ from markupsafe import Markup
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
-from .claims import METHODS, Claim, Comparison, Statistic, load_claims
+from .claims import METHODS, Claim, Comparison, Statistic, load_claims, place
 from .records import MANIFEST, Record, git, load_json, load_records
 from .templates import MACROS
 from .verdicts import WORDS, Verdict, count, judge, load_lineage, stale_among
@@ -93,9 +93,7 @@ class Scorecard(View):
 
 def scorecard() -> Scorecard:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
-    works = list(METHODS)
-    rows = judged(sorted(load_claims(), key=lambda claim: (
-        works.index(claim.chapter) if claim.chapter in works else len(works))))
+    rows = judged(sorted(load_claims(), key=lambda claim: place(claim.chapter)))
     headline = [row for row in rows if row[0].tier == "headline"]
     plotted = {chapter: [(claim, *pair) for claim, verdict in found
                          for pair in numbers(claim, verdict)[0] if offsets(*pair)]
@@ -107,10 +105,11 @@ def scorecard() -> Scorecard:
         for chapter, found in others.items()}
     parts = [f"{name}: {counts_line(found)}\n\n{text_table(found)}"
              for name, found in groups.items() if found]
-    kept = wrapped(manifest_line())
-    return Scorecard(rows, "\n\n".join([assessed(rows), kept, *parts, counts_line(rows)]), html(
-        "scorecard", sentence=assessed(rows), kept=manifest_line(), plotted=plotted,
-        headline=headline, others=others,
+    kept = manifest_line()
+    text = [assessed(rows), wrapped(kept), *parts, counts_line(rows)]
+    return Scorecard(rows, "\n\n".join(text), html(
+        "scorecard", sentence=assessed(rows), kept=kept, plotted=plotted, headline=headline,
+        others=others,
         address=_CHAPTER_PAGE))
 
 
