@@ -82,6 +82,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     if pdf:
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
+    for source_map in (rendered / "_static").rglob("*.map"):
+        source_map.unlink()             # 3 MB for debugging the theme's scripts
     (rendered / ".key").write_text(key, encoding="utf-8")
     shutil.rmtree(old, ignore_errors=True)
     if site.exists():

@@ -260,17 +260,19 @@ The code or the data have changed since these runs.
 {% endmacro %}
 
 {% macro sources(rows, letters) %}
-{% call(n) table("What was read, and what it offers", ["Source", "Offers", "Used here"]) %}
-<tbody>
 {% for row in rows %}
-{% for what, used in (row.offers or {"–": "–"}).items() %}
-<tr>{% if loop.first %}<th scope="row" rowspan="{{ loop.length }}">{{ row.name }}{#
-#}<div class="cb-source">{{ row.version }}</div></th>{% endif %}<td>{{ what }}</td><td>{#
-#}{{ used }}</td></tr>
+<div class="cb-erratum" id="{{ row.id }}">
+<p class="cb-erratum-head"><strong>{{ row.name }}</strong> <span class="cb-kind">{{ row.version }}{#
+#}</span></p>
+{% if row.offers %}
+<dl>
+{% for what, used in row.offers.items() %}
+<dt>{{ what }}</dt><dd>{{ used }}</dd>
 {% endfor %}
+</dl>
+{% endif %}
+</div>
 {% endfor %}
-</tbody>
-{% endcall %}
 <p class="cb-say">{{ letters }}</p>
 {% endmacro %}
 """
