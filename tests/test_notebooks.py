@@ -27,7 +27,8 @@ from nbformat.v4 import new_output
 from clusterbook.evidence import load_claims, load_expectations
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
-PAGES = sorted((CHECKOUT / "book").glob("*.ipynb"))
+AUDITS = sorted((CHECKOUT / "book" / "audit").glob("*.ipynb"))
+PAGES = [*sorted((CHECKOUT / "book").glob("*.ipynb")), *AUDITS]
 SCREEN, FUNCTION, WIDTH, BYTES = 45, 30, 100, 4_000_000  # lines, lines, of code, of one notebook
 
 #: Numbers that look like results and may stand in a chapter's prose.
@@ -52,7 +53,7 @@ TOOLS = {"idc_table", "tell_released"}
 SYNTHESES = {"comparison"}
 
 #: What is drawn from files, such as claims and records, not from this run.
-FROM_FILES = ("say", "scorecard", "status", "amendments", "errata", "erratum", "sources",
+FROM_FILES = ("say", "result", "scorecard", "status", "amendments", "errata", "erratum", "sources",
               "parameter_table", "profile_table")
 
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
@@ -71,6 +72,12 @@ FLOAT = re.compile(r"(?<![\w.])\d+\.\d+|\b(?:nan|inf)\b")
 CLOCK = re.compile(r"seconds|spent|clock|(?<!Run)times?\b", re.IGNORECASE)
 HOME = re.compile(r"/(?:home|root|tmp|Users|kaggle|content)/|[A-Z]:\\")
 #: Level-2 headings in their order, by their first words; True for those that every chapter has.
+TEACHING = {
+    "why": True, "the architecture": False, "the method": True, "training": False,
+    "reading": True, "does it work": True, "when it misleads": True, "try it": True,
+    "limits": True, "key takeaways": True, "references": True,
+}
+#: Of a chapter without an audit page.
 SECTIONS = {
     "the idea": True, "the mathematics": True, "the network": False, "training": False,
     "results": False, "what is interpretable": False, "ablations": False, "at paper scale": False,
@@ -87,6 +94,8 @@ class Chapter:
     claims: Sequence
     allowed: set[str]
     reruns: bool                    # a work, whose claims it answers
+    elsewhere: set[str] = frozenset()   # checks of its audit page, or on that page of the chapter
+    anchors: set[str] = frozenset()     # of its audit page
 
 
 def code(notebook: NotebookNode) -> list[NotebookNode]:
@@ -162,9 +171,12 @@ def opens_with_title(notebook, chapter):
 
 def prepares_itself(notebook, chapter):
     """What the two cells do is tested elsewhere: with the address, and when chapters are read."""
-    for number, tag in enumerate(("bootstrap", "parameters")):
-        if tagged(notebook, tag) != code(notebook)[number:number + 1]:
-            yield f"executable cell {number + 1}, and only that, must be tagged {tag!r}"
+    if tagged(notebook, "bootstrap") != code(notebook)[:1]:
+        yield "the first executable cell, and only that, must be tagged 'bootstrap'"
+    # Before the parameters stand a figure and results from records, which ignore parameters.
+    if [cell for cell in code(notebook)[1:5] if cell in tagged(notebook, "parameters")] != (
+            tagged(notebook, "parameters")) or len(tagged(notebook, "parameters")) != 1:
+        yield "one of the first executable cells, and only that, must be tagged 'parameters'"
     first = code(notebook)[0]
     imported = {alias.name for node in nodes(first, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes(first, ast.ImportFrom)}
@@ -234,7 +246,8 @@ def shows_every_check(notebook, chapter):
         if lines != wanted or wanted and ignored(cell):
             yield f"cell {number} shows {lines} instead of {wanted}, or is not compared"
     yield from (f"the check {name} is expected nowhere" for name in set(used) - set(chapter.says))
-    yield from (f"the expectation {name} is not checked" for name in set(chapter.says) - set(used))
+    yield from (f"the expectation {name} is not checked"
+                for name in set(chapter.says) - set(used) - chapter.elsewhere)
 
 
 def checks_something(notebook, chapter):
@@ -258,8 +271,10 @@ def answers_its_claims(notebook, chapter):
     anchors = {anchor(heading) for heading in headings(notebook)}
     for claim in chapter.claims:
         needed = {number.check for number in claim.compares if number.check is not None}
-        yield from (f"the claim {claim.id} needs the check {name}" for name in needed - used)
-        if claim.section is not None and claim.section not in anchors:
+        yield from (f"the claim {claim.id} needs the check {name}"
+                    for name in needed - used - chapter.elsewhere)
+        page, _, place = (claim.section or "").rpartition("#")
+        if claim.section is not None and place not in (chapter.anchors if page else anchors):
             yield f"the claim {claim.id} points to #{claim.section}, which is no heading"
 
 
@@ -293,15 +308,16 @@ def is_plain_python(notebook, chapter):
 
 
 def follows_the_order(notebook, chapter):
-    said = [ast.literal_eval(call.args[0]) for cell in code(notebook)[2:3]
-            for call in calls(cell, "say")]
-    if said != [chapter.name] * chapter.reruns or not chapter.reruns and chapter.claims:
-        yield "the third code cell says the verdicts of its work; without a work there are none"
-    found = [name for heading in headings(notebook, "##") for name in SECTIONS
+    said = [ast.literal_eval(call.args[0]) for cell in code(notebook)[:5]
+            for call in calls(cell, "say", "result")]
+    if said[:1] != [chapter.name] * chapter.reruns or not chapter.reruns and chapter.claims:
+        yield "one of the first code cells says the verdicts of its work, if it has any"
+    sections = TEACHING if chapter.anchors else SECTIONS
+    found = [name for heading in headings(notebook, "##") for name in sections
              if heading.lower().startswith(name)]
-    if found != sorted(found, key=list(SECTIONS).index):
+    if found != sorted(found, key=list(sections).index):
         yield f"the sections stand in the order {found}"
-    yield from (f"there is no section '{name}'" for name, needed in SECTIONS.items()
+    yield from (f"there is no section '{name}'" for name, needed in sections.items()
                 if needed and name not in found)
     if not any("how to cite" in text.lower() for text in prose(notebook)):
         yield "nothing says how to cite"
@@ -321,13 +337,22 @@ PAGE_RULES = tuple(rule for rule in RULES if rule not in (
 @cache
 def committed(path: Path) -> tuple[NotebookNode, Chapter]:
     says = {e.id: e.says for e in load_expectations() if e.chapter == path.stem}
+    other = CHECKOUT / ("notebooks" if path in AUDITS else "book/audit") / path.name
+    pair = nbformat.read(other, as_version=4) if path.parent != CHECKOUT / "book" and (
+        other.is_file()) else nbformat.v4.new_notebook()
+    if path in AUDITS:      # it demonstrates the errata of its work too
+        says |= {e.id: e.says for e in load_expectations()
+                 if e.id.startswith(f"errata-{path.stem}-")}
     claims = [claim for claim in load_claims() if claim.chapter == path.stem]
     chapter = Chapter(path.stem, says, claims, ALLOWED.get(path.stem, set()),
-                      path.stem not in SYNTHESES)
+                      path.stem not in SYNTHESES,
+                      {name for cell in code(pair) for name in checks(cell)},
+                      {anchor(heading) for heading in headings(pair)})
     return nbformat.v4.reads(path.read_text(encoding="utf-8")), chapter
 
 
-@pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES],
+                         ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_notebook_keeps_the_rules(path):
     rules = RULES if path in NOTEBOOKS else PAGE_RULES
     if path.stem in TOOLS:
@@ -433,7 +458,7 @@ BROKEN = [
     (is_plain_python, source(IMPORTS, "import", "if quick:\n    1\nimport"), "if quick"),
     (is_plain_python, source(IMPORTS, "import", "%matplotlib\nimport"), "not plain Python"),
     (is_plain_python, source(CHECK, "check(", "load_records("), "reads records itself"),
-    (follows_the_order, source(IMPORTS, '"weights")', '"tell")'), "third code cell"),
+    (follows_the_order, source(IMPORTS, '"weights")', '"tell")'), "first code cells"),
     (follows_the_order, lambda nb: nb.cells.reverse(), "stand in the order"),
     (follows_the_order, lambda nb: [cell.update(source="") for cell in nb.cells], "how to cite"),
 ]
@@ -446,5 +471,5 @@ def test_each_rule_refuses_a_notebook_that_breaks_it():
         change(notebook := deepcopy(good))
         found = "\n".join(rule(notebook, chapter))
         assert complaint in found if complaint else not found, (rule, complaint, found)
-    assert "third" in "".join(follows_the_order(good, replace(chapter, reruns=False)))
+    assert "first code cells" in "".join(follows_the_order(good, replace(chapter, reruns=False)))
     assert "nothing needs" in "".join(types_no_result(good, replace(chapter, allowed={"0.3"})))

@@ -34,6 +34,12 @@ def chapters() -> list[str]:
     return sorted(path.stem for path in (root() / "notebooks").glob("*.ipynb"))
 
 
+def notebooks(root: Path) -> list[Path]:
+    """Every notebook that the book executes: chapters, their audits, the pages around them."""
+    return sorted(path for folder in ("notebooks", "book", "book/audit")
+                  for path in (root / folder).glob("*.ipynb"))
+
+
 def data_home() -> Path:
     """The folder of data files: ``CLUSTERBOOK_DATA``, the checkout's ``data/``, or a user cache."""
     if named := os.environ.get("CLUSTERBOOK_DATA"):

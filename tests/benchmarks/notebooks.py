@@ -51,7 +51,7 @@ class Peak:
 
 def notebooks() -> list[Path]:
     """The chapters, then the executable pages around them."""
-    return [path for folder in ("notebooks", "book")
+    return [path for folder in ("notebooks", "book", "book/audit")
             for path in sorted((paths.root() / folder).glob("*.ipynb"))]
 
 

@@ -48,13 +48,21 @@ class Outcome(NamedTuple):
 
 
 def rerun(chapter: str, copy: Path) -> Outcome:
-    """Compare a copy's chapter with its stored outputs, by the copy's own library."""
+    """Compare a copy's chapter, and its audit page, with their stored outputs."""
+    found = [compared(path, copy) for path in (f"notebooks/{chapter}.ipynb",
+                                               f"book/audit/{chapter}.ipynb")
+             if (copy / path).is_file()]
+    return Outcome(*(sum(parts, ()) for parts in zip(*found, strict=True)))
+
+
+def compared(path: str, copy: Path) -> Outcome:
+    """Compare one notebook with its stored outputs, by the copy's own library."""
     report = copy / "report.xml"
     code, said = run_pytest(copy, "--nbval", "--nbval-current-env", "-o", "addopts=",
                             "--rootdir", ".", "--nbval-cell-timeout=300",
-                            f"--junitxml={report.name}", f"notebooks/{chapter}.ipynb")
+                            f"--junitxml={report.name}", path)
     assert code in (0, 1), said
-    return read(report, nbformat.read(copy / "notebooks" / f"{chapter}.ipynb", as_version=4))
+    return read(report, nbformat.read(copy / path, as_version=4))
 
 
 def run_tests(copy: Path, tests: Sequence[str]) -> tuple[int, str]:

@@ -110,9 +110,9 @@ def notebook_key(path: Path) -> str:
     notebook = read_notebook(path)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    root, chapter = paths.root(), path.stem if path.parent.name == "notebooks" else ""
+    root, chapter = paths.root(), path.stem if path.parent.name in ("notebooks", "audit") else ""
     files = [root / "data/lineage.yaml", Path(paths.__file__).parent / "datasets/catalog.yaml",
-             *(file for folder in _EVIDENCE for file in (root / folder).glob(f"{chapter}*"))]
+             *(file for folder in _EVIDENCE for file in (root / folder).glob(f"*{chapter}*"))]
     shown = {}
     if not chapter:
         files.append(root / "notebooks" / "profiles")
@@ -234,24 +234,26 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
             notebook = read_notebook(executed)
             for cell in notebook.cells:
                 if "outputs" in cell:
-                    _fit(cell, place.stem)
+                    _fit(cell, place)
             write_notebook(notebook, target / place)
     export.write(target / "extra")
 
 
-def _fit(cell: Any, page: str) -> None:
+def _fit(cell: Any, place: Path) -> None:
     """Fit a cell's outputs to its page.
 
     A figure of `clusterbook.figures.show` gets its text, its caption and an anchor, which begins
     with the page's name because anchors are unique in the whole book. HTML alone gets the text that
-    is printed.
+    is printed. Links of views lead from one folder below the root; an audit page lies in two.
     """
     from markdown_it import MarkdownIt
 
-    kept = []
+    page, kept = place.stem, []
     for output in cell.outputs:
         data, about = output.get("data", {}), output.get("metadata", {}).get("clusterbook", {})
         html = data.get("text/html", "")
+        if html and len(place.parts) > 2:
+            html = data["text/html"] = re.sub(r'href="(?![#/]|\w+:)', 'href="../', html)
         if "caption_of" in about:
             continue
         if "alt" in about and html:                     # a figure in steps

@@ -19,6 +19,7 @@ from .views import (
     View,
     amendments,
     at_last_tag,
+    result,
     say,
     scorecard,
     status,
@@ -29,6 +30,6 @@ __all__ = [
     "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",
     "Verdict", "View", "amendments", "arrays", "at_last_tag", "check", "errata", "erratum",
     "fingerprint", "judge", "load_claims", "load_errata", "load_expectations", "load_records",
-    "load_sources", "model_file", "record", "recorded", "say", "scorecard", "sources", "status",
-    "under_way",
+    "load_sources", "model_file", "record", "recorded", "result", "say", "scorecard", "sources",
+    "status", "under_way",
 ]

@@ -88,7 +88,7 @@ def as_it_stands(number: Comparison, root: Path | None = None) -> str:
 def cells_of_checks(root: Path) -> dict[str, str]:
     """The id of each check, and a hash of the cell that makes it and of the functions it calls."""
     found: dict[str, str] = {}
-    for path in sorted([*root.glob("notebooks/*.ipynb"), *root.glob("book/*.ipynb")]):
+    for path in paths.notebooks(root):
         found |= _cells_of_checks(path, path.stat().st_mtime_ns)
     return found
 

@@ -37,12 +37,12 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 <circle cx="{{ drawn(places[0]) }}" cy="8" r="4" /></svg>
 {% endmacro %}
 
-{% macro details(claim, verdict, whole, address) %}
+{% macro details(claim, verdict, whole, here) %}
 {% set several = claim.compares|length > 1 %}
 <details class="cb-more"><summary><code>{{ claim.id }}</code></summary>
 {% if claim.section %}
-<div><a href="{{ address.format(chapter=claim.chapter) }}#{{ claim.section }}">{#
-#}In the chapter</a></div>
+<div><a href="{{ section_of(claim, here) }}">{#
+#}{{ "On the audit page" if "#" in claim.section else "In the chapter" }}</a></div>
 {% endif %}
 {% if claim.quote %}
 <div>Printed: “{{ claim.quote }}”</div>
@@ -64,7 +64,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 </details>
 {% endmacro %}
 
-{% macro verdicts(rows, caption, whole=false, address="") %}
+{% macro verdicts(rows, caption, whole=false, here=false) %}
 {% call(n) table(caption, ["Claim", "The source says", "Ours, mean ± sd", "In tolerances"],
    " cb-claims") %}
 <tbody>
@@ -82,7 +82,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 The code or the data have changed since these runs.
 {% endif %}
 </div>
-{{ details(claim, verdict, whole, address) }}
+{{ details(claim, verdict, whole, here) }}
 </th>
 {% for one, part in measurements %}
 {{ "</tr><tr>"|safe if not loop.first }}
@@ -117,17 +117,17 @@ The code or the data have changed since these runs.
 {% endcall %}
 {% endmacro %}
 
-{% macro scorecard(sentence, kept, plotted, headline, others, address) %}
+{% macro scorecard(sentence, kept, plotted, headline, others) %}
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
 <p class="cb-source">{{ kept }}</p>
 {{ plot(plotted) }}
-{{ verdicts(headline, "Headline claims: " ~ counts_line(headline), true, address) }}
+{{ verdicts(headline, "Headline claims: " ~ counts_line(headline), true) }}
 {% for chapter, rows in others.items() %}
 <details>
 {% set caption = METHODS.get(chapter, chapter) ~ ": supporting and minor claims" %}
 <summary>{{ caption }} ({{ counts_line(rows) }})</summary>
-{{ verdicts(rows, caption, true, address) }}</details>
+{{ verdicts(rows, caption, true) }}</details>
 {% endfor %}
 </div>
 {% endmacro %}
@@ -145,7 +145,7 @@ The code or the data have changed since these runs.
 </div>
 {% endmacro %}
 
-{% macro said(rows, caption, address, folded) %}
+{% macro said(rows, caption, here, folded) %}
 {% if not rows %}
 <p class="cb-say">{{ caption }}</p>
 {% else %}
@@ -153,11 +153,27 @@ The code or the data have changed since these runs.
 {% if folded %}
 <details>
 <summary>{{ caption }}. Show them.</summary>
-{{ verdicts(rows, caption, address=address) }}</details>
+{{ verdicts(rows, caption, here=here) }}</details>
 {% else %}
-{{ verdicts(rows, caption, address=address) }}{% endif %}
+{{ verdicts(rows, caption, here=here) }}{% endif %}
 </div>
 {% endif %}
+{% endmacro %}
+
+{# What a reader wants to know first. #}
+{% macro result(name, shown, counted) %}
+<div class="cb-say cb-result">
+{% call(n) table("What was reproduced", ["Claim", "Published", "Ours, mean ± sd"], " cb-claims") %}
+<tbody>
+{% for claim, verdict, one, part in shown %}
+<tr><th scope="row">{{ badge(verdict) }} {{ claim.says }}</th>{#
+#}<td>{{ one.metric ~ " " ~ one.value if one and one.kind == "value" else "–" }}</td>{#
+#}<td>{{ measured(one, part) if one else verdict.reason }}</td></tr>
+{% endfor %}
+</tbody>
+{% endcall %}
+<p class="cb-source">All claims of {{ name }}: {{ counted }}</p>
+</div>
 {% endmacro %}
 
 {% macro status(groups, caption, heads) %}
@@ -251,8 +267,9 @@ The code or the data have changed since these runs.
 {% endfor %}
 {% if claims %}
 <dt>Claims</dt><dd>{% for claim in claims %}<a href="scorecard.html#{{ claim.id }}"><code>{#
-#}{{ claim.id }}</code></a>{% if claim.section is not none %} (<a href="../notebooks/{#
-#}{{ claim.chapter }}.html#{{ claim.section }}">in the chapter</a>){% endif %}{#
+#}{{ claim.id }}</code></a>{% if claim.section is not none %} (<a href="{#
+#}{{ section_of(claim) }}">{{ "audit" if "#" in claim.section else "in the chapter" }}</a>){#
+#}{% endif %}{#
 #}{{ "" if loop.last else "; " }}{% endfor %}</dd>
 {% endif %}
 </dl>

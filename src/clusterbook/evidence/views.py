@@ -43,7 +43,6 @@ _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicativ
              "inconclusive": ("inconclusive", "demonstration fails"),
              "contradicted": ("not reproduced", "refuted")}
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
-_CHAPTER_PAGE = "../notebooks/{chapter}.html"
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
 
@@ -109,8 +108,7 @@ def scorecard() -> Scorecard:
     text = [assessed(rows), wrapped(kept), *parts, counts_line(rows)]
     return Scorecard(rows, "\n\n".join(text), html(
         "scorecard", sentence=assessed(rows), kept=kept, plotted=plotted, headline=headline,
-        others=others,
-        address=_CHAPTER_PAGE))
+        others=others))
 
 
 def manifest_line() -> str:
@@ -169,8 +167,39 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
     rows = judged(chosen)
     counts = counts_line(rows)
     return View(rows, f"{counts}\n\n{text_table(rows)}" if rows else counts,
-                html("said", rows=rows, caption=counts, folded=len(rows) > _FOLDED,
-                     address="" if here else _CHAPTER_PAGE))
+                html("said", rows=rows, caption=counts, folded=len(rows) > _FOLDED, here=here))
+
+
+def result(work: str) -> View:
+    """The result box of a work: its headline claims that were measured, published against ours.
+
+    One row for each claim, by its first number that has a measurement, or that a check decides; the
+    last line counts all verdicts. Raises InputError for an unknown work.
+    """
+    claims = load_claims()
+    one_of("chapter with claims", work, {claim.chapter for claim in claims})
+    rows = judged([claim for claim in claims if claim.chapter == work])
+    shown = [(claim, verdict, *(numbers(claim, verdict)[0] or [(None, verdict)])[0])
+             for claim, verdict in rows
+             if claim.tier == "headline"
+             and verdict.word not in ("cannot compare", "not attempted")]
+    lines = [f"{verdict.label}: {claim.says}" + (
+        f" | published {one.stated} | ours {measured(one, part)}" if one else "")
+             for claim, verdict, one, part in shown]
+    counted = counts_line(rows)
+    return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(
+        "result", name=METHODS.get(work, work), shown=shown, counted=counted))
+
+
+def section_of(claim: Claim, here: bool = False) -> str:
+    """The address of a claim's section, from a page one folder below the book's root.
+
+    ``audit#ANCHOR`` is on the chapter's audit page, a bare anchor in the chapter, which is this
+    page if *here*.
+    """
+    page, _, anchor = (claim.section or "").rpartition("#")
+    audit = f"../book/audit/{claim.chapter}.html"
+    return f"{audit if page else '' if here else f'../notebooks/{claim.chapter}.html'}#{anchor}"
 
 
 def at_last_tag() -> dict[str, str] | None:
@@ -454,7 +483,7 @@ _ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, finalize=
                            trim_blocks=True, lstrip_blocks=True)
 _ENVIRONMENT.globals |= {"METHODS": METHODS, "counts_line": counts_line,
                          "drawn": drawn, "measured": measured, "numbers": numbers,
-                         "offsets": offsets, "seeds_of": seeds_of}
+                         "offsets": offsets, "section_of": section_of, "seeds_of": seeds_of}
 _MACROS = _ENVIRONMENT.from_string(MACROS).module
 
 
