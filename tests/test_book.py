@@ -135,16 +135,16 @@ def test_outputs_are_shown_with_captions_and_without_tracebacks(parsed):
         if page in TOC and page != "book/api.html":  # the docstring of an error shows one
             assert "Traceback (most recent call last)" not in soup.get_text(), page
         for output in soup.select(".cell_output"):
-            pictures = output.find_all("img")
+            pictures = output.select("img, svg.cb-wide")
             assert output.get_text(strip=True) or pictures or output.find("svg"), \
                 f"{page}: a cell shows an empty output"
             for image in pictures:
                 figure = image.find_parent("figure")
                 assert figure and figure.find("figcaption").get_text(strip=True), \
-                    f"{page}: {image['alt']} has no caption"
+                    f"{page}: {image.get('aria-label')} has no caption"
     for page in CHAPTERS:
         assert len(parsed[page].select(".cell_output")) >= 3, page
-        assert parsed[page].select("figure img"), f"{page} shows no figure"
+        assert parsed[page].select("figure svg.cb-wide"), f"{page} shows no figure"
 
 
 def poor(text: str, caption: str) -> str | None:
@@ -161,8 +161,9 @@ def test_every_image_has_a_text_that_says_what_it_shows(parsed):
     for page, soup in parsed.items():
         # The theme shows the book's title beside its logo, and Sphinx draws a minus sign: a word
         # for either would be read aloud twice.
-        for image in soup.select("img:not(.logo__image, .toggler)"):
-            figure, text = image.find_parent("figure"), image.get("alt", "").strip()
+        for image in soup.select("img:not(.logo__image, .toggler), svg:is(.cb-wide, .cb-narrow)"):
+            figure = image.find_parent("figure")
+            text = (image.get("alt") or image.get("aria-label", "")).strip()
             caption = figure.find("figcaption") if figure else None
             wrong = poor(text, caption.get_text(" ", strip=True) if caption else "")
             assert not wrong, f"{page}: {image.get('src')[:60]}: {text!r} {wrong}"
@@ -449,15 +450,15 @@ def test_the_first_key_leads_past_the_navigation(site, chromium):
 
 def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
     with opened(chromium, (site / STEPS).as_uri()) as page:
-        figure = page.locator("figure.cb-steps").first
-        number = figure.locator("img").count()
+        figure = page.locator("figure div.cb-steps").first
+        number = figure.locator(".cb-step").count()
         slider, words = figure.get_by_role("slider"), figure.locator("output")
 
         def at() -> int:
-            shown = figure.locator("img:not([hidden])")
+            shown = figure.locator(".cb-step:not([hidden]) svg.cb-wide")
             assert shown.count() == 1 and shown.is_visible()
             told = re.match(rf"(\d+) of {number}: ", words.inner_text())
-            assert f"Step {told[1]} of {number}" in shown.get_attribute("alt")
+            assert f"Step {told[1]} of {number}" in shown.get_attribute("aria-label")
             assert slider.input_value() == told[1]
             return int(told[1])
 

@@ -1,7 +1,7 @@
-"""Every demonstration of the page Errata fails once the defect in it is repaired.
+"""Every demonstration of an erratum fails once the defect in it is repaired.
 
-All repairs are made at once, in one run of the page's cells: a check that holds then would hold
-whatever the source says, and demonstrates nothing.
+All repairs are made at once, in one run of each audit page's last section: a check that holds then
+would hold whatever the source says, and demonstrates nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import nbformat
 
 from clusterbook.evidence import checks, load_expectations
 
-PAGE = Path(__file__).resolve().parents[1] / "book" / "errata.ipynb"
+PAGES = sorted((Path(__file__).resolve().parents[1] / "book" / "audit").glob("*.ipynb"))
 
 #: check -> what stands in its demonstration, or in what this one uses, and what the repair is.
 REPAIRS = {
@@ -139,17 +139,25 @@ def run(sources: list[str]) -> dict[str, bool]:
     return held
 
 
+def demonstrations(path: Path) -> list[str]:
+    """The code cells below the heading Errata."""
+    cells = nbformat.read(path, as_version=4).cells
+    start = next(i for i, cell in enumerate(cells) if cell.source.startswith("## Errata"))
+    return [cell.source for cell in cells[start:] if cell.cell_type == "code"]
+
+
 def test_every_demonstration_fails_once_its_defect_is_repaired(monkeypatch):
     monkeypatch.setattr(checks, "_outcomes", {})
-    notebook = nbformat.read(PAGE, as_version=4)
-    page = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    for name, repair in REPAIRS.items():
-        if repair is None:
-            continue
-        there = [i for i, source in enumerate(page) if repair[0] in source]
-        assert len(there) == 1 and page[there[0]].count(repair[0]) == 1, f"{name}: {there}"
-        page[there[0]] = page[there[0]].replace(*repair)
-    held = run(page)
+    held: dict[str, bool] = {}
+    for path in PAGES:
+        page = demonstrations(path)
+        for name, repair in REPAIRS.items():
+            if repair is None or not name.startswith(f"{path.stem}-"):
+                continue
+            there = [i for i, source in enumerate(page) if repair[0] in source]
+            assert len(there) == 1 and page[there[0]].count(repair[0]) == 1, f"{name}: {there}"
+            page[there[0]] = page[there[0]].replace(*repair)
+        held |= run(page)
     assert set(held) == {f"errata-{name}" for name in REPAIRS}
     assert set(held) == {e.id for e in load_expectations() if e.chapter == "errata"}
     assert not [name for name, holds in held.items() if holds]

@@ -7,6 +7,7 @@ import copy
 import io
 import re
 import warnings
+import xml.etree.ElementTree as ET
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -264,10 +265,13 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     image, caption = shown(draw("scatter"))
     assert not list(tmp_path.iterdir()), "no file unless asked"
     picture = Image.open(io.BytesIO(base64.b64decode(image.data["image/png"])))
-    assert picture.size[0] == pytest.approx(2 * 518, abs=1)                  # sharp on a phone
+    assert picture.size[0] == pytest.approx(1.5 * 784, abs=1)
     assert image.data["text/plain"] == "Figure a-figure: Two lines fall."
-    assert image.metadata == {
-        "image/png": {"alt": ABOUT["alt"], "width": 518}, "clusterbook": ABOUT}
+    about = image.metadata["clusterbook"]
+    [[title, wide, narrow]] = about.pop("drawn")
+    assert image.metadata == {"image/png": {"alt": ABOUT["alt"], "width": 784},
+                              "clusterbook": ABOUT} and title == "a-figure"
+    assert re.match('<svg .*width="784" ', wide) and re.match('<svg .*width="346" ', narrow)
     assert caption.data["text/markdown"] == "*What to *see*.*"
     assert caption.metadata["clusterbook"] == {"caption_of": "a-figure"}
 
@@ -276,15 +280,32 @@ def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
     steps = {"epoch <1>": draw("scatter"), "epoch 2": draw("image_grid"), "3": draw("scatter")}
     picture, _ = shown(steps, pause=0.5)
     page = picture.data["text/html"]
-    told = re.findall(r'<img width="518" alt="([^"]*)" data-title="([^"]*)"( hidden)? '
+    told = re.findall(r'data-title="([^"]*)"( hidden)?><img alt="([^"]*)" width="784" '
                       r'src="data:image/png;base64,([^"]*)">', page)
     assert [each[:3] for each in told] == [
-        ("Two lines fall. Step 1 of 3: epoch &lt;1&gt;.", "epoch &lt;1&gt;", ""),
-        ("Two lines fall. Step 2 of 3: epoch 2.", "epoch 2", " hidden"),
-        ("Two lines fall. Step 3 of 3: 3.", "3", " hidden")]
-    assert Image.open(io.BytesIO(base64.b64decode(told[1][3]))).size[0] in (1036, 1037)
+        ("epoch &lt;1&gt;", "", "Two lines fall. Step 1 of 3: epoch &lt;1&gt;."),
+        ("epoch 2", " hidden", "Two lines fall. Step 2 of 3: epoch 2."),
+        ("3", " hidden", "Two lines fall. Step 3 of 3: 3.")]
+    assert Image.open(io.BytesIO(base64.b64decode(told[1][3]))).size[0] in (1176, 1177)
     assert told[0][3] == told[2][3] == picture.data["image/png"] != told[1][3]
     assert 'data-pause="0.5"' in page and "http" not in page        # it plays without the network
+
+
+@every
+def test_on_a_page_a_figure_is_drawn_for_two_widths_in_the_pages_colors(name):
+    about = shown(draw(name))[0].metadata["clusterbook"]
+    html = figures.on_a_page(about, "page")
+    wide, narrow = (ET.fromstring(svg) for svg in re.findall("<svg .*?</svg>", html, re.DOTALL))
+    for svg, kind, width in (wide, "wide", "784"), (narrow, "narrow", "346"):
+        assert (svg.get("class"), svg.get("width")) == (f"cb-{kind}", width)
+        assert (svg.get("role"), svg.get("aria-label")) == ("img", ABOUT["alt"])
+    ids = re.findall(r'\bid="([^"]*)"', html)
+    assert len(set(ids)) == len(ids) and set(re.findall(r'(?:"|\()#([^")]*)', html)) <= set(ids)
+    # What is on the page's own ground has the page's color; nothing has a white ground.
+    bare = re.sub(r"var\(--cb-\w+, #\w+\)|data:[^\"]*", "", html)
+    assert "var(--cb-ink" in html and not re.search("#333333|#555555|#ffffff", bare)
+    if name in ("training_curves", "maps"):     # panels stand below each other on a phone
+        assert float(narrow.get("height")) > 1.5 * float(wide.get("height"))
 
 
 def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 from clusterbook.book import site
+from clusterbook.book.build import DRAWINGS
 
+_PICTURE = re.compile(r'(?P<figure><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
+                      r"(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?")
 _MARKS = re.compile(r'<h[1-6]>(?P<heading>.*?)<a class="headerlink"'
                     r'|<div class="pst-scrollable-table-container"'
                     r'|role="region"[^>]* aria-label="[^"]*"', re.DOTALL)
@@ -50,6 +54,29 @@ def named(contents: str) -> str:
                   r'\1 aria-label="Pages under \2"', contents)
 
 
+def drawn(body: str, folder: Path) -> str:
+    """Show the SVGs of each figure in place of its picture."""
+    def replaced(found: re.Match) -> str:
+        file = folder / f"{found['name']}.html"
+        return f"{found['figure']}{file.read_text(encoding='utf-8')}" if file.is_file() else (
+            found[0])
+
+    return _PICTURE.sub(replaced, body)
+
+
+def forwarding(page: str, pages: Collection[str]) -> str:
+    """A script that leads an address of a place that moved to the audit page on to it there."""
+    audit = f"book/audit/{page.removeprefix('notebooks/')}"
+    if page == "book/errata":
+        target = '"audit/" + place.split("-")[0].slice(1) + ".html"'
+    elif page.startswith("notebooks/") and audit in pages:
+        target = f'"../{audit}.html"'
+    else:
+        return ""
+    return (f'<script>{{ const place = location.hash; if (/^#[\\w-]+$/.test(place) && '
+            f"!document.querySelector(place)) location.replace({target} + place); }}</script>")
+
+
 def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
             doctree: Any) -> None:
     """Mend a page's body, contents, scripts and buttons, after the theme made them."""
@@ -57,7 +84,8 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
     if 'class="math' not in body:       # MathJax: 2 MB
         context["script_files"] = [file for file in context["script_files"]
                                    if app.config.mathjax_path not in str(file.filename)]
-    context["body"] = reachable(body)
+    context["body"] = drawn(reachable(body), Path(app.srcdir) / DRAWINGS) + forwarding(
+        pagename, app.env.found_docs)
     if contents := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *args, **options: named(
             str(contents(*args, **options)))

@@ -23,8 +23,8 @@ figure can be computed again. Thank you for publishing it in a form that makes t
 numbers and ours, with seeds and settings, are on the scorecard: [address]/book/scorecard.html
 
 While reading we noted the points below. None of them says that the method does not work. Most are
-shown with a few lines of code on the page [address]/book/errata.html. We may have misread something
-and would like to know.
+shown with a few lines of code on the pages that [address]/book/errata.html lists. We may have
+misread something and would like to know.
 
 {versions}
 

@@ -18,7 +18,7 @@ import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
-from html import unescape
+from html import escape, unescape
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-b
              "sphinx-book-theme")
 _EVIDENCE = ("data/claims", "data/errata", "data/expectations", "data/records", "data/sources")
 _RUNS = ("book", "runs")        # executed at the paper's scale, once, and rendered as they are
+DRAWINGS = "drawings"
+"""The folder of the staged sources that holds each figure's HTML."""
 _LONGEST = "comparison"         # takes a third of the time of two cores, so it must not begin last
 
 
@@ -234,21 +236,26 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
             notebook = read_notebook(executed)
             for cell in notebook.cells:
                 if "outputs" in cell:
-                    _fit(cell, place)
+                    _fit(cell, place, target / DRAWINGS)
             write_notebook(notebook, target / place)
     export.write(target / "extra")
 
 
-def _fit(cell: Any, place: Path) -> None:
+def _fit(cell: Any, place: Path, drawings: Path) -> None:
     """Fit a cell's outputs to its page.
 
     A figure of `clusterbook.figures.show` gets its text, its caption and an anchor, which begins
-    with the page's name because anchors are unique in the whole book. HTML alone gets the text that
-    is printed. Links of views lead from one folder below the root; an audit page lies in two.
+    with the page's name because anchors are unique in the whole book; its SVGs go into a file of
+    *drawings* with the anchor's name, which the finished page shows in place of the picture. HTML
+    alone gets the text that is printed. Links of views lead from one folder below the root; an
+    audit page lies in two.
     """
-    from markdown_it import MarkdownIt
+    from ..figures import on_a_page
 
     page, kept = place.stem, []
+    if folded := _folded(cell):
+        cell.outputs[0]["data"]["text/html"] = folded
+        return
     for output in cell.outputs:
         data, about = output.get("data", {}), output.get("metadata", {}).get("clusterbook", {})
         html = data.get("text/html", "")
@@ -256,20 +263,36 @@ def _fit(cell: Any, place: Path) -> None:
             html = data["text/html"] = re.sub(r'href="(?![#/]|\w+:)', 'href="../', html)
         if "caption_of" in about:
             continue
-        if "alt" in about and html:                     # a figure in steps
-            caption = MarkdownIt().renderInline(about["caption"])
-            html = html.replace("<figure ", f'<figure id="{page}-{about["name"]}" ', 1)
-            data["text/html"] = html.replace("</figure>", (
-                f'<figcaption><p><span class="caption-text">{caption}</span></p></figcaption>'
-                "</figure>"), 1)
-        elif "alt" in about:
-            figure = {"name": f"{page}-{about['name']}", "caption": about["caption"]}
-            cell.metadata["mystnb"] = {"image": {"alt": about["alt"]}, "figure": figure}
+        if "alt" in about:
+            name = f"{page}-{about['name']}"
+            cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
+                                       "figure": {"name": name, "caption": about["caption"]}}
+            data.pop("text/html", None)         # a figure in steps is a figure too
+            if svgs := about.pop("drawn", None):
+                drawings.mkdir(exist_ok=True)
+                text = on_a_page({**about, "drawn": svgs}, page)
+                (drawings / f"{name}.html").write_text(text, encoding="utf-8")
         elif data.get("text/plain", "").startswith("<IPython."):
             text = re.sub(r"<[^>]*>", " ", html.replace("</tr>", "\n"))
             data["text/plain"] = unescape(text).strip()
         kept.append(output)
     cell.outputs = kept
+
+
+def _folded(cell: Any) -> str | None:
+    """The HTML of a cell that shows a check: its line, which unfolds the code if that is hidden."""
+    text = "".join(output.get("data", {}).get("text/plain", "\n") for output in cell.outputs)
+    if not re.fullmatch("[✓✗] .*", text):
+        return None
+    tags = cell.metadata.get("tags", [])
+    if "hide-input" not in tags:
+        return f'<p class="cb-check">{escape(text)}</p>'
+    from pygments import highlight, lexers
+    from pygments.formatters import HtmlFormatter
+
+    cell.metadata["tags"] = [tag.replace("hide-input", "remove-input") for tag in tags]
+    code = highlight(cell.source, lexers.PythonLexer(), HtmlFormatter())
+    return f'<details class="cb-check"><summary>{escape(text)}</summary>{code}</details>'
 
 
 # --- other programs ----------------------------------------------------------------------------

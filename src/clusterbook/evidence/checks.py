@@ -176,6 +176,15 @@ def check(id: str, value: Any, *more: Any) -> Checked:
                    f"{wanted}{about})")
 
 
+def refuses(action: Callable[[], Any], *errors: type[Exception]) -> bool:
+    """Whether an action ends in one of these errors, as a demonstration says."""
+    try:
+        action()
+    except errors:
+        return True
+    return False
+
+
 def checked() -> dict[str, bool]:
     """The checks made in this process, by name; one that failed once stays failed."""
     return dict(sorted(_outcomes.items()))

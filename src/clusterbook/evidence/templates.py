@@ -235,23 +235,31 @@ The code or the data have changed since these runs.
 </div>
 {% endmacro %}
 
+{# Of all works folded, each leading to its audit page; of one, leading down its own page. #}
 {% macro errata(groups, caption, counts, grades, sources) %}
-<p class="cb-say">By work: {% for work, rows in groups.items() %}<a href="#errata-of-{{ work }}">{#
-#}{{ METHODS.get(work, work) }}</a> ({{ rows|length }}){{ "." if loop.last else ", " }}{#
-#}{% endfor %}</p>
-{% call(n) table(caption, ["Erratum", "Grade", "Demonstrated", "Reported"], " cb-errata") %}
+{% set all = groups|length > 1 %}
+<div class="cb-say">
+{% if all %}
+<p><strong>{{ caption }}.</strong></p>
+{% endif %}
 {% for work, rows in groups.items() %}
-<tbody id="errata-of-{{ work }}">
-<tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(work, work) }}: {{ counts(rows) }}</th>
-</tr>
+{% if all %}
+<details id="errata-of-{{ work }}">
+<summary>{{ METHODS.get(work, work) }}: {{ counts(rows) }}</summary>
+{% endif %}
+{% call(n) table(counts(rows), ["Erratum", "Grade", "Demonstrated", "Reported"], " cb-errata") %}
+<tbody>
 {% for row in rows %}
-<tr><th scope="row"><a href="#{{ row.id }}">{{ row.title }}</a><div class="cb-source">{#
-#}{{ sources[row.source].name }}: {{ row.where }}</div></th><td>{{ grades[row.grade] }}</td><td>{#
-#}{{ "by a cell" if row.checks else "no" }}</td><td>{{ "yes" if row.reported else "no" }}</td></tr>
+<tr><th scope="row"><a href="{{ "audit/" ~ work ~ ".html" if all }}#{{ row.id }}">{{ row.title }}{#
+#}</a><div class="cb-source">{{ sources[row.source].name }}: {{ row.where }}</div></th>{#
+#}<td>{{ grades[row.grade] }}</td><td>{{ "by a cell" if row.checks else "no" }}</td>{#
+#}<td>{{ "yes" if row.reported else "no" }}</td></tr>
 {% endfor %}
 </tbody>
-{% endfor %}
 {% endcall %}
+{{ "</details>"|safe if all }}
+{% endfor %}
+</div>
 {% endmacro %}
 
 {% macro erratum(row, parts, grade, claims) %}

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import ConnectionPatch, Rectangle
 from numpy.typing import ArrayLike
 
-from .showing import COLORS, NEUTRAL, WIDTH, bare, blank, styled
+from .showing import COLORS, NEUTRAL, WHITE, bare, blank, inches, is_narrow, styled
 
 _ABOVE = "outside upper left"       # place of a legend
 _MARKERS = "osD^vP*X"               # as many as colors
@@ -52,11 +52,12 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
 
 def _columns(names: Collection[str]) -> int:
     """Columns of a legend: short names fit side by side."""
-    return 4 if max(map(len, names)) <= 16 else 2
+    return (4 if max(map(len, names)) <= 16 else 2) // (2 if is_narrow() else 1)
 
 
 def _broken(text: str, width: int) -> str:
-    """A long name in several lines; its own line breaks stay."""
+    """A long name in several lines, which are shorter on a phone; its own line breaks stay."""
+    width = width // 2 if is_narrow() else width
     return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 
@@ -75,12 +76,12 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
         order_rows = np.argsort(row_labels, kind="stable")
         order_columns = np.argsort(column_labels, kind="stable")
         image = axis.imshow(matrix[np.ix_(order_rows, order_columns)], vmin=0, vmax=top,
-                            interpolation="nearest", rasterized=True)
+                            interpolation="none", rasterized=True)
         for c in np.intersect1d(row_labels, column_labels):
             if c >= 0:
                 corner = (column_labels < c).sum() - 0.5, (row_labels < c).sum() - 0.5
                 axis.add_patch(Rectangle(corner, (column_labels == c).sum(),
-                                         (row_labels == c).sum(), fill=False, edgecolor="white",
+                                         (row_labels == c).sum(), fill=False, edgecolor=WHITE,
                                          linewidth=1.6))
         axis.set(title=title, xlabel=columns, ylabel=rows)
         bare(axis)
@@ -102,7 +103,7 @@ def null_distribution(null: ArrayLike, value: float, *, quantity: str, meaningle
     axis.axvline(meaningless, color=COLORS[0], linestyle="--", label="a meaningless partition")
     axis.set(xlabel=quantity, ylabel="number of shuffles")
     axis.margins(x=0.15)
-    figure.legend(loc=_ABOVE, ncols=3)
+    figure.legend(loc=_ABOVE, ncols=1 if is_narrow() else 3)
     return figure
 
 
@@ -128,7 +129,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     if references:
-        figure.legend(loc=_ABOVE, ncols=3)
+        figure.legend(loc=_ABOVE, ncols=1 if is_narrow() else 3)
     return figure
 
 
@@ -166,8 +167,9 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
             strength = abs(value) / (top or 1) if diverging else (value - low) / (top - low or 1)
             dark = strength > 0.6 if diverging else strength < 0.55     # False for NaN
             number = "–" if np.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
-            axis.text(j, i, number, ha="center", va="center", color="white" if dark else "black",
-                      fontsize=8)
+            ink = "#333333" if np.isnan(value) else WHITE if dark else "#111111"
+            axis.text(j, i, number, ha="center", va="center", color=ink,
+                      fontsize=7 if is_narrow() else 9)
         for i, j in (outlined or {}).get(title, ()):
             axis.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False,
                                      edgecolor=COLORS[1], linewidth=3))
@@ -176,7 +178,8 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
         axis.tick_params(length=0)
         axis.label_outer()
         bare(axis)
-    figure.colorbar(image, ax=axes[:, 0].tolist(), label=values)
+    if not is_narrow():         # the numbers stand in the cells
+        figure.colorbar(image, ax=axes[:, 0].tolist(), label=values)
     return figure
 
 
@@ -194,7 +197,7 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
                      edgecolor="white", linewidth=0.8 if size > 30 else 0.3, zorder=3)
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
-        figure.legend(loc="outside right upper")
+        figure.legend(loc=_ABOVE if is_narrow() else "outside right upper")
     return figure
 
 
@@ -254,7 +257,7 @@ def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
     bare(axis)
     axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
     if np.isfinite(image).all():
-        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation="nearest")
+        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation="none")
 
 
 @styled
@@ -266,7 +269,7 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     is none; *image_shape* is (channels, height, width).
     """
     images = np.asarray(images, dtype=float)
-    side = (WIDTH - 0.16 - 0.075 * max(map(len, rows))) / len(columns)
+    side = (inches() - 0.16 - 0.075 * max(map(len, rows))) / len(columns)
     height = side * image_shape[1] / image_shape[2]
     figure, axes = blank(0.35 + len(rows) * height, len(columns), len(rows))
     for (i, j), axis in np.ndenumerate(axes):
@@ -290,9 +293,9 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
     coarser, and *values* is what these are.
     """
     members = np.reshape(members, (-1, *image_shape)).transpose(0, 2, 3, 1)
-    side = min(1.3, WIDTH / max(len(images), len(masks)))
-    heights = WIDTH / len(members), 0.45 + side, 0.95 + side
-    figure = Figure(figsize=(WIDTH, 0.2 + sum(heights)))
+    side = min(1.3, inches() / max(len(images), len(masks)))
+    heights = inches() / len(members), 0.45 + side, 0.95 + side
+    figure = Figure(figsize=(inches(), 0.2 + sum(heights)))
     figure.suptitle("members", fontsize=9)
     grid = figure.add_gridspec(3, 1, height_ratios=heights)
     for i, row in enumerate([[("", member) for member in members], images.items(), masks.items()]):
@@ -314,7 +317,7 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     (n,).
     """
     columns = len(stages) // 2
-    figure, axes = blank(4.3, columns, 2)
+    figure, axes = blank(2.4 if is_narrow() else 4.6, columns, 2, stacks=False)
     # Room for the arrows: shares of a picture, between two of a row and between the rows.
     figure.get_layout_engine().set(wspace=0.14, hspace=0.16)
     way = [*axes[0], *axes[1, ::-1]]
@@ -322,7 +325,7 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
         if np.ndim(values) == 1:
             axis.plot(values, color=COLORS[0])
         else:
-            axis.imshow(values, cmap="gray" if "gray" in title else None, interpolation="nearest")
+            axis.imshow(values, cmap="gray" if "gray" in title else None, interpolation="none")
         axis.set_box_aspect(1)
         axis.set(xticks=[], yticks=[], xlabel=title)
         axis.grid(False)
@@ -362,7 +365,8 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
         axis.grid(False)
         axis.spines[:].set(visible=True, color="#DDDDDD")
     legend = figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center",
-                           ncols=min(11, len(classes) + 1), handletextpad=0.1, columnspacing=0.8)
+                           ncols=min(6 if is_narrow() else 11, len(classes) + 1),
+                           handletextpad=0.1, columnspacing=0.8)
     for handle in legend.legend_handles[:-1]:
         handle.set_sizes([40])
     return figure

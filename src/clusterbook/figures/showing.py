@@ -7,12 +7,15 @@ import io
 import json
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence, Sized
+from contextvars import ContextVar
+from functools import partial, wraps
 from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.style
 from jinja2 import Environment
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -30,6 +33,7 @@ _STYLE = {
     "axes.titlesize": 11,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    "text.color": "#333333",
     "axes.labelcolor": "#333333",
     "axes.edgecolor": "#999999",
     "axes.spines.top": False,
@@ -45,19 +49,50 @@ _STYLE = {
     "image.cmap": "cividis",
     "svg.hashsalt": "clusterbook",          # the same figure gives the same file
 }
-SCREEN_DPI = 144                            # twice the size shown: sharp on a phone
-WIDTH = 7.2                                 # inches; the book's text column
+SCREEN_DPI = 144
+"""Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column."""
+WIDE, NARROW = 8.17, 3.6
+"""Inches of 96 pixels: the book's text column, and a phone's screen."""
+WHITE = "#FEFEFE"
+"""Of marks on a colored ground, in light and dark alike; what is `#FFFFFF` follows the page."""
+#: The page's colors (clusterbook.css) in an SVG, which are drawn as on white paper.
+_THEMED = {"#333333": "ink", "#000000": "ink", "#555555": "muted", "#999999": "rule",
+           "#e6e6e6": "grid", "#ffffff": "ground"}
+_width = ContextVar("width", default=WIDE)
 
 
-# A decorator: draw or save in the book's style, whatever the caller's own is.
-styled = mpl.style.context(["default", _STYLE])
+def is_narrow() -> bool:
+    """Whether the figure is being drawn for a phone."""
+    return _width.get() == NARROW
 
 
-def blank(height: float, columns: int = 1, rows: int = 1):
-    """An empty figure of that height in inches, and its axes (rows, columns)."""
+def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
+    """Draw in the book's style, whatever the caller's own is, and again for a phone if asked."""
+    @wraps(function)
+    def drawn(*args, **options) -> Figure:
+        with mpl.style.context(["default", _STYLE]):
+            figure = function(*args, **options)
+        figure.again = partial(drawn, *args, **options)
+        return figure
+    return drawn
+
+
+def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True):
+    """An empty figure of that height in inches, and its axes (rows, columns).
+
+    On a phone the columns stand below each other, unless the picture does not stack.
+    """
     # Figure, not pyplot: no global state, nothing left open, nothing displayed twice.
-    figure = Figure(figsize=(WIDTH, height))
-    return figure, figure.subplots(rows, columns, squeeze=False)
+    if not (is_narrow() and stacks):
+        figure = Figure(figsize=(_width.get(), height))
+        return figure, figure.subplots(rows, columns, squeeze=False)
+    figure = Figure(figsize=(NARROW, height * columns))
+    return figure, figure.subplots(rows * columns, 1, squeeze=False).reshape(rows, columns)
+
+
+def inches() -> float:
+    """The width in inches of the figure that is being drawn."""
+    return _width.get()
 
 
 def bare(axis: mpl.axes.Axes) -> None:
@@ -77,6 +112,9 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
     figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and listed with its texts in
     ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so.
+
+    Jupyter and Colab show a PNG. The book's pages show the SVGs that the output's metadata hold:
+    they take the page's colors, and a figure of `clusterbook.figures` is drawn again for a phone.
 
     Several figures are shown one at a time, with buttons and a slider to step through them or play
     them. The pictures and a short script are in the output, so it works in the book, in Jupyter and
@@ -105,15 +143,48 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
     in_steps = isinstance(figure, Mapping)
     steps = figure if in_steps else {name: figure}
     pictures = [(title, _png(step, 256 if in_steps else None)) for title, step in steps.items()]
-    width, _ = next(iter(steps.values())).get_size_inches()
-    image = {"width": round(width * SCREEN_DPI / 2), "alt": about["alt"]}
+    across, _ = next(iter(steps.values())).get_size_inches()
+    image = {"width": round(across * 96), "alt": about["alt"]}
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pictures[0][1]}
     if in_steps:    # escaped, because titles and texts become attributes
-        template = Environment(trim_blocks=True, autoescape=True).from_string(_STEPPER)
-        data["text/html"] = template.render(images=pictures, pause=pause, **image)
-    # The book's build makes figures of the page from alt and caption (clusterbook.book).
-    display(data, metadata={"image/png": image, "clusterbook": about}, raw=True)
+        data["text/html"] = _stepper(pause, [
+            (title, f'<img {_attributes(image["alt"], title, i, steps)} width="{image["width"]}" '
+             f'src="data:image/png;base64,{png}">') for i, (title, png) in enumerate(pictures, 1)])
+    # The book's build makes figures of the page from these (clusterbook.book).
+    kept = about | {"drawn": [[title, *_svgs(step)] for title, step in steps.items()]}
+    if in_steps:
+        kept["pause"] = pause
+    display(data, metadata={"image/png": image, "clusterbook": kept}, raw=True)
     display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
+
+
+def on_a_page(about: Mapping, page: str) -> str:
+    """The HTML of a shown figure on a page of the book, from its output's metadata.
+
+    Its SVGs for a wide and for a narrow screen, of which the style sheet shows one. Ids inside an
+    SVG begin with the page's and the figure's name, because a page holds many.
+    """
+    steps = []
+    for i, (title, *svgs) in enumerate(about["drawn"], start=1):
+        parts = []
+        for kind, svg in zip(("wide", "narrow"), svgs, strict=True):
+            own = f"{page}-{about['name']}-{i}{kind[0]}-"
+            svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", svg)
+            words = _attributes(about["alt"], title, i, about["drawn"]) if "pause" in about else (
+                f'alt="{escape(about["alt"])}"')
+            parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
+                                     f'aria-label={words.removeprefix("alt=")} ', 1))
+        steps.append((title, "".join(parts)))
+    return _stepper(about["pause"], steps) if "pause" in about else steps[0][1]
+
+
+def _attributes(alt: str, title: str, i: int, steps: Sized) -> str:
+    return f'alt="{escape(f"{alt} Step {i} of {len(steps)}: {title}.")}"'
+
+
+def _stepper(pause: float, steps: Sequence[tuple[str, str]]) -> str:
+    template = Environment(trim_blocks=True, autoescape=True).from_string(_STEPPER)
+    return template.render(pause=pause, steps=[(title, Markup(html)) for title, html in steps])
 
 
 def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
@@ -160,11 +231,37 @@ def listed(folder: Path) -> list[dict]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
-@styled
+@mpl.style.context(["default", _STYLE])
 def _drawn(figure: Figure, **options) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, **options)
     return buffer.getvalue()
+
+
+def _svgs(figure: Figure) -> list[str]:
+    """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow."""
+    figures = [figure]
+    if again := getattr(figure, "again", None):
+        token = _width.set(NARROW)
+        try:
+            figures.append(again())
+        finally:
+            _width.reset(token)
+    return [_svg(each) for each in figures] * (2 if len(figures) == 1 else 1)
+
+
+def _svg(figure: Figure) -> str:
+    text = _drawn(figure, format="svg", dpi=SCREEN_DPI, transparent=True,
+                  metadata={"Date": None, "Creator": None}).decode()
+    text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text[text.index("<svg"):],
+                  flags=re.DOTALL)
+    text = re.sub(r'<svg ([^>]*?)width="([\d.]+)pt" height="([\d.]+)pt"', lambda found: (
+        f'<svg {found[1]}width="{float(found[2]) * 4 / 3:.0f}" '
+        f'height="{float(found[3]) * 4 / 3:.0f}"'), text, count=1)
+    text = re.sub("|".join(_THEMED), lambda found: f"var(--cb-{_THEMED[found[0]]}, {found[0]})",
+                  text)
+    text = re.sub(r"(scale\([^)]*\))|(\d\.\d\d)\d+", lambda found: found[1] or found[2], text)
+    return re.sub(r"\s*\n\s*", " ", text).strip()
 
 
 def _png(figure: Figure, colors: int | None = None) -> str:
@@ -179,33 +276,29 @@ def _png(figure: Figure, colors: int | None = None) -> str:
 
 
 _STEPPER = """\
-<figure class="cb-steps" data-pause="{{ pause }}">
+<div class="cb-steps" data-pause="{{ pause }}">
 <style>
 .cb-steps { margin: 0; }
 .cb-steps img { max-width: 100%; height: auto; }
-.cb-steps img[hidden] { display: none !important; }
 .cb-steps-bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; }
 .cb-steps-bar button { min-width: 2.75rem; min-height: 2.75rem; font: inherit; cursor: pointer; }
 .cb-steps-bar input { flex: 1 1 8rem; min-height: 2.75rem; }
 .cb-steps-bar output { flex: 1 1 100%; min-height: 3em; }
 </style>
-{% for title, png in images %}
-<img width="{{ width }}" {#
-#}alt="{{ alt }} Step {{ loop.index }} of {{ loop.length }}: {{ title }}." {#
-#}data-title="{{ title }}"{{ "" if loop.first else " hidden" }} {#
-#}src="data:image/png;base64,{{ png }}">
+{% for title, html in steps %}
+<div class="cb-step" data-title="{{ title }}"{{ "" if loop.first else " hidden" }}>{{ html }}</div>
 {% endfor %}
 <div class="cb-steps-bar" role="group" aria-label="Steps of the figure">
 <button type="button" aria-label="Previous step">&#8249;</button>
-<input type="range" min="1" max="{{ images|length }}" value="1" step="1" aria-label="Step">
+<input type="range" min="1" max="{{ steps|length }}" value="1" step="1" aria-label="Step">
 <button type="button" aria-label="Next step">&#8250;</button>
 <button type="button" aria-label="Play">&#9654;</button>
-<output aria-live="polite">1 of {{ images|length }}: {{ images[0][0] }}</output>
+<output aria-live="polite">1 of {{ steps|length }}: {{ steps[0][0] }}</output>
 </div>
 <script>
-for (const figure of document.querySelectorAll("figure.cb-steps:not([data-ready])")) {
+for (const figure of document.querySelectorAll("div.cb-steps:not([data-ready])")) {
   figure.dataset.ready = "yes";
-  const pictures = [...figure.querySelectorAll("img")], slider = figure.querySelector("input");
+  const pictures = [...figure.querySelectorAll(".cb-step")], slider = figure.querySelector("input");
   const [back, next, play] = figure.querySelectorAll("button");
   const words = figure.querySelector("output");
   let timer = null;
@@ -231,4 +324,4 @@ for (const figure of document.querySelectorAll("figure.cb-steps:not([data-ready]
   };
 }
 </script>
-</figure>"""
+</div>"""
