@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     # cent, and a quarter of four equal clusters.
     "idc": {"0.129", "393.89", "25.72 %", "0.889", "88.9", "25 %"},
     "deepcluster": {"1.3", "0.22"},     # ImageNet's millions of photographs; a scikit-learn version
-    "intro": {"95 %"}, "scorecard": {"95 %"},       # the coverage of an interval, by convention
+    "scorecard": {"95 %"},              # the coverage of an interval, by convention
     "measuring": {"0.22"},              # a version of scikit-learn
 }
 
@@ -53,8 +53,8 @@ TOOLS = {"idc_table", "tell_released"}
 SYNTHESES = {"comparison"}
 
 #: What is drawn from files, such as claims and records, not from this run.
-FROM_FILES = ("say", "result", "scorecard", "status", "amendments", "errata", "erratum", "sources",
-              "parameter_table", "profile_table")
+FROM_FILES = ("say", "result", "cards", "scorecard", "status", "amendments", "errata", "erratum",
+              "sources", "parameter_table", "profile_table")
 
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 IGNORED_COMMENT = re.compile(r"#\s*(NBVAL_IGNORE_OUTPUT|NBVAL_SKIP)")

@@ -19,6 +19,7 @@ from .views import (
     View,
     amendments,
     at_last_tag,
+    cards,
     result,
     say,
     scorecard,
@@ -28,7 +29,7 @@ from .views import (
 
 __all__ = [
     "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",
-    "Verdict", "View", "amendments", "arrays", "at_last_tag", "check", "errata", "erratum",
+    "Verdict", "View", "amendments", "arrays", "at_last_tag", "cards", "check", "errata", "erratum",
     "fingerprint", "judge", "load_claims", "load_errata", "load_expectations", "load_records",
     "load_sources", "model_file", "record", "recorded", "refuses", "result", "say", "scorecard",
     "sources", "status", "under_way",

@@ -160,6 +160,17 @@ The code or the data have changed since these runs.
 {% endif %}
 {% endmacro %}
 
+{# The picture repeats nothing that the text says, and says nothing that the chapter does not. #}
+{% macro cards(shown) %}
+<div class="cb-say cb-cards">
+{% for work, name, sentence, counted, png in shown %}
+<a href="../notebooks/{{ work }}.html"><img alt="" src="data:image/png;base64,{{ png }}" />{#
+#}<strong>{{ name[0]|upper }}{{ name[1:] }}</strong> <span>{{ sentence }}</span> {#
+#}<small>{{ counted }}</small></a>
+{% endfor %}
+</div>
+{% endmacro %}
+
 {# What a reader wants to know first. #}
 {% macro result(name, shown, counted) %}
 <div class="cb-say cb-result">

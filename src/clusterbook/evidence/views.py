@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import math
 import shutil
@@ -17,8 +19,11 @@ from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
+from numpy.typing import ArrayLike
+from PIL import Image
 
 from .. import paths
 from ..checks import one_of
@@ -189,6 +194,23 @@ def result(work: str) -> View:
     counted = counts_line(rows)
     return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(
         "result", name=METHODS.get(work, work), shown=shown, counted=counted))
+
+
+def cards(works: Mapping[str, tuple[str, ArrayLike]]) -> View:
+    """A card for each work, which leads to its chapter: a picture, a sentence, its verdicts.
+
+    *works* maps a work's name to its sentence and its picture, (height, width) in [0, 1].
+    """
+    shown = []
+    for work, (sentence, picture) in works.items():
+        rows = judged([claim for claim in load_claims() if claim.chapter == work])
+        counted = ", ".join(f"{n} {word}" for word, n in standing(rows).items() if n)
+        pixels = Image.fromarray((255 * np.clip(picture, 0, 1)).astype(np.uint8))
+        pixels.save(buffer := io.BytesIO(), "PNG", optimize=True)
+        shown.append((work, METHODS.get(work, work), sentence, f"{len(rows)} claims: {counted}",
+                      base64.b64encode(buffer.getvalue()).decode()))
+    return View(tuple(shown), "\n".join(wrapped(": ".join(one[1:4])) for one in shown),
+                html("cards", shown=shown))
 
 
 def section_of(claim: Claim, here: bool = False) -> str:

@@ -271,7 +271,7 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     images = np.asarray(images, dtype=float)
     side = (inches() - 0.16 - 0.075 * max(map(len, rows))) / len(columns)
     height = side * image_shape[1] / image_shape[2]
-    figure, axes = blank(0.35 + len(rows) * height, len(columns), len(rows))
+    figure, axes = blank(0.35 + len(rows) * height, len(columns), len(rows), stacks=False)
     for (i, j), axis in np.ndenumerate(axes):
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
         _picture(axis, image, columns[j] if i == 0 else "")
