@@ -77,7 +77,7 @@ TEACHING = {
     "reading": True, "does it work": True, "when it misleads": True, "try it": True,
     "limits": True, "key takeaways": True, "references": True,
 }
-#: Of a chapter without an audit page.
+#: Of a chapter that has not been arranged anew.
 SECTIONS = {
     "the idea": True, "the mathematics": True, "the network": False, "training": False,
     "results": False, "what is interpretable": False, "ablations": False, "at paper scale": False,
@@ -96,6 +96,7 @@ class Chapter:
     reruns: bool                    # a work, whose claims it answers
     elsewhere: set[str] = frozenset()   # checks of its audit page, or on that page of the chapter
     anchors: set[str] = frozenset()     # of its audit page
+    typed: set[str] = frozenset()       # numbers in the prose of its audit page
 
 
 def code(notebook: NotebookNode) -> list[NotebookNode]:
@@ -174,7 +175,7 @@ def prepares_itself(notebook, chapter):
     if tagged(notebook, "bootstrap") != code(notebook)[:1]:
         yield "the first executable cell, and only that, must be tagged 'bootstrap'"
     # Before the parameters stand a figure and results from records, which ignore parameters.
-    if [cell for cell in code(notebook)[1:5] if cell in tagged(notebook, "parameters")] != (
+    if [cell for cell in code(notebook)[1:6] if cell in tagged(notebook, "parameters")] != (
             tagged(notebook, "parameters")) or len(tagged(notebook, "parameters")) != 1:
         yield "one of the first executable cells, and only that, must be tagged 'parameters'"
     first = code(notebook)[0]
@@ -199,7 +200,7 @@ def types_no_result(notebook, chapter):
              for match in RESULT.findall(NOT_PROSE.sub(" ", text))}
     yield from (f"a typed result: {text!r}" for text in sorted(found - chapter.allowed))
     yield from (f"nothing needs the allowed number {text!r}"
-                for text in sorted(chapter.allowed - found))
+                for text in sorted(chapter.allowed - found - chapter.typed))
 
 
 def has_clean_outputs(notebook, chapter):
@@ -308,11 +309,12 @@ def is_plain_python(notebook, chapter):
 
 
 def follows_the_order(notebook, chapter):
-    said = [ast.literal_eval(call.args[0]) for cell in code(notebook)[:5]
+    said = [ast.literal_eval(call.args[0]) for cell in code(notebook)[:6]
             for call in calls(cell, "say", "result")]
     if said[:1] != [chapter.name] * chapter.reruns or not chapter.reruns and chapter.claims:
         yield "one of the first code cells says the verdicts of its work, if it has any"
-    sections = TEACHING if chapter.anchors else SECTIONS
+    teaches = any(heading.startswith("Why") for heading in headings(notebook, "##"))
+    sections = TEACHING if teaches else SECTIONS
     found = [name for heading in headings(notebook, "##") for name in sections
              if heading.lower().startswith(name)]
     if found != sorted(found, key=list(sections).index):
@@ -336,7 +338,8 @@ PAGE_RULES = tuple(rule for rule in RULES if rule not in (
 
 @cache
 def committed(path: Path) -> tuple[NotebookNode, Chapter]:
-    says = {e.id: e.says for e in load_expectations() if e.chapter == path.stem}
+    says = {e.id: e.says for e in load_expectations()
+            if e.chapter == path.stem != "errata"}
     other = CHECKOUT / ("notebooks" if path in AUDITS else "book/audit") / path.name
     pair = nbformat.read(other, as_version=4) if path.parent != CHECKOUT / "book" and (
         other.is_file()) else nbformat.v4.new_notebook()
@@ -347,7 +350,9 @@ def committed(path: Path) -> tuple[NotebookNode, Chapter]:
     chapter = Chapter(path.stem, says, claims, ALLOWED.get(path.stem, set()),
                       path.stem not in SYNTHESES,
                       {name for cell in code(pair) for name in checks(cell)},
-                      {anchor(heading) for heading in headings(pair)})
+                      {anchor(heading) for heading in headings(pair)},
+                      {number for text in prose(pair)
+                       for number in RESULT.findall(NOT_PROSE.sub(" ", text))})
     return nbformat.v4.reads(path.read_text(encoding="utf-8")), chapter
 
 

@@ -193,7 +193,7 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     """
     figure, [[axis]] = blank(3.6)
     for (name, points), color, marker in zip(groups.items(), cycle(COLORS), cycle(_MARKERS)):
-        axis.scatter(*points, label=_broken(name, 22), color=color, marker=marker, s=size,
+        axis.scatter(*points, label=_broken(name, 80 if is_narrow() else 22), color=color, marker=marker, s=size,
                      edgecolor="white", linewidth=0.8 if size > 30 else 0.3, zorder=3)
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
@@ -277,7 +277,14 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
         _picture(axis, image, columns[j] if i == 0 else "")
         if j == 0:
             axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
-    figure.get_layout_engine().set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
+    layout = figure.get_layout_engine()
+    layout.set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
+    if is_narrow():     # a title may be wider than its column
+        layout.set(rect=(0, 0, 1, 1 - 0.25 / figure.get_size_inches()[1]))
+        for axis in axes[0]:
+            axis.title.set(fontsize=7, in_layout=False)
+        for axis in axes[:, 0]:
+            axis.yaxis.label.set_fontsize(7)
     return figure
 
 
