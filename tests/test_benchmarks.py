@@ -40,7 +40,7 @@ def test_too_much_fails_and_is_named(book: Book, monkeypatch, capsys):
 
 def test_the_page_states_the_memory_of_every_notebook():
     text = (CHECKOUT / "book" / "rerun.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|$", text, re.M)
+    rows = re.findall(r"^\| `([\w/]+)` \| ([\d,]+) \|$", text, re.M)
     stated = {name: int(number.replace(",", "")) for name, number in rows}
-    assert set(stated) == {path.stem for path in notebooks.notebooks()}
+    assert set(stated) == {notebooks.name_of(path) for path in notebooks.notebooks()}
     assert all(50 < number < 1500 for number in stated.values())

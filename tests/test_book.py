@@ -135,7 +135,7 @@ def test_outputs_are_shown_with_captions_and_without_tracebacks(parsed):
         if page in TOC and page != "book/api.html":  # the docstring of an error shows one
             assert "Traceback (most recent call last)" not in soup.get_text(), page
         for output in soup.select(".cell_output"):
-            pictures = output.select("img, svg.cb-wide")
+            pictures = output.select("img, svg:is(.cb-wide, .cb-only)")
             assert output.get_text(strip=True) or pictures or output.find("svg"), \
                 f"{page}: a cell shows an empty output"
             for image in pictures:
@@ -161,7 +161,8 @@ def test_every_image_has_a_text_that_says_what_it_shows(parsed):
     for page, soup in parsed.items():
         # The theme shows the book's title beside its logo, and Sphinx draws a minus sign: a word
         # for either would be read aloud twice.
-        for image in soup.select("img:not(.logo__image, .toggler), svg:is(.cb-wide, .cb-narrow)"):
+        for image in soup.select("img:not(.logo__image, .toggler, .cb-cards img), "
+                                 "svg:is(.cb-wide, .cb-narrow, .cb-only)"):
             figure = image.find_parent("figure")
             text = (image.get("alt") or image.get("aria-label", "")).strip()
             caption = figure.find("figcaption") if figure else None
@@ -455,10 +456,10 @@ def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
         slider, words = figure.get_by_role("slider"), figure.locator("output")
 
         def at() -> int:
-            shown = figure.locator(".cb-step:not([hidden]) svg.cb-wide")
+            shown = figure.locator(".cb-step:not([hidden]) > *")
             assert shown.count() == 1 and shown.is_visible()
             told = re.match(rf"(\d+) of {number}: ", words.inner_text())
-            assert f"Step {told[1]} of {number}" in shown.get_attribute("aria-label")
+            assert f"Step {told[1]} of {number}" in shown.get_attribute("alt")
             assert slider.input_value() == told[1]
             return int(told[1])
 

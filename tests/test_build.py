@@ -67,7 +67,7 @@ def test_the_first_build_executes_and_writes_only_to_its_folder(built):
     steps = re.search(r'<figure[^>]* id="tiny-two-steps".*?</figure>', page, re.DOTALL).group()
     assert steps.count("<img ") == 1 and "It <em>stays</em>." in steps
     drawn = (book.root / "_build/stage/drawings/tiny-two-steps.html").read_text()
-    assert drawn.count("<svg ") == 4 and "<script>" in drawn
+    assert len(re.findall("<svg |<img ", drawn)) == 2 and "<script>" in drawn
     for word in ("slope", "stays"):
         assert page.count(f"<em>{word}</em>") == 1, "the notebook's own caption is there too"
 

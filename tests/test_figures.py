@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import copy
 import io
+import json
 import re
 import warnings
 import xml.etree.ElementTree as ET
+import zlib
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -268,7 +270,7 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     assert picture.size[0] == pytest.approx(1.5 * 784, abs=1)
     assert image.data["text/plain"] == "Figure a-figure: Two lines fall."
     about = image.metadata["clusterbook"]
-    [[title, wide, narrow]] = about.pop("drawn")
+    [[title, wide, narrow]] = json.loads(zlib.decompress(base64.b64decode(about.pop("drawn"))))
     assert image.metadata == {"image/png": {"alt": ABOUT["alt"], "width": 784},
                               "clusterbook": ABOUT} and title == "a-figure"
     assert re.match('<svg .*width="784" ', wide) and re.match('<svg .*width="346" ', narrow)

@@ -253,6 +253,10 @@ def _fit(cell: Any, place: Path, drawings: Path) -> None:
     from ..figures import on_a_page
 
     page, kept = place.stem, []
+    if place.parts[0] == "notebooks":       # what only a run needs is out of a reader's way
+        tags = cell.metadata.get("tags", [])
+        cell.metadata["tags"] = [{"bootstrap": "remove-input", "parameters": "hide-input"}.get(
+            tag, tag) for tag in tags if not (tag == "hide-input" and "bootstrap" in tags)]
     if folded := _folded(cell):
         cell.outputs[0]["data"]["text/html"] = folded
         return
@@ -268,9 +272,9 @@ def _fit(cell: Any, place: Path, drawings: Path) -> None:
             cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
                                        "figure": {"name": name, "caption": about["caption"]}}
             data.pop("text/html", None)         # a figure in steps is a figure too
-            if svgs := about.pop("drawn", None):
+            svgs = about.pop("drawn", None)
+            if text := on_a_page({**about, "drawn": svgs}, page) if svgs else html:
                 drawings.mkdir(exist_ok=True)
-                text = on_a_page({**about, "drawn": svgs}, page)
                 (drawings / f"{name}.html").write_text(text, encoding="utf-8")
         elif data.get("text/plain", "").startswith("<IPython."):
             text = re.sub(r"<[^>]*>", " ", html.replace("</tr>", "\n"))

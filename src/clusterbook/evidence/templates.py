@@ -176,10 +176,9 @@ The code or the data have changed since these runs.
 <div class="cb-say cb-result">
 {% call(n) table("What was reproduced", ["Claim", "Published", "Ours, mean ± sd"], " cb-claims") %}
 <tbody>
-{% for claim, verdict, one, part in shown %}
-<tr><th scope="row">{{ badge(verdict) }} {{ claim.says }}</th>{#
-#}<td>{{ one.metric ~ " " ~ one.value if one and one.kind == "value" else "–" }}</td>{#
-#}<td>{{ measured(one, part) if one else verdict.reason }}</td></tr>
+{% for verdict, says, published, ours in shown %}
+<tr><th scope="row">{{ badge(verdict) }} {{ says }}</th><td>{{ published }}</td>{#
+#}<td>{{ ours }}</td></tr>
 {% endfor %}
 </tbody>
 {% endcall %}

@@ -176,21 +176,24 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
 
 
 def result(work: str) -> View:
-    """The result box of a work: its headline claims that were measured, published against ours.
+    """The result box of a work: its headline claims, published against ours.
 
-    One row for each claim, by its first number that has a measurement, or that a check decides; the
-    last line counts all verdicts. Raises InputError for an unknown work.
+    One row for each claim, by its first number that has a measurement, if any has; the last line
+    counts all verdicts. Raises InputError for an unknown work.
     """
     claims = load_claims()
     one_of("chapter with claims", work, {claim.chapter for claim in claims})
     rows = judged([claim for claim in claims if claim.chapter == work])
-    shown = [(claim, verdict, *(numbers(claim, verdict)[0] or [(None, verdict)])[0])
-             for claim, verdict in rows
-             if claim.tier == "headline"
-             and verdict.word not in ("cannot compare", "not attempted")]
-    lines = [f"{verdict.label}: {claim.says}" + (
-        f" | published {one.stated} | ours {measured(one, part)}" if one else "")
-             for claim, verdict, one, part in shown]
+    shown = []
+    for claim, verdict in rows:
+        if claim.tier == "headline":
+            one, part = (numbers(claim, verdict)[0] or [(claim.compares[0], None)])[0]
+            shown.append((verdict, claim.says, "–" if one.value is None or one.metric is None else
+                          f"{one.metric.replace('_', ' ')} {one.value}",
+                          measured(one, part) if part and not one.check else "–"))
+    shown.sort(key=lambda row: row[0].word in ("cannot compare", "not attempted"))
+    lines = [f"{verdict.label}: {says} | published: {published} | ours: {ours}"
+             for verdict, says, published, ours in shown]
     counted = counts_line(rows)
     return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(
         "result", name=METHODS.get(work, work), shown=shown, counted=counted))

@@ -193,8 +193,9 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     """
     figure, [[axis]] = blank(3.6)
     for (name, points), color, marker in zip(groups.items(), cycle(COLORS), cycle(_MARKERS)):
-        axis.scatter(*points, label=_broken(name, 80 if is_narrow() else 22), color=color, marker=marker, s=size,
-                     edgecolor="white", linewidth=0.8 if size > 30 else 0.3, zorder=3)
+        axis.scatter(*points, label=_broken(name, 80 if is_narrow() else 22), color=color,
+                     marker=marker, s=size, edgecolor="white", zorder=3,
+                     linewidth=0.8 if size > 30 else 0.3, rasterized=size <= 30)
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
         figure.legend(loc=_ABOVE if is_narrow() else "outside right upper")
@@ -257,7 +258,12 @@ def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
     bare(axis)
     axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
     if np.isfinite(image).all():
-        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation="none")
+        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation=_sampling(image))
+
+
+def _sampling(image: np.ndarray) -> str:
+    """A small picture keeps its pixels, in an SVG too; a large one is drawn as fine as is seen."""
+    return "none" if max(np.shape(image)[:2]) <= 128 else "antialiased"
 
 
 @styled
@@ -332,7 +338,8 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
         if np.ndim(values) == 1:
             axis.plot(values, color=COLORS[0])
         else:
-            axis.imshow(values, cmap="gray" if "gray" in title else None, interpolation="none")
+            axis.imshow(values, cmap="gray" if "gray" in title else None,
+                        interpolation=_sampling(values))
         axis.set_box_aspect(1)
         axis.set(xticks=[], yticks=[], xlabel=title)
         axis.grid(False)

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import reprlib
+import zlib
 from collections.abc import Callable, Mapping, Sequence, Sized
 from contextvars import ContextVar
 from functools import partial, wraps
@@ -151,9 +152,11 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
             (title, f'<img {_attributes(image["alt"], title, i, steps)} width="{image["width"]}" '
              f'src="data:image/png;base64,{png}">') for i, (title, png) in enumerate(pictures, 1)])
     # The book's build makes figures of the page from these (clusterbook.book).
-    kept = about | {"drawn": [[title, *_svgs(step)] for title, step in steps.items()]}
-    if in_steps:
-        kept["pause"] = pause
+    drawn = [[title, *_svgs(step, one=in_steps)] for title, step in steps.items()]
+    kept = about | ({"pause": pause} if in_steps else {})
+    if not in_steps or len(str(drawn)) < sum(len(png) for _, png in pictures):
+        packed = zlib.compress(json.dumps(drawn).encode(), 9)
+        kept["drawn"] = base64.b64encode(packed).decode()
     display(data, metadata={"image/png": image, "clusterbook": kept}, raw=True)
     display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
 
@@ -164,13 +167,13 @@ def on_a_page(about: Mapping, page: str) -> str:
     Its SVGs for a wide and for a narrow screen, of which the style sheet shows one. Ids inside an
     SVG begin with the page's and the figure's name, because a page holds many.
     """
-    steps = []
-    for i, (title, *svgs) in enumerate(about["drawn"], start=1):
-        parts = []
-        for kind, svg in zip(("wide", "narrow"), svgs, strict=True):
+    steps, drawn = [], json.loads(zlib.decompress(base64.b64decode(about["drawn"])))
+    for i, (title, *svgs) in enumerate(drawn, start=1):
+        parts, kinds = [], ("wide", "narrow") if len(svgs) == 2 else ("only",)
+        for kind, svg in zip(kinds, svgs, strict=True):
             own = f"{page}-{about['name']}-{i}{kind[0]}-"
             svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", svg)
-            words = _attributes(about["alt"], title, i, about["drawn"]) if "pause" in about else (
+            words = _attributes(about["alt"], title, i, drawn) if "pause" in about else (
                 f'alt="{escape(about["alt"])}"')
             parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
                                      f'aria-label={words.removeprefix("alt=")} ', 1))
@@ -238,16 +241,21 @@ def _drawn(figure: Figure, **options) -> bytes:
     return buffer.getvalue()
 
 
-def _svgs(figure: Figure) -> list[str]:
-    """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow."""
+def _svgs(figure: Figure, one: bool) -> list[str]:
+    """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow.
+
+    Only *one* of a step: there are dozens, and a chapter may change their axes after drawing. If
+    they are larger than the pictures, the page shows these.
+    """
     figures = [figure]
-    if again := getattr(figure, "again", None):
+    again = getattr(figure, "again", None)
+    if again and not one:
         token = _width.set(NARROW)
         try:
             figures.append(again())
         finally:
             _width.reset(token)
-    return [_svg(each) for each in figures] * (2 if len(figures) == 1 else 1)
+    return [_svg(each) for each in figures]
 
 
 def _svg(figure: Figure) -> str:
