@@ -135,7 +135,7 @@ def test_outputs_are_shown_with_captions_and_without_tracebacks(parsed):
         if page in TOC and page != "book/api.html":  # the docstring of an error shows one
             assert "Traceback (most recent call last)" not in soup.get_text(), page
         for output in soup.select(".cell_output"):
-            pictures = output.select("img, svg:is(.cb-wide, .cb-only)")
+            pictures = output.select("img:not(.cb-cards img), svg:is(.cb-wide, .cb-only)")
             assert output.get_text(strip=True) or pictures or output.find("svg"), \
                 f"{page}: a cell shows an empty output"
             for image in pictures:

@@ -86,6 +86,10 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
         return _set_by_latex(rendered, output / "pdf")
     for source_map in (rendered / "_static").rglob("*.map"):
         source_map.unlink()             # 3 MB for debugging the theme's scripts
+    shown = "".join(page.read_text(encoding="utf-8") for page in rendered.rglob("*.html"))
+    for picture in (rendered / "_images").glob("*"):
+        if picture.name not in shown:       # its figure is drawn
+            picture.unlink()
     (rendered / ".key").write_text(key, encoding="utf-8")
     shutil.rmtree(old, ignore_errors=True)
     if site.exists():

@@ -143,7 +143,7 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
         save(figure, folder, **about)
     in_steps = isinstance(figure, Mapping)
     steps = figure if in_steps else {name: figure}
-    pictures = [(title, _png(step, 256 if in_steps else None)) for title, step in steps.items()]
+    pictures = [(title, _png(step)) for title, step in steps.items()]
     across, _ = next(iter(steps.values())).get_size_inches()
     image = {"width": round(across * 96), "alt": about["alt"]}
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pictures[0][1]}
@@ -272,15 +272,12 @@ def _svg(figure: Figure) -> str:
     return re.sub(r"\s*\n\s*", " ", text).strip()
 
 
-def _png(figure: Figure, colors: int | None = None) -> str:
-    """The picture in base64; with few *colors*, dozens of them go into one page."""
-    png = _drawn(figure, format="png", dpi=SCREEN_DPI)
-    if colors:
-        buffer = io.BytesIO()
-        Image.open(io.BytesIO(png)).convert("RGB").quantize(colors).save(buffer, "PNG",
-                                                                         optimize=True)
-        png = buffer.getvalue()
-    return base64.b64encode(png).decode()
+def _png(figure: Figure) -> str:
+    """The picture in base64, in few colors: dozens of them go into one notebook."""
+    picture = Image.open(io.BytesIO(_drawn(figure, format="png", dpi=SCREEN_DPI)))
+    buffer = io.BytesIO()
+    picture.convert("RGB").quantize(256).save(buffer, "PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()
 
 
 _STEPPER = """\
