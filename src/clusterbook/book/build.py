@@ -256,7 +256,7 @@ def _fit(cell: Any, place: Path, drawings: Path) -> None:
     """
     from ..figures import on_a_page
 
-    page, kept = place.stem, []
+    page, kept = place.stem.replace("_", "-"), []     # an anchor has no underscore
     if place.parts[0] == "notebooks":       # what only a run needs is out of a reader's way
         tags = cell.metadata.get("tags", [])
         cell.metadata["tags"] = [{"bootstrap": "remove-input", "parameters": "hide-input"}.get(
@@ -277,6 +277,9 @@ def _fit(cell: Any, place: Path, drawings: Path) -> None:
                                        "figure": {"name": name, "caption": about["caption"]}}
             data.pop("text/html", None)         # a figure in steps is a figure too
             svgs = about.pop("drawn", None)
+            # In a recorded run of earlier code the steps are a figure of their own.
+            html = re.sub(r'<(/?)figure|"figure(?=\.cb-steps)', lambda found: (
+                '"div' if found[1] is None else f"<{found[1]}div"), html)
             if text := on_a_page({**about, "drawn": svgs}, page) if svgs else html:
                 drawings.mkdir(exist_ok=True)
                 (drawings / f"{name}.html").write_text(text, encoding="utf-8")
