@@ -236,7 +236,10 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
     with zipfile.ZipFile(target / "extra" / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for place, executed in sorted(notebooks.items()):
             if place.parts[:2] != _RUNS:        # a recorded run is downloaded from its own page
-                archive.write(executed, place)
+                # Without the SVGs, which only a page shows; sorted keys put the name after them.
+                text = re.sub(r'"drawn": "[^"]*",\s*', "", executed.read_text(encoding="utf-8"))
+                archive.writestr(zipfile.ZipInfo.from_file(executed, place), text,
+                                 zipfile.ZIP_DEFLATED)
             notebook = read_notebook(executed)
             for cell in notebook.cells:
                 if "outputs" in cell:

@@ -173,6 +173,9 @@ def on_a_page(about: Mapping, page: str) -> str:
         for kind, svg in zip(kinds, svgs, strict=True):
             own = f"{page}-{about['name']}-{i}{kind[0]}-"
             svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", svg)
+            # A tenth of a point is less than a pixel.
+            svg = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+)|(\d\.\d)\d+",
+                         lambda found: found[1] or found[2], svg)
             words = _attributes(about["alt"], title, i, drawn) if "pause" in about else (
                 f'alt="{escape(about["alt"])}"')
             parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
