@@ -24,6 +24,7 @@ from .views import (
     say,
     scorecard,
     status,
+    table,
     under_way,
 )
 
@@ -32,5 +33,5 @@ __all__ = [
     "Verdict", "View", "amendments", "arrays", "at_last_tag", "cards", "check", "errata", "erratum",
     "fingerprint", "judge", "load_claims", "load_errata", "load_expectations", "load_records",
     "load_sources", "model_file", "record", "recorded", "refuses", "result", "say", "scorecard",
-    "sources", "status", "under_way",
+    "sources", "status", "table", "under_way",
 ]

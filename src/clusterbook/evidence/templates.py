@@ -171,6 +171,19 @@ The code or the data have changed since these runs.
 </div>
 {% endmacro %}
 
+{% macro scores(caption, heads, rows) %}
+<div class="cb-say">
+{% call(n) table(caption, heads, " cb-scores") %}
+<tbody>
+{% for name, cells in rows.items() %}
+<tr><th scope="row">{{ name }}</th>{% for text, best in cells %}<td>{#
+#}{% if best %}<strong>{{ text }}</strong>{% else %}{{ text }}{% endif %}</td>{% endfor %}</tr>
+{% endfor %}
+</tbody>
+{% endcall %}
+</div>
+{% endmacro %}
+
 {# What a reader wants to know first. #}
 {% macro result(name, shown, counted) %}
 <div class="cb-say cb-result">

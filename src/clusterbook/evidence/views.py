@@ -9,7 +9,7 @@ import math
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import groupby, zip_longest
@@ -214,6 +214,31 @@ def cards(works: Mapping[str, tuple[str, ArrayLike]]) -> View:
                       base64.b64encode(buffer.getvalue()).decode()))
     return View(tuple(shown), "\n".join(wrapped(": ".join(one[1:4])) for one in shown),
                 html("cards", shown=shown))
+
+
+def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: int = 3,
+          best: Callable[[Iterable[float]], float] | None = max) -> View:
+    """A table of measured numbers, of several values their mean ± standard deviation.
+
+    *rows* maps names to columns to numbers, one or one per seed; what a row lacks, or is NaN, is a
+    dash. The *best* of each column (``max``, ``min`` or None) is in bold.
+    """
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    cells: dict[str, list] = {name: [] for name in rows}
+    for column in columns:
+        values = {name: np.ravel(row.get(column, [])).astype(float) for name, row in rows.items()}
+        means = {name: float(found.mean()) for name, found in values.items()
+                 if found.size and np.isfinite(found).all()}
+        top = best(means.values()) if best and len(means) > 1 else None
+        for name, found in values.items():
+            sd = f" ± {found.std(ddof=1):.{digits}f}" if found.size > 1 else ""
+            text = f"{means[name]:.{digits}f}{sd}".replace("-", "−") if name in means else "–"
+            cells[name].append((text, means.get(name, top) == top and text != "–"))
+    lines = [f"{name}: " + ", ".join(f"{column} {text}" for column, (text, _) in
+                                     zip(columns, found, strict=True))
+             for name, found in cells.items()]
+    return View(tuple(rows.items()), "\n".join([caption, *lines]),
+                html("scores", caption=caption, heads=["", *columns], rows=cells))
 
 
 def section_of(claim: Claim, here: bool = False) -> str:
