@@ -133,6 +133,14 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
     assert box.x0 > -0.01 and box.y0 > -0.01 and box.x1 < width + 0.01 and box.y1 < height + 0.01
 
 
+def test_a_picture_with_a_gap_is_drawn_and_one_of_nothing_is_not():
+    images = {"gap": np.array([[0.5, np.nan]]), "nothing": np.full((1, 2), np.nan)}
+    figure = figures.explained_cluster(RNG.random((1, 2)), (1, 1, 2), images=images,
+                                       masks={"gates": np.eye(2)}, values="gate")
+    drawn = {axis.get_title(): len(axis.images) for axis in figure.axes}
+    assert (drawn["gap"], drawn["nothing"]) == (1, 0)
+
+
 def test_neither_the_callers_style_nor_pyplot_are_touched():
     plain = shown(draw("matrix_blocks"))[0].data["image/png"]
     with mpl.rc_context({"font.size": 23, "axes.facecolor": "red", "lines.linewidth": 9}):

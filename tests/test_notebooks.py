@@ -41,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     # reports of k-means; arithmetic: 1 - 10/90 of ten clusters that share nothing, also in per
     # cent, and a quarter of four equal clusters.
     "idc": {"0.129", "393.89", "25.72 %", "0.889", "88.9", "25 %"},
-    "deepcluster": {"1.3", "0.22"},     # ImageNet's millions of photographs; a scikit-learn version
+    "deepcluster": {"0.22"},            # a version of scikit-learn
     "scorecard": {"95 %"},              # the coverage of an interval, by convention
     "measuring": {"0.22"},              # a version of scikit-learn
 }

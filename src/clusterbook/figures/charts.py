@@ -253,11 +253,11 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
 
 
 def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
-    """An image (height, width), or with channels as a third axis, in [0, 1]; NaN: none."""
+    """An image (height, width), or with channels as a third axis, in [0, 1]; NaN is left out."""
     axis.set(xticks=[], yticks=[])
     bare(axis)
     axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
-    if np.isfinite(image).all():
+    if np.isfinite(image).any():
         return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation=_sampling(image))
 
 
@@ -307,7 +307,7 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
     """
     members = np.reshape(members, (-1, *image_shape)).transpose(0, 2, 3, 1)
     side = min(1.3, inches() / max(len(images), len(masks)))
-    heights = inches() / len(members), 0.45 + side, 0.95 + side
+    heights = inches() / len(members), 0.7 + side, 1.1 + side
     figure = Figure(figsize=(inches(), 0.2 + sum(heights)))
     figure.suptitle("members", fontsize=9)
     grid = figure.add_gridspec(3, 1, height_ratios=heights)
