@@ -92,6 +92,7 @@ def test_every_page_of_the_contents_is_there(site, parsed):
     assert set(CHAPTERS) <= set(TOC) <= set(parsed), "a chapter is not in the table of contents"
     assert "url=book/intro.html" in (site / "index.html").read_text()
     assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 60e6
+    assert max(path.stat().st_size for path in site.rglob("*.html")) < 1.5e6
     intro = site / "book" / "intro.html"
     pictures = [intro.parent / image["src"] for image in parsed["book/intro.html"].select("img")
                 if not image["src"].startswith("data:")]
@@ -450,6 +451,18 @@ def test_the_first_key_leads_past_the_navigation(site, chromium):
         assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
 
 
+@pytest.mark.parametrize("old, new", [
+    ("notebooks/deepcluster.html#what-differs-from-the-authors-code", "audit/deepcluster.html#what"),
+    ("notebooks/deepcluster.html#ablations", "notebooks/deepcluster.html#ablations"),
+    ("notebooks/comparison.html#gone", "notebooks/comparison.html#gone"),
+    ("book/errata.html#deepcluster-sampler", "audit/deepcluster.html#deepcluster-sampler"),
+])
+def test_the_address_of_what_moved_leads_there(site, chromium, old, new):
+    with opened(chromium, f"{site.as_uri()}/{old}") as page:
+        page.wait_for_url(lambda address: new in address)
+        assert new.endswith("gone") or page.locator(f"[id='{page.url.partition('#')[2]}']").count()
+
+
 def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
     with opened(chromium, (site / STEPS).as_uri()) as page:
         figure = page.locator("figure div.cb-steps").first
@@ -474,6 +487,9 @@ def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
                                 ("Previous step", "Enter", 2)):
             figure.get_by_role("button", name=name).press(key)
             assert at() == step, name
+        page.wait_for_function("figure => [...figure.querySelectorAll('.cb-step:not([hidden]) img')]"
+                               ".every(picture => picture.naturalWidth > 0)",
+                               arg=figure.element_handle())
         figure.get_by_role("button", name="Play").press("Enter")
         page.wait_for_function("words => words.textContent.startsWith('4 of')",
                                arg=words.element_handle())

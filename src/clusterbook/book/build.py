@@ -7,6 +7,7 @@ rename. If a chapter or a page fails, the earlier site stays.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -243,17 +244,17 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
             notebook = read_notebook(executed)
             for cell in notebook.cells:
                 if "outputs" in cell:
-                    _fit(cell, place, target / DRAWINGS)
+                    _fit(cell, place, target)
             write_notebook(notebook, target / place)
     export.write(target / "extra")
 
 
-def _fit(cell: Any, place: Path, drawings: Path) -> None:
-    """Fit a cell's outputs to its page.
+def _fit(cell: Any, place: Path, target: Path) -> None:
+    """Fit a cell's outputs to its page in the staged sources *target*.
 
     A figure of `clusterbook.figures.show` gets its text, its caption and an anchor, which begins
     with the page's name because anchors are unique in the whole book; its SVGs go into a file of
-    *drawings* with the anchor's name, which the finished page shows in place of the picture. HTML
+    `DRAWINGS` with the anchor's name, which the finished page shows in place of the picture. HTML
     alone gets the text that is printed. Links of views lead from one folder below the root; an
     audit page lies in two.
     """
@@ -284,13 +285,27 @@ def _fit(cell: Any, place: Path, drawings: Path) -> None:
             html = re.sub(r'<(/?)figure|"figure(?=\.cb-steps)', lambda found: (
                 '"div' if found[1] is None else f"<{found[1]}div"), html)
             if text := on_a_page({**about, "drawn": svgs}, page) if svgs else html:
-                drawings.mkdir(exist_ok=True)
-                (drawings / f"{name}.html").write_text(text, encoding="utf-8")
+                (target / DRAWINGS).mkdir(exist_ok=True)
+                text = _outside(text, target / "extra" / "drawn", "../" * (len(place.parts) - 1))
+                (target / DRAWINGS / f"{name}.html").write_text(text, encoding="utf-8")
         elif data.get("text/plain", "").startswith("<IPython."):
             text = re.sub(r"<[^>]*>", " ", html.replace("</tr>", "\n"))
             data["text/plain"] = unescape(text).strip()
         kept.append(output)
     cell.outputs = kept
+
+
+def _outside(text: str, folder: Path, root: str) -> str:
+    """Move the large pictures of a drawing into files, each once, and load those of steps later."""
+    def moved(found: re.Match) -> str:
+        png = base64.b64decode(found[1])
+        name = f"{hashlib.sha256(png).hexdigest()[:16]}.png"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_bytes(png)
+        return f'"{root}{folder.name}/{name}"'
+
+    text = re.sub(r'"data:image/png;base64,([^"]{4000,})"', moved, text)
+    return text.replace("<img ", '<img loading="lazy" ')
 
 
 def _folded(cell: Any) -> str | None:

@@ -144,13 +144,14 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
     in_steps = isinstance(figure, Mapping)
     steps = figure if in_steps else {name: figure}
     pictures = [(title, _png(step)) for title, step in steps.items()]
-    across, _ = next(iter(steps.values())).get_size_inches()
-    image = {"width": round(across * 96), "alt": about["alt"]}
+    across, down = 96 * next(iter(steps.values())).get_size_inches()
+    image = {"width": round(across), "alt": about["alt"]}
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pictures[0][1]}
     if in_steps:    # escaped, because titles and texts become attributes
         data["text/html"] = _stepper(pause, [
-            (title, f'<img {_attributes(image["alt"], title, i, steps)} width="{image["width"]}" '
-             f'src="data:image/png;base64,{png}">') for i, (title, png) in enumerate(pictures, 1)])
+            (title, f'<img {_attributes(image["alt"], title, i, steps)} width="{across:.0f}" '
+             f'height="{down:.0f}" src="data:image/png;base64,{png}">')
+            for i, (title, png) in enumerate(pictures, 1)])
     # The book's build makes figures of the page from these (clusterbook.book).
     drawn = [[title, *_svgs(step, one=in_steps)] for title, step in steps.items()]
     kept = about | ({"pause": pause} if in_steps else {})
