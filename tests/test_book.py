@@ -452,7 +452,7 @@ def test_the_first_key_leads_past_the_navigation(site, chromium):
 
 
 @pytest.mark.parametrize("old, new", [
-    ("notebooks/deepcluster.html#what-differs-from-the-authors-code", "audit/deepcluster.html#what"),
+    ("notebooks/idc.html#what-differs-from-the-authors-code", "audit/idc.html#what"),
     ("notebooks/deepcluster.html#ablations", "notebooks/deepcluster.html#ablations"),
     ("notebooks/comparison.html#gone", "notebooks/comparison.html#gone"),
     ("book/errata.html#deepcluster-sampler", "audit/deepcluster.html#deepcluster-sampler"),
@@ -487,9 +487,8 @@ def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
                                 ("Previous step", "Enter", 2)):
             figure.get_by_role("button", name=name).press(key)
             assert at() == step, name
-        page.wait_for_function("figure => [...figure.querySelectorAll('.cb-step:not([hidden]) img')]"
-                               ".every(picture => picture.naturalWidth > 0)",
-                               arg=figure.element_handle())
+        shown = figure.locator(".cb-step:not([hidden]) img").element_handle()
+        page.wait_for_function("picture => picture.naturalWidth > 0", arg=shown)
         figure.get_by_role("button", name="Play").press("Enter")
         page.wait_for_function("words => words.textContent.startsWith('4 of')",
                                arg=words.element_handle())

@@ -21,8 +21,9 @@ from matplotlib import colors as mpl_colors
 from matplotlib.figure import Figure
 from PIL import Image
 
-from clusterbook import figures
+from clusterbook import evidence, figures
 from clusterbook.errors import InputError
+from clusterbook.evidence.checks import differences
 from clusterbook.figures.showing import listed
 
 RNG = np.random.default_rng(0)
@@ -291,7 +292,7 @@ def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
     picture, _ = shown(steps, pause=0.5)
     page = picture.data["text/html"]
     told = re.findall(r'data-title="([^"]*)"( hidden)?><img alt="([^"]*)" width="784" '
-                      r'src="data:image/png;base64,([^"]*)">', page)
+                      r'height="\d+" src="data:image/png;base64,([^"]*)">', page)
     assert [each[:3] for each in told] == [
         ("epoch &lt;1&gt;", "", "Two lines fall. Step 1 of 3: epoch &lt;1&gt;."),
         ("epoch 2", " hidden", "Two lines fall. Step 2 of 3: epoch 2."),
@@ -330,8 +331,10 @@ def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
     steps = [f"two-{i}.{kind}" for i in (1, 2) for kind in ("png", "svg")]
     assert sorted(path.name for path in folder.iterdir()) == [
         "figures.json", "one.png", "one.svg", *steps]
-    assert listed(folder) == [{**ABOUT, "name": "two", "steps": ["a", "b"]},
-                              {"name": "one", **about}]
+    assert listed(folder) == [
+        {**ABOUT, "name": "two", "steps": ["a", "b"],
+         "numbers": figures.numbers({"a": figure, "b": figure})},
+        {"name": "one", **about, "numbers": figures.numbers(figure)}]
     for first, second in zip(steps[:2], steps[2:], strict=True):
         same = (folder / second).read_bytes().replace(b"two-2", b"two-1")
         assert (folder / first).read_bytes() == same, "the same figure is the same file"
@@ -351,3 +354,55 @@ def test_a_figure_without_its_name_or_texts_is_refused():
             ({"alt": "  "}, "needs an alternative text"), ({"caption": ""}, "and a caption")):
         with pytest.raises(InputError, match=re.escape(says)):
             shown(Figure(), **about)
+
+
+CURVES = [{"label": "ACC", "runs": {"a": (range(9), np.linspace(0, 1, 9)),
+                                    "b": (range(9), np.linspace(0.5, 0.9, 9))}}]
+STRIP = {"with": [0.8, 0.82, 0.81], "without": [0.3, 0.35, 0.31]}
+UPPER = np.triu(np.ones((4, 4)))
+NAMES = {"rows": "abcd", "columns": "abcd", "row_label": "r", "column_label": "c", "values": "v"}
+
+
+def mirrored(curves):
+    return [panel | {"runs": {name: (x, y[::-1]) for name, (x, y) in panel["runs"].items()}}
+            for panel in curves]
+
+
+@pytest.mark.parametrize("right, wrong", [
+    (figures.training_curves(CURVES), figures.training_curves(mirrored(CURVES))),
+    (figures.training_curves(CURVES), figures.training_curves(
+        [CURVES[0] | {"runs": dict(zip("ba", CURVES[0]["runs"].values(), strict=True))}])),
+    (figures.seed_strip(STRIP, quantity="ACC"),
+     figures.seed_strip(dict(zip(STRIP, reversed(STRIP.values()), strict=True)), quantity="ACC")),
+    (figures.seed_strip(STRIP, quantity="bits"), figures.seed_strip(
+        {name: np.log(2) * np.array(values) for name, values in STRIP.items()}, quantity="bits")),
+    (figures.heatmap({"t": UPPER}, **NAMES), figures.heatmap({"t": UPPER.T}, **NAMES)),
+    (figures.heatmap({"t": UPPER}, **NAMES),
+     figures.heatmap({"t": UPPER}, **NAMES, diverging=True)),
+    (figures.heatmap({"t": UPPER}, **NAMES, outlined={"t": [(0, 3)]}),
+     figures.heatmap({"t": UPPER}, **NAMES, outlined={"t": [(3, 3)]})),
+    (figures.null_distribution(np.linspace(0, 1, 50), 0.2, quantity="cut", meaningless=3),
+     figures.null_distribution(np.linspace(0, 1, 50), 0.8, quantity="cut", meaningless=3)),
+    ({str(i): figures.heatmap({"t": i * UPPER}, **NAMES) for i in (0, 1)},
+     {str(i): figures.heatmap({"t": (1 - i) * UPPER}, **NAMES) for i in (0, 1)}),
+], ids=["mirrored", "swapped-lines", "swapped-rows", "nats", "transposed", "colors", "outlined",
+        "value", "swapped-steps"])
+def test_other_numbers_in_a_figure_are_found(right, wrong):
+    series = figures.numbers(right)
+    assert not differences({"series": series, "within": 0.01}, figures.numbers(right))
+    assert differences({"series": series, "within": 0.25}, figures.numbers(wrong))
+
+
+def test_drawn_compares_every_figure_that_was_shown(monkeypatch, tmp_path):
+    (expected := tmp_path / "data/expectations/drawn").mkdir(parents=True)
+    monkeypatch.setattr("clusterbook.paths.root", lambda: tmp_path)
+    monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {})
+    with pytest.raises(InputError, match="no numbers are expected of a page 'page'"):
+        evidence.drawn("page")
+    series = figures.numbers(figures.seed_strip(STRIP, quantity="ACC"))
+    (expected / "page.json").write_text(json.dumps({"seeds": {"within": 0.25, "series": series}}))
+    assert "seeds: other series" in (missing := evidence.drawn("page")) and not missing
+    monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {"seeds": series})
+    assert (line := evidence.drawn("page")) and line.startswith("✓ the 1 figures")
+    monkeypatch.setattr("clusterbook.paths.run_context", lambda: {"changed": {"seed": 1}})
+    assert evidence.drawn("page").startswith("not checked: ")

@@ -7,6 +7,7 @@ that is wrong. What the built pages show of figures is tested there.
 from __future__ import annotations
 
 import ast
+import json
 import re
 import sys
 from collections import Counter
@@ -242,6 +243,8 @@ def shows_every_check(notebook, chapter):
     used = [name for cell in code(notebook) for name in checks(cell)]
     for number, cell in enumerate(code(notebook), start=1):
         wanted = [f"✓ {chapter.says.get(name)}" for name in checks(cell)]
+        if calls(cell, "drawn"):
+            continue
         lines = [line for text in texts(cell) for line in text.splitlines()
                  if line[:2] in ("✓ ", "✗ ")]
         if lines != wanted or wanted and ignored(cell):
@@ -249,6 +252,21 @@ def shows_every_check(notebook, chapter):
     yield from (f"the check {name} is expected nowhere" for name in set(used) - set(chapter.says))
     yield from (f"the expectation {name} is not checked"
                 for name in set(chapter.says) - set(used) - chapter.elsewhere)
+
+
+def compares_what_it_draws(notebook, chapter):
+    shown = {figure.metadata["clusterbook"]["name"] for cell in code(notebook)
+             for figure in figures(cell) if "name" in figure.metadata.get("clusterbook", {})}
+    pages = [(cell, call.args[0].value) for cell in code(notebook) for call in calls(cell, "drawn")]
+    if len(pages) != bool(shown):
+        yield f"it compares what its figures draw {len(pages)} times"
+    for cell, page in pages:
+        path = CHECKOUT / "data" / "expectations" / "drawn" / f"{page}.json"
+        expected = json.loads(path.read_text(encoding="utf-8"))
+        if shown != set(expected) or Path(page).name != chapter.name:
+            yield f"of {page} the figures {shown ^ set(expected)} are not expected or not shown"
+        if not next(texts(cell), "").startswith("✓ ") or ignored(cell):
+            yield "its figures draw other numbers than expected, or nothing compares them"
 
 
 def checks_something(notebook, chapter):
@@ -327,8 +345,8 @@ def follows_the_order(notebook, chapter):
 
 RULES: tuple[Callable[[NotebookNode, Chapter], Iterator[str]], ...] = (
     opens_with_title, prepares_itself, is_plain_markdown, types_no_result, has_clean_outputs,
-    checks_what_it_shows, shows_every_check, checks_something, answers_its_claims, fits_a_screen,
-    is_plain_python, follows_the_order,
+    checks_what_it_shows, shows_every_check, compares_what_it_draws, checks_something,
+    answers_its_claims, fits_a_screen, is_plain_python, follows_the_order,
 )
 #: The rules of a page beside the chapters: it reruns no paper with other parameters, and it is read
 #: in the book, not on Colab.
@@ -450,6 +468,8 @@ BROKEN = [
     (shows_every_check, tags(CHECK, "nbval-ignore-output"), "is not compared"),
     (shows_every_check, source(CHECK, "check(", "check(name, "), "None is expected nowhere"),
     (shows_every_check, lambda nb: nb.cells.remove(code(nb)[CHECK]), "is not checked"),
+    (compares_what_it_draws, source(CHECK, "check(", "drawn('intro') or evidence.check("),
+     "are not expected or not shown"),
     (checks_something, checked("max(found, default=1.0)"), "a constant: default=1.0"),
     (checks_something, checked("found[0] if found else 1.0"), "found else 1.0"),
     (checks_something, checked("found[0] if found else None"), None),

@@ -9,7 +9,7 @@ chapter shows its own with `say`, and checks its default run with `check`. An er
 from __future__ import annotations
 
 from ..fingerprint import fingerprint
-from .checks import Expectation, check, load_expectations, refuses
+from .checks import Expectation, check, drawn, load_expectations, refuses
 from .claims import Claim, Comparison, load_claims
 from .records import Record, Runs, arrays, load_records, model_file, record, recorded
 from .sources import Erratum, errata, erratum, load_errata, load_sources, sources
@@ -30,8 +30,8 @@ from .views import (
 
 __all__ = [
     "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",
-    "Verdict", "View", "amendments", "arrays", "at_last_tag", "cards", "check", "errata", "erratum",
-    "fingerprint", "judge", "load_claims", "load_errata", "load_expectations", "load_records",
-    "load_sources", "model_file", "record", "recorded", "refuses", "result", "say", "scorecard",
-    "sources", "status", "table", "under_way",
+    "Verdict", "View", "amendments", "arrays", "at_last_tag", "cards", "check", "drawn", "errata",
+    "erratum", "fingerprint", "judge", "load_claims", "load_errata", "load_expectations",
+    "load_records", "load_sources", "model_file", "record", "recorded", "refuses", "result", "say",
+    "scorecard", "sources", "status", "table", "under_way",
 ]

@@ -18,7 +18,7 @@ import ast
 import hashlib
 import json
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +30,7 @@ from pydantic.dataclasses import dataclass as model
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
+from ..figures import SHOWN
 from .claims import STRICT, Comparison, Id, read_folder
 
 COMPARE: dict[str, Callable] = {
@@ -134,6 +135,50 @@ def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
     """
     return read_folder(folder or paths.root() / "data" / "expectations", Expectation,
                        "expectation")
+
+
+def drawn(page: str) -> Checked:
+    """Compare what the figures of a page draw with what is expected of its default run.
+
+    ``data/expectations/drawn/<page>.json`` has the numbers of each figure (`figures.numbers`), and
+    *within*: how far a mean or a spread may be off, in standard deviations over the whole panel,
+    and a correlation in twice as much. Where only records are drawn that is 0.01; elsewhere it
+    is what other machines' rounding needs (``python tests/drawn``). A number of points may be off
+    by that share of it, a quarter at most. Displays like a check.
+    """
+    path = paths.root() / "data" / "expectations" / "drawn" / f"{page}.json"
+    if not path.is_file():
+        raise InputError(f"no numbers are expected of a page {page!r}: there is no {path}")
+    if paths.run_context().get("changed"):
+        return Checked(f"{UNMADE}what figures draw (this run has other parameters)")
+    expected = json.loads(path.read_text(encoding="utf-8"))
+    wrong = [f"{name}: {said}" for name in sorted(expected.keys() | SHOWN.keys())
+             for said in differences(expected.get(name, {}), SHOWN.get(name, {}))]
+    says = f"the {len(expected)} figures of this page draw the expected numbers"
+    return Checked(f"✗ {says} (those of the default parameters; {'; '.join(wrong[:3])})"
+                   if wrong else f"✓ {says}")
+
+
+def differences(expected: dict, found: Mapping[str, list[float]]) -> list[str]:
+    """In which series a figure draws other numbers than expected, with the largest deviation."""
+    series, within = expected.get("series", {}), expected.get("within", 0)
+    if series.keys() != found.keys():
+        return [f"other series: {', '.join(sorted(series.keys() ^ found.keys())[:3])}"]
+    panels: dict[str, list] = {}
+    for name, values in series.items():
+        panels.setdefault(name.rpartition(": ")[0], []).append(values)
+    wrong = []
+    for name, values in series.items():
+        _, *all_of = np.transpose(panels[name.rpartition(": ")[0]])
+        scales = [np.sqrt(np.mean(spread ** 2) + mean.var())
+                  for mean, spread in (all_of[:2], all_of[2:4])]
+        units = np.array([values[0], *np.repeat(scales, 2), 2])
+        limits = within * units + 1e-3 * np.abs(values)     # stored with four digits
+        limits[0] = min(within, 0.25) * values[0]
+        off = np.abs(np.subtract(found[name], values))
+        if (off > limits + 1e-9).any():
+            wrong.append(f"{name} is off by {np.max(off / np.maximum(units, 1e-9)):.2g}")
+    return wrong
 
 
 def check(id: str, value: Any, *more: Any) -> Checked:

@@ -22,6 +22,7 @@ from PIL import Image
 
 from .. import paths
 from ..errors import InputError
+from .numbers import Numbers, numbers
 
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
@@ -60,6 +61,8 @@ WHITE = "#FEFEFE"
 _THEMED = {"#333333": "ink", "#000000": "ink", "#555555": "muted", "#999999": "rule",
            "#e6e6e6": "grid", "#ffffff": "ground"}
 _width = ContextVar("width", default=WIDE)
+SHOWN: dict[str, Numbers] = {}
+"""The numbers of every figure that this process has shown, by name."""
 
 
 def is_narrow() -> bool:
@@ -103,7 +106,7 @@ def bare(axis: mpl.axes.Axes) -> None:
 
 
 LIST = "figures.json"
-"""Lies beside the files of a run's figures: each one's name, text, caption and, if any, steps."""
+"""Lies beside the files of a run's figures: each one's name, texts, numbers and, if any, steps."""
 
 
 def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: str, *,
@@ -139,6 +142,7 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
     from IPython.display import Markdown, display
 
     about = _checked(name, alt, caption)
+    SHOWN[name] = numbers(figure)
     if folder := paths.asked("figures"):
         save(figure, folder, **about)
     in_steps = isinstance(figure, Mapping)
@@ -217,7 +221,8 @@ def save(figure: Figure | Mapping[str, Figure], folder: Path, name: str, alt: st
 
     For the names of the files see `show`. Raises InputError if they can't be written.
     """
-    about, files = {"name": name, "alt": alt, "caption": caption}, {name: figure}
+    about = {"name": name, "alt": alt, "caption": caption, "numbers": numbers(figure)}
+    files = {name: figure}
     if isinstance(figure, Mapping):
         about["steps"] = list(figure)
         files = {f"{name}-{i}": step for i, step in enumerate(figure.values(), start=1)}

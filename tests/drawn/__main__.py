@@ -1,0 +1,73 @@
+"""What the figures of every page draw, into data/expectations/drawn: a file for each page.
+
+``python tests/drawn [PAGE…]`` executes pages twice: as they are, and with the rounding of another
+processor (older instructions for torch, oneDNN and OpenBLAS). The first gives the numbers, their
+difference the tolerance: three times the largest deviation, at least a quarter of a standard
+deviation; 0.01 where both are equal, as for figures that are drawn from records. Look at the
+figures before the result is committed: it says what they draw, not that they are right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from clusterbook.evidence.checks import differences
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "data" / "expectations" / "drawn"
+OTHER = {"ATEN_CPU_CAPABILITY": "default", "DNNL_MAX_CPU_ISA": "SSE41",
+         "OPENBLAS_CORETYPE": "Nehalem"}
+EXECUTE = """import sys
+from pathlib import Path
+from clusterbook.book.runs import execute
+execute(Path(sys.argv[1]), Path(sys.argv[2]))"""
+
+
+def shown(notebook: Path, **environment: str) -> dict[str, dict]:
+    """The numbers of a page's figures, by name."""
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", EXECUTE, notebook, Path(folder, "out.ipynb")],
+                       check=True, cwd=ROOT, env=os.environ | environment | {
+                           "CLUSTERBOOK_FIGURES": folder, "OMP_NUM_THREADS": "1"})
+        listed = json.loads(Path(folder, "figures.json").read_text(encoding="utf-8"))
+    return {figure["name"]: figure["numbers"] for figure in listed}
+
+
+def tolerance(series: dict, other: dict) -> float:
+    """The smallest of 0.01, 0.25, 0.5, 1, 2 and 4 that leaves three times the deviation."""
+    if not differences({"series": series, "within": 0.01}, other):
+        return 0.01
+    tripled = {name: list(3 * np.array(other[name]) - 2 * np.array(values))
+               for name, values in series.items()}
+    return next(within for within in (0.25, 0.5, 1, 2, 4, 9) if within == 9
+                or not differences({"series": series, "within": within}, tripled))
+
+
+def main(pages: list[str]) -> None:
+    for page in pages:
+        folder = "book" if page.startswith("audit/") or (ROOT / f"book/{page}.ipynb").is_file() \
+            else "notebooks"
+        notebook = ROOT / folder / f"{page}.ipynb"
+        TARGET.joinpath(page).parent.mkdir(parents=True, exist_ok=True)
+        target = TARGET / f"{page}.json"
+        if not target.is_file():
+            target.write_text("{}")         # the page's last cell reads it
+        numbers, other = shown(notebook), shown(notebook, **OTHER)
+        figures = {name: {"within": tolerance(series, other[name]), "series": series}
+                   for name, series in numbers.items()}
+        # A line for each series.
+        text = json.dumps(figures, ensure_ascii=False).replace('": {"', '": {\n"').replace(
+            '], "', '],\n"').replace("}}, ", "}},\n")
+        target.write_text(f"{text}\n", encoding="utf-8")
+        print(page, {name: figure["within"] for name, figure in figures.items()}, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
