@@ -403,6 +403,6 @@ def test_drawn_compares_every_figure_that_was_shown(monkeypatch, tmp_path):
     (expected / "page.json").write_text(json.dumps({"seeds": {"within": 0.25, "series": series}}))
     assert "seeds: other series" in (missing := evidence.drawn("page")) and not missing
     monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {"seeds": series})
-    assert (line := evidence.drawn("page")) and line.startswith("✓ the 1 figures")
+    assert (line := evidence.drawn("page")) and line.startswith("✓ the figure of")
     monkeypatch.setattr("clusterbook.paths.run_context", lambda: {"changed": {"seed": 1}})
     assert evidence.drawn("page").startswith("not checked: ")

@@ -1,10 +1,11 @@
 """Every injected fault must be caught: by a chapter's checks, or by the unit tests that it names.
 
 A fault of ``faults.yaml`` is applied to a copy of the checkout, and nbval compares the chapter
-there with its stored outputs. Caught means that the line of a check differs. A figure or a number
-that differs is nothing that a reader would notice, and an exception is an accident: it says nothing
-about the checks. For a fault of ``units/*.yaml`` pytest runs the tests that it names, which pass
-without it; with it, a test fails. A test file that cannot be collected is no catch.
+there with its stored outputs. Caught means that the line of a check differs, that on the numbers of
+the page's figures included. Another picture is nothing that a reader would notice, and an exception
+is an accident: it says nothing about the checks. For a fault of ``units/*.yaml`` pytest runs the
+tests that it names, which pass without it; with it, a test fails. A test file that cannot be
+collected is no catch.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = {"id", "chapter", "file", "old", "new", "breaks"}
-CHECK = re.compile(r"""evidence\.check\(\s*["']([\w-]+)["']""")
+CHECK = re.compile(r"""evidence\.(?:check|drawn)\(\s*["']([\w-]+)["']""")
 FAULTS = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
 CHAPTERS = sorted({fault["chapter"] for fault in FAULTS})
 UNIT_KEYS = {"id", "file", "old", "new", "breaks", "tests"}

@@ -275,6 +275,8 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     is none; *image_shape* is (channels, height, width).
     """
     images = np.asarray(images, dtype=float)
+    if is_narrow() and len({name.rpartition(" ")[0] for name in columns}) == 1:
+        columns = [name.rpartition(" ")[2] for name in columns]     # 3, not cluster 3
     side = (inches() - 0.16 - 0.075 * max(map(len, rows))) / len(columns)
     height = side * image_shape[1] / image_shape[2]
     figure, axes = blank(0.35 + len(rows) * height, len(columns), len(rows), stacks=False)

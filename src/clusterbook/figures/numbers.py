@@ -39,14 +39,16 @@ def _series(axis: Axes) -> Iterator[tuple[str, ArrayLike, ArrayLike]]:
     for i, artist in enumerate([*axis.lines, *axis.collections]):
         points = np.asarray(artist.get_xydata() if hasattr(artist, "get_xydata")
                             else artist.get_offsets(), dtype=float).reshape(-1, 2)
+        points = points[np.isfinite(points).all(1)]
         if len(points) and axis.get_label() != "<colorbar>":
             yield named(artist, i, points), points[:, 0], points[:, 1]
     for image in axis.images:
         values = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
         values = values.mean(2) if values.ndim == 3 else values
         down, across = np.indices(values.shape)
-        yield f"{image.get_cmap().name}, across", across, values
-        yield f"{image.get_cmap().name}, down", down, values
+        colors = image.get_cmap().name
+        yield f"{colors}, across", across, values
+        yield f"{colors}, down", down, values
     if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height")]:
         yield "boxes, across", *zip(*((b.get_x(), b.get_width()) for b in boxes), strict=True)
         yield "boxes, down", *zip(*((b.get_y(), b.get_height()) for b in boxes), strict=True)
