@@ -75,6 +75,10 @@ ARGUMENTS = {
         {"images": {"center": RNG.random((3, 4)), "color": RNG.random((3, 4, 3))},
          "masks": {"gates": RNG.random((3, 4)), "coarse": np.eye(2)},
          "values": "absolute weight"}),
+    "schematic": (
+        [{"image": (0, 0), "encoder": (1, 0), "cluster\nlayer": (1, 1)}, [
+            ("image", "encoder", ""), ("encoder", "cluster\nlayer", "~a center"),
+            ("cluster\nlayer", "image", "loss")]], {}),
     "pipeline": (
         [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)),
           "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2)),
@@ -117,7 +121,7 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
             assert "absolute weight" in (axis.get_ylabel(), axis.get_xlabel())
-        elif name not in ("explained_cluster", "image_grid"):       # pictures, tested below
+        elif name not in ("explained_cluster", "image_grid", "schematic"):      # no axes
             ticks = "".join(tick.get_text() for tick in axis.get_yticklabels())
             assert axis.get_xlabel()
             # A picture has no y axis, and panels side by side share theirs.

@@ -10,7 +10,9 @@ MACROS = """\
 #}{% if scrolls %} style="overflow-x: auto"{% endif %}>
 <table class="cb-scorecard{{ also }}">
 <caption>{{ caption }}</caption>
-<thead><tr>{% for head in heads %}<th scope="col">{{ head }}</th>{% endfor %}</tr></thead>
+<thead><tr>{% for head in heads %}{#
+#}{% if head %}<th scope="col">{{ head }}</th>{% else %}<td></td>{% endif %}{#
+#}{% endfor %}</tr></thead>
 {{ caller(heads|length) }}</table>
 </div>
 {% endmacro %}

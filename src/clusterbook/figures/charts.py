@@ -8,7 +8,7 @@ from itertools import cycle
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.patches import ConnectionPatch, Rectangle
+from matplotlib.patches import ConnectionPatch, FancyBboxPatch, Rectangle
 from numpy.typing import ArrayLike
 
 from .showing import COLORS, NEUTRAL, WHITE, bare, blank, inches, is_narrow, styled
@@ -319,6 +319,39 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
             shown = _picture(axis, np.asarray(picture, dtype=float), title,
                              "cividis" if i == 2 else "gray")
     figure.colorbar(shown, ax=axes.tolist(), label=values, location="bottom", shrink=0.5, aspect=35)
+    return figure
+
+
+@styled
+def schematic(boxes: Mapping[str, tuple[float, float]],
+              arrows: Sequence[tuple[str, str, str]]) -> Figure:
+    """An architecture: boxes with their names, and arrows between them with a text, if any.
+
+    *boxes* maps a name to its column and row; on a phone these change places, so that the flow
+    runs downward. *arrows* are (from, to, text); a text that begins with ``~`` makes it dashed.
+    """
+    places = {name: (place[::-1] if is_narrow() else place) for name, place in boxes.items()}
+    across, down = (1 + max(place[i] for place in places.values()) for i in (0, 1))
+    figure, [[axis]] = blank(0.85 * down)
+    axis.set(xlim=(-0.5, across - 0.5), ylim=(down - 0.5, -0.5), xticks=[], yticks=[])
+    bare(axis)
+    small = 8 if is_narrow() else 9
+    drawn = {}
+    for name, (x, y) in places.items():
+        drawn[name] = axis.add_patch(FancyBboxPatch(
+            (x - 0.34, y - 0.26), 0.68, 0.52, boxstyle="round,pad=0,rounding_size=0.06",
+            facecolor="#FFFFFF", edgecolor=COLORS[0], linewidth=1.5))
+        axis.text(x, y, name, ha="center", va="center", fontsize=small, linespacing=1.15)
+    for start, end, text in arrows:
+        (x0, y0), (x1, y1) = places[start], places[end]
+        axis.annotate("", (x1, y1), (x0, y0), arrowprops={
+            "arrowstyle": "-|>", "color": NEUTRAL, "linewidth": 1.6, "patchA": drawn[start],
+            "patchB": drawn[end], "shrinkA": 1, "shrinkB": 2,
+            "linestyle": "--" if text.startswith("~") else "-"})
+        level = y0 == y1
+        axis.text((x0 + x1) / 2 + (0 if level else 0.05), (y0 + y1) / 2 - (0.06 if level else 0),
+                  text.strip("~"), fontsize=small - 1, color="#555555",
+                  ha="center" if level else "left", va="bottom" if level else "center")
     return figure
 
 
