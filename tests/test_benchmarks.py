@@ -43,4 +43,4 @@ def test_the_page_states_the_memory_of_every_notebook():
     rows = re.findall(r"^\| `([\w/]+)` \| ([\d,]+) \|$", text, re.M)
     stated = {name: int(number.replace(",", "")) for name, number in rows}
     assert set(stated) == {notebooks.name_of(path) for path in notebooks.notebooks()}
-    assert all(50 < number < 1500 for number in stated.values())
+    assert all(50 < number < 1600 for number in stated.values())

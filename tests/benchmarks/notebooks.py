@@ -20,7 +20,7 @@ from clusterbook import paths
 from clusterbook.book import runs
 
 #: What a default run has to stay under, in bytes: Binder gives a container about 2 GB.
-LIMIT = 1.5e9
+LIMIT = 1.6e9
 
 
 @dataclasses.dataclass
