@@ -28,12 +28,12 @@ def test_what_a_kernel_and_its_processes_hold_is_seen(book: Book):
 def test_too_much_fails_and_is_named(book: Book, monkeypatch, capsys):
     for name in ("large", "small"):
         book.notebook(name, "1")
-    held = {"large": notebooks.Peak(int(9e8), int(1.5e9)), "small": notebooks.Peak(1, 1499999999)}
+    held = {"large": notebooks.Peak(int(9e8), int(1.6e9)), "small": notebooks.Peak(1, 1599999999)}
     monkeypatch.setattr(notebooks, "peak_of", lambda path: held[path.stem])
     assert notebooks.main() == 1
     lines = capsys.readouterr().out.splitlines()[1:]
-    assert lines == [f"  {'large':28}{'900':>14}{'1,500':>18}  too much",
-                     f"  {'small':28}{'0':>14}{'1,500':>18}"]
+    assert lines == [f"  {'large':28}{'900':>14}{'1,600':>18}  too much",
+                     f"  {'small':28}{'0':>14}{'1,600':>18}"]
     held["large"] = notebooks.Peak()
     assert notebooks.main() == 0 and capsys.readouterr().out.count("not measured") == 2
 
