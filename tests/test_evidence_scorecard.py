@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 
-from clusterbook import paths
+from clusterbook import evidence, paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import (
     at_last_tag,
@@ -418,3 +419,17 @@ def test_the_scorecard_says_which_records_the_manifest_does_not_list(planned):
 def test_a_comment_in_a_checks_cell_changes_nothing(planned):
     edit(planned / "notebooks/demo.ipynb", "# three", "# 3")
     assert scorecard().words().items() >= HITS.items()
+
+
+def test_a_table_shows_means_and_spreads_and_the_best_of_each_column():
+    view = evidence.table({"<k-means>": {"ACC": [0.8, 0.9], "seconds": 1.25},
+                           "TELL": {"ACC": 0.7, "seconds": [np.nan]}, "IDC": {"ACC": -0.1}},
+                          "Two columns", digits=2)
+    assert str(view).splitlines() == [
+        "Two columns", "<k-means>: ACC 0.85 ± 0.07, seconds 1.25", "TELL: ACC 0.70, seconds –",
+        "IDC: ACC −0.10, seconds –"]
+    assert view.html.count("<strong>") == 1 and "<strong>0.85 ± 0.07</strong>" in view.html
+    assert "&lt;k-means&gt;" in view.html and "<th scope=\"col\"></th>" not in view.html
+    rows = {"a": {"seconds": 2}, "b": {"seconds": 1}}
+    assert "<strong>1.000</strong>" in evidence.table(rows, "", best=min).html
+    assert "<strong>" not in evidence.table(rows, "", best=None).html
