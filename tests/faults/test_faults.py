@@ -122,7 +122,8 @@ def checkout(tmp_path_factory):
 @pytest.fixture(scope="session")
 def without_faults(checkout):
     """What a chapter or a list of tests says without any fault; each is run once."""
-    return cache(lambda what: (rerun if isinstance(what, str) else run_tests)(checkout, what))
+    return cache(lambda what: rerun(what, checkout) if isinstance(what, str)
+                 else run_tests(checkout, what))
 
 
 @contextmanager
