@@ -57,6 +57,9 @@ SYNTHESES = {"comparison"}
 FROM_FILES = ("say", "result", "cards", "scorecard", "status", "amendments", "errata", "erratum",
               "sources", "parameter_table", "profile_table")
 
+#: Figures in which nothing is measured: drawings, and tables that the text gives.
+BY_HAND = {"architecture", "greedy-and-best", "shifted"}
+
 IGNORED = {"nbval-ignore-output", "nbval-skip"}
 IGNORED_COMMENT = re.compile(r"#\s*(NBVAL_IGNORE_OUTPUT|NBVAL_SKIP)")
 MYST = {
@@ -269,6 +272,16 @@ def compares_what_it_draws(notebook, chapter):
             yield "its figures draw other numbers than expected, or nothing compares them"
 
 
+def says_where_from(notebook, chapter):
+    """Below each figure: live or recorded, the seeds, the time."""
+    for number, cell in enumerate(code(notebook), start=1):
+        for call in calls(cell, "show"):
+            name = next(key.value.value for key in call.keywords if key.arg == "name")
+            made = [figure.metadata["clusterbook"].get("origin") for figure in figures(cell)]
+            if name not in BY_HAND and not all(made):
+                yield f"cell {number} does not say where figure {name} comes from"
+
+
 def checks_something(notebook, chapter):
     """No check passes because there was nothing to compare, or because a machine was fast."""
     for number, cell in enumerate(code(notebook), start=1):
@@ -345,7 +358,8 @@ def follows_the_order(notebook, chapter):
 
 RULES: tuple[Callable[[NotebookNode, Chapter], Iterator[str]], ...] = (
     opens_with_title, prepares_itself, is_plain_markdown, types_no_result, has_clean_outputs,
-    checks_what_it_shows, shows_every_check, compares_what_it_draws, checks_something,
+    checks_what_it_shows, shows_every_check, compares_what_it_draws, says_where_from,
+    checks_something,
     answers_its_claims, fits_a_screen, is_plain_python, follows_the_order,
 )
 #: The rules of a page beside the chapters: it reruns no paper with other parameters, and it is read
@@ -471,6 +485,8 @@ BROKEN = [
     (shows_every_check, lambda nb: nb.cells.remove(code(nb)[CHECK]), "is not checked"),
     (compares_what_it_draws, source(CHECK, "check(", "drawn('intro') or evidence.check("),
      "are not expected or not shown"),
+    (says_where_from, lambda nb: first_figure(nb).metadata.clusterbook.pop("origin"),
+     "does not say where figure"),
     (checks_something, checked("max(found, default=1.0)"), "a constant: default=1.0"),
     (checks_something, checked("found[0] if found else 1.0"), "found else 1.0"),
     (checks_something, checked("found[0] if found else None"), None),

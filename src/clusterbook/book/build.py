@@ -277,8 +277,9 @@ def _fit(cell: Any, place: Path, target: Path) -> None:
             continue
         if "alt" in about:
             name = f"{page}-{about['name']}"
+            caption = "\n\n".join(filter(None, (about["caption"], about.get("origin"))))
             cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
-                                       "figure": {"name": name, "caption": about["caption"]}}
+                                       "figure": {"name": name, "caption": caption}}
             data.pop("text/html", None)         # a figure in steps is a figure too
             svgs = about.pop("drawn", None)
             # In a recorded run of earlier code the steps are a figure of their own.

@@ -20,6 +20,7 @@ from .views import (
     amendments,
     at_last_tag,
     cards,
+    origin,
     result,
     say,
     scorecard,
@@ -32,6 +33,6 @@ __all__ = [
     "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",
     "Verdict", "View", "amendments", "arrays", "at_last_tag", "cards", "check", "drawn", "errata",
     "erratum", "fingerprint", "judge", "load_claims", "load_errata", "load_expectations",
-    "load_records", "load_sources", "model_file", "record", "recorded", "refuses", "result", "say",
-    "scorecard", "sources", "status", "table", "under_way",
+    "load_records", "load_sources", "model_file", "origin", "record", "recorded", "refuses",
+    "result", "say", "scorecard", "sources", "status", "table", "under_way",
 ]

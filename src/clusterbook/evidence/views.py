@@ -17,7 +17,7 @@ from operator import ge
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined
@@ -476,6 +476,41 @@ def took(records: Sequence[Record]) -> str:
                for record in records]
     mean = duration(fmean(map(max, seconds, trained)))
     return mean if all(map(ge, seconds, trained)) else f"more than {mean}"
+
+
+def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float = 0.0) -> str:
+    """Where the numbers of a figure come from: live or recorded, the seeds, the time.
+
+    *runs* are trained estimators (live), records, or sequences of either. Without a trained
+    estimator, *seed* (one or several) says that a figure is live, and *seconds* how long it took.
+
+    Examples
+    --------
+    >>> origin(seed=0)
+    'live · seed 0'
+    """
+    every = [run for one in runs for run in (one if isinstance(one, (tuple, list)) else [one])]
+    live = [run for run in every if not isinstance(run, Record)]
+    parts = []
+    if live or seed is not None:
+        seconds += sum(run.history_.seconds for run in live if hasattr(run, "history_"))
+        seeds = [run.random_state for run in live] or (
+            [seed] if isinstance(seed, int) else seed)
+        parts.append(["live", _seeds(seeds), *([duration(seconds)] if seconds else [])])
+    records = sorted({run.name: run for run in every if isinstance(run, Record)}.values(),
+                     key=lambda record: (record.profile, record.seed))
+    for profile, group in groupby(records, key=lambda record: record.profile):
+        found = list(group)
+        parts.append([f"recorded {profile}", _seeds(record.seed for record in found),
+                      took(found) + (" per seed" if len(found) > 1 else "")])
+    return "; ".join(map(" · ".join, parts))
+
+
+def _seeds(seeds: Iterable[int]) -> str:
+    found = sorted(set(seeds))
+    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
+        return f"seeds {found[0]}–{found[-1]}"
+    return f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def duration(seconds: float) -> str:

@@ -110,7 +110,7 @@ LIST = "figures.json"
 
 
 def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: str, *,
-         pause: float = 0.6) -> None:
+         origin: str = "", pause: float = 0.6) -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
@@ -136,6 +136,8 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
         Alternative text. No measured number: it is compared between runs.
     caption : str
         What to look at, and what the figure does not show. Markdown, no measured number.
+    origin : str
+        Live or recorded, the seeds, the time: a page shows it below the caption.
     pause : float
         Seconds from one step to the next.
     """
@@ -158,7 +160,7 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
             for i, (title, png) in enumerate(pictures, 1)])
     # The book's build makes figures of the page from these (clusterbook.book).
     drawn = [[title, *_svgs(step, one=in_steps)] for title, step in steps.items()]
-    kept = about | ({"pause": pause} if in_steps else {})
+    kept = about | {"origin": origin} | ({"pause": pause} if in_steps else {})
     if not in_steps or len(str(drawn)) < sum(len(png) for _, png in pictures):
         packed = zlib.compress(json.dumps(drawn).encode(), 9)
         kept["drawn"] = base64.b64encode(packed).decode()
