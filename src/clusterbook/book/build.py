@@ -85,6 +85,9 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     if pdf:
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
+    for place, executed in notebooks.items():       # a page was rendered from fewer cells
+        if place.parts[:2] != _RUNS:
+            (rendered / "_sources" / place).write_text(_undrawn(executed), encoding="utf-8")
     for source_map in (rendered / "_static").rglob("*.map"):
         source_map.unlink()             # 3 MB for debugging the theme's scripts
     shown = "".join(page.read_text(encoding="utf-8") for page in rendered.rglob("*.html"))
@@ -237,16 +240,21 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
     with zipfile.ZipFile(target / "extra" / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for place, executed in sorted(notebooks.items()):
             if place.parts[:2] != _RUNS:        # a recorded run is downloaded from its own page
-                # Without the SVGs, which only a page shows; sorted keys put the name after them.
-                text = re.sub(r'"drawn": "[^"]*",\s*', "", executed.read_text(encoding="utf-8"))
-                archive.writestr(zipfile.ZipInfo.from_file(executed, place), text,
+                archive.writestr(zipfile.ZipInfo.from_file(executed, place), _undrawn(executed),
                                  zipfile.ZIP_DEFLATED)
             notebook = read_notebook(executed)
+            notebook.cells = _joined(notebook.cells)
             for cell in notebook.cells:
                 if "outputs" in cell:
                     _fit(cell, place, target)
             write_notebook(notebook, target / place)
     export.write(target / "extra")
+
+
+def _undrawn(notebook: Path) -> str:
+    """A notebook to download: without the SVGs, which only a page shows."""
+    # Sorted keys put the figure's name after them.
+    return re.sub(r'"drawn": "[^"]*",\s*', "", notebook.read_text(encoding="utf-8"))
 
 
 def _fit(cell: Any, place: Path, target: Path) -> None:
@@ -265,8 +273,7 @@ def _fit(cell: Any, place: Path, target: Path) -> None:
         tags = cell.metadata.get("tags", [])
         cell.metadata["tags"] = [{"bootstrap": "remove-input", "parameters": "hide-input"}.get(
             tag, tag) for tag in tags if not (tag == "hide-input" and "bootstrap" in tags)]
-    if folded := _folded(cell):
-        cell.outputs[0]["data"]["text/html"] = folded
+    if _says_check(cell):       # it is HTML already
         return
     for output in cell.outputs:
         data, about = output.get("data", {}), output.get("metadata", {}).get("clusterbook", {})
@@ -309,20 +316,59 @@ def _outside(text: str, folder: Path, root: str) -> str:
     return text.replace("<img ", '<img loading="lazy" ')
 
 
-def _folded(cell: Any) -> str | None:
-    """The HTML of a cell that shows a check: its line, which unfolds the code if that is hidden."""
-    text = "".join(output.get("data", {}).get("text/plain", "\n") for output in cell.outputs)
-    if not re.fullmatch("[✓✗] .*", text):
-        return None
+def _joined(cells: Sequence[Any]) -> list[Any]:
+    """Cells with less to unfold: hidden code without output joins the hidden code below it, and
+    checks that follow one another share a line.
+    """
+    joined, silent = [], []         # at most one silent cell
+    for cell in cells:
+        if "remove-cell" in cell.metadata.get("tags", []):
+            continue
+        if silent and _hidden(cell):
+            cell.source = f"{silent.pop().source}\n\n\n{cell.source}"
+        joined += silent
+        silent = [cell] if _hidden(cell) and not cell.outputs else []
+        joined += [] if silent else [cell]
+    groups = []
+    for cell in [*joined, *silent]:
+        if groups and _hidden(cell) and _says_check(cell) and _says_check(groups[-1][0]):
+            groups[-1].append(cell)
+        else:
+            groups.append([cell])
+    for first, *others in groups:
+        if _says_check(first):
+            first.outputs[0]["data"]["text/html"] = _folded([first, *others])
+            first.metadata["tags"] = ["remove-input"] if _hidden(first) else []
+    return [group[0] for group in groups]
+
+
+def _hidden(cell: Any) -> bool:
     tags = cell.metadata.get("tags", [])
-    if "hide-input" not in tags:
-        return f'<p class="cb-check">{escape(text)}</p>'
+    return cell.cell_type == "code" and "hide-input" in tags and "bootstrap" not in tags
+
+
+def _says_check(cell: Any) -> bool:
+    """Whether a cell shows the line of a check and nothing else."""
+    texts = [output.get("data", {}).get("text/plain", "\n") for output in cell.get("outputs", [])]
+    return bool(re.fullmatch("[✓✗] .*", "".join(texts)))
+
+
+def _folded(cells: Sequence[Any]) -> str:
+    """The HTML of checks: a line, which unfolds the code that is hidden, and what each says."""
     from pygments import highlight, lexers
     from pygments.formatters import HtmlFormatter
 
-    cell.metadata["tags"] = [tag.replace("hide-input", "remove-input") for tag in tags]
-    code = highlight(cell.source, lexers.PythonLexer(), HtmlFormatter())
-    return f'<details class="cb-check"><summary>{escape(text)}</summary>{code}</details>'
+    lines = [cell.outputs[0]["data"]["text/plain"] for cell in cells]
+    code = [highlight(cell.source, lexers.PythonLexer(), HtmlFormatter()) if _hidden(cell) else ""
+            for cell in cells]
+    summary, inside = lines[0], code[0]
+    if len(cells) > 1:
+        failed = [line for line in lines if line.startswith("✗")]
+        summary = "; ".join(failed) or f"✓ {len(lines)} checks hold"
+        inside = "".join(f"<p>{escape(line)}</p>{part}"
+                         for line, part in zip(lines, code, strict=True))
+    return (f'<details class="cb-check"><summary>{escape(summary)}</summary>{inside}</details>'
+            if inside else f'<p class="cb-check">{escape(summary)}</p>')
 
 
 # --- other programs ----------------------------------------------------------------------------

@@ -187,7 +187,7 @@ The code or the data have changed since these runs.
 {% endmacro %}
 
 {# What a reader wants to know first. #}
-{% macro result(name, shown, counted) %}
+{% macro result(name, shown, left, counted) %}
 <div class="cb-say cb-result">
 {% call(n) table("What was reproduced", ["Claim", "Published", "Ours, mean ± sd"], " cb-claims") %}
 <tbody>
@@ -197,6 +197,10 @@ The code or the data have changed since these runs.
 {% endfor %}
 </tbody>
 {% endcall %}
+{% if left %}<details class="cb-more"><summary>Headline claims that we have not assessed: {#
+#}{{ left|length }}</summary><ul>
+{% for verdict, says in left %}<li>{{ badge(verdict) }} {{ says }}</li>
+{% endfor %}</ul></details>{% endif %}
 <p class="cb-source">All claims of {{ name }}: {{ counted }}</p>
 </div>
 {% endmacro %}

@@ -176,27 +176,34 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
 
 
 def result(work: str) -> View:
-    """The result box of a work: its headline claims, published against ours.
+    """The result box of a work: published against ours.
 
-    One row for each claim, by its first number that has a measurement, if any has; the last line
-    counts all verdicts. Raises InputError for an unknown work.
+    One row for each headline claim that was assessed, by its first measured number; if no run
+    measured one, also for the other claims that runs reproduced or did not. The last lines list the
+    headline claims that were not assessed, and count all verdicts. Raises InputError for an unknown
+    work.
     """
     claims = load_claims()
     one_of("chapter with claims", work, {claim.chapter for claim in claims})
     rows = judged([claim for claim in claims if claim.chapter == work])
-    shown = []
+    shown, left = [], []
+    ran = any(one.check is None for claim, verdict in rows if claim.tier == "headline"
+              for one, _ in numbers(claim, verdict)[0])
     for claim, verdict in rows:
-        if claim.tier == "headline":
+        headline = claim.tier == "headline"
+        if headline and verdict.word in ("cannot compare", "not attempted"):
+            left.append((verdict, claim.says))
+        elif headline or not ran and verdict.word in ("reproduced", "not reproduced"):
             one, part = (numbers(claim, verdict)[0] or [(claim.compares[0], None)])[0]
             shown.append((verdict, claim.says, "–" if one.value is None or one.metric is None else
                           f"{one.metric.replace('_', ' ')} {one.value}",
                           measured(one, part) if part and not one.check else "–"))
-    shown.sort(key=lambda row: row[0].word in ("cannot compare", "not attempted"))
     lines = [f"{verdict.label}: {says} | published: {published} | ours: {ours}"
              for verdict, says, published, ours in shown]
+    lines += [f"{verdict.label}: {says}" for verdict, says in left]
     counted = counts_line(rows)
     return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(
-        "result", name=METHODS.get(work, work), shown=shown, counted=counted))
+        "result", name=METHODS.get(work, work), shown=shown, left=left, counted=counted))
 
 
 def cards(works: Mapping[str, tuple[str, ArrayLike]]) -> View:
@@ -304,6 +311,8 @@ def measured(number: Comparison, verdict: Verdict) -> str:
         return f"holds in {round(verdict.ours * verdict.n)} of {seeds}, {over}"
     if number.statistic in ("mean", "single") or verdict.ours is None:
         return over
+    if math.isclose(verdict.ours, verdict.mean):
+        return f"{spread(verdict.mean, verdict.sd)} ({number.statistic}, {seeds})"
     return f"{verdict.ours:.4g} ({number.statistic}), mean {over}"
 
 

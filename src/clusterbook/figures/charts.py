@@ -23,7 +23,8 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
 
     Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
     (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
-    and, if wanted, ``title``. Panels of the same runs have one legend above them.
+    and, if wanted, ``title`` and an ``x`` of its own. Panels of the same runs have one legend above
+    them.
     """
     figure, axes = blank(2.7, len(curves))
     for panel, axis in zip(curves, axes[0], strict=True):
@@ -33,7 +34,7 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
             for width in map(np.asarray, spread):
                 axis.fill_between(epochs, values - width, values + width, linewidth=0, alpha=0.2,
                                   color=line.get_color())
-        axis.set(xlabel=_broken(x, 72 // len(curves)), ylabel=panel["label"],
+        axis.set(xlabel=_broken(panel.get("x", x), 72 // len(curves)), ylabel=panel["label"],
                  title=panel.get("title", ""))
         if log:
             axis.set_xscale("log")

@@ -159,7 +159,7 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
              f'height="{down:.0f}" src="data:image/png;base64,{png}">')
             for i, (title, png) in enumerate(pictures, 1)])
     # The book's build makes figures of the page from these (clusterbook.book).
-    drawn = [[title, *_svgs(step, one=in_steps)] for title, step in steps.items()]
+    drawn = [[title, *_svgs(step)] for title, step in steps.items()]
     kept = about | {"origin": origin} | ({"pause": pause} if in_steps else {})
     if not in_steps or len(str(drawn)) < sum(len(png) for _, png in pictures):
         packed = zlib.compress(json.dumps(drawn).encode(), 9)
@@ -252,15 +252,13 @@ def _drawn(figure: Figure, **options) -> bytes:
     return buffer.getvalue()
 
 
-def _svgs(figure: Figure, one: bool) -> list[str]:
+def _svgs(figure: Figure) -> list[str]:
     """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow.
 
-    Only *one* of a step: there are dozens, and a chapter may change their axes after drawing. If
-    they are larger than the pictures, the page shows these.
+    A chapter that changes a figure after drawing sets ``figure.again`` to None.
     """
     figures = [figure]
-    again = getattr(figure, "again", None)
-    if again and not one:
+    if again := getattr(figure, "again", None):
         token = _width.set(NARROW)
         try:
             figures.append(again())
@@ -299,7 +297,7 @@ _STEPPER = """\
 .cb-steps-bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; }
 .cb-steps-bar button { min-width: 2.75rem; min-height: 2.75rem; font: inherit; cursor: pointer; }
 .cb-steps-bar input { flex: 1 1 8rem; min-height: 2.75rem; }
-.cb-steps-bar output { flex: 1 1 100%; min-height: 3em; }
+.cb-steps-bar output { flex: 1 1 100%; min-height: 1.6em; }
 </style>
 {% for title, html in steps %}
 <div class="cb-step" data-title="{{ title }}"{{ "" if loop.first else " hidden" }}>{{ html }}</div>
