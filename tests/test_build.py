@@ -14,6 +14,7 @@ import nbformat
 import pytest
 import yaml
 from _support import CHECKOUT, CONFIG, Book, adopt, tree
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from clusterbook.book import build as building
 from clusterbook.book import runs
@@ -318,3 +319,27 @@ def test_a_small_book_is_set_with_formulas_and_a_table(book: Book):
     log = next((book.root / "_build" / "rendered").rglob("clusterbook.log"))
     text = log.read_text(errors="replace")
     assert "Missing character" not in text and "Overfull \\hbox" not in text
+
+
+def cell(source, *outputs, tags=("hide-input",)):
+    return new_code_cell(source, metadata={"tags": list(tags)}, outputs=[
+        new_output("display_data", data={"text/plain": text}) for text in outputs])
+
+
+def test_hidden_code_and_checks_are_folded_together():
+    cells = [cell("import os", tags=["hide-input", "bootstrap"]), cell("a = 1"), cell("b = 2"),
+             cell("show(b)", "a picture"), cell("check(b)", "✓ two"), cell("c = 3"),
+             cell("check(c)", "✓ <three>"), cell("record()", "not recorded", tags=["remove-cell"]),
+             cell("check(d)", "✗ four"), new_markdown_cell("Text."), cell("e = 5"),
+             cell("check(e)", "✓ five", tags=[]), cell("f = 6"), new_markdown_cell("The end.")]
+    joined = building._joined(cells)
+    assert [one.source for one in joined] == [
+        "import os", "a = 1\n\n\nb = 2\n\n\nshow(b)", "check(b)", "Text.", "e = 5", "check(e)",
+        "f = 6", "The end."]
+    three, alone = (joined[i].outputs[0]["data"]["text/html"] for i in (2, 5))
+    assert "<summary>✗ four</summary><p>✓ two</p>" in three and "<p>✓ &lt;three&gt;</p>" in three
+    assert three.count('<div class="highlight">') == 3 and joined[2].metadata.tags == [
+        "remove-input"]
+    assert alone == '<p class="cb-check">✓ five</p>' and joined[5].metadata.tags == []
+    assert "<summary>✓ 2 checks hold</summary>" in building._joined(cells[4:7])[0].outputs[0][
+        "data"]["text/html"]

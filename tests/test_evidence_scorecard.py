@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -433,3 +434,29 @@ def test_a_table_shows_means_and_spreads_and_the_best_of_each_column():
     rows = {"a": {"seconds": 2}, "b": {"seconds": 1}}
     assert "<strong>1.000</strong>" in evidence.table(rows, "", best=min).html
     assert "<strong>" not in evidence.table(rows, "", best=None).html
+
+
+def test_a_result_box_has_what_ran_and_lists_what_did_not(book):
+    box = evidence.result("demo")
+    shown = ET.fromstring(box.html)
+    rows = [" ".join("".join(row.itertext()).split()) for row in shown.iter("tr")][1:]
+    assert [row.split()[0] for row in rows] == ["reproduced", "not"]
+    assert "0.9500 ± 0.0050" in rows[0]
+    assert shown.find(".//details") is None
+    for seed in range(3):
+        record_file(book, seed).unlink()
+    left = ET.fromstring(evidence.result("demo").html).find(".//details")
+    assert "".join(left.find("summary").itertext()).endswith("not assessed: 2")
+    assert len(left.findall(".//li")) == 2
+    with pytest.raises(InputError, match="'demos'"):
+        evidence.result("demos")
+
+
+def test_the_origin_of_a_figure_names_runs_seeds_and_time(book):
+    live = SimpleNamespace(random_state=3, history_=SimpleNamespace(seconds=90.0))
+    assert evidence.origin(live, live) == "live · seed 3 · 3.0 min"
+    assert evidence.origin(seed=[1, 0], seconds=4) == "live · seeds 0, 1 · 4.0 s"
+    runs = evidence.recorded("demo", "demo-paper")
+    assert evidence.origin(runs) == "recorded demo-paper · seeds 0–2 · 1.0 s per seed"
+    assert evidence.origin(runs[1], seed=0) == (
+        "live · seed 0; recorded demo-paper · seed 1 · 1.0 s")

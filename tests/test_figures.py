@@ -289,6 +289,8 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     assert re.match('<svg .*width="784" ', wide) and re.match('<svg .*width="346" ', narrow)
     assert caption.data["text/markdown"] == "*What to *see*.*"
     assert caption.metadata["clusterbook"] == {"caption_of": "a-figure"}
+    image, _ = shown(draw("scatter"), origin="live · seed 0")
+    assert image.metadata["clusterbook"]["origin"] == "live · seed 0"
 
 
 def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
@@ -304,6 +306,11 @@ def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
     assert Image.open(io.BytesIO(base64.b64decode(told[1][3]))).size[0] in (1176, 1177)
     assert told[0][3] == told[2][3] == picture.data["image/png"] != told[1][3]
     assert 'data-pause="0.5"' in page and "http" not in page        # it plays without the network
+    steps = {"1": draw("image_grid"), "2": draw("image_grid"), "3": draw("image_grid")}
+    steps["3"].again = None             # changed after drawing
+    drawn = figures.on_a_page(shown(steps)[0].metadata["clusterbook"], "page")
+    assert re.findall('<svg class="cb-([a-z]+)"', drawn) == [
+        "wide", "narrow", "wide", "narrow", "only"]
 
 
 @every

@@ -86,8 +86,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
     for place, executed in notebooks.items():       # a page was rendered from fewer cells
-        if place.parts[:2] != _RUNS:
-            (rendered / "_sources" / place).write_text(_undrawn(executed), encoding="utf-8")
+        if (download := rendered / "_sources" / place).is_file() and place.parts[:2] != _RUNS:
+            download.write_text(_undrawn(executed), encoding="utf-8")
     for source_map in (rendered / "_static").rglob("*.map"):
         source_map.unlink()             # 3 MB for debugging the theme's scripts
     shown = "".join(page.read_text(encoding="utf-8") for page in rendered.rglob("*.html"))

@@ -160,10 +160,10 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
             for i, (title, png) in enumerate(pictures, 1)])
     # The book's build makes figures of the page from these (clusterbook.book).
     drawn = [[title, *_svgs(step)] for title, step in steps.items()]
-    kept = about | {"origin": origin} | ({"pause": pause} if in_steps else {})
-    if not in_steps or len(str(drawn)) < sum(len(png) for _, png in pictures):
-        packed = zlib.compress(json.dumps(drawn).encode(), 9)
-        kept["drawn"] = base64.b64encode(packed).decode()
+    kept = about | ({"origin": origin} if origin else {}) | ({"pause": pause} if in_steps else {})
+    packed = base64.b64encode(zlib.compress(json.dumps(drawn).encode(), 9)).decode()
+    if not in_steps or len(packed) < 2 * sum(len(png) for _, png in pictures):
+        kept["drawn"] = packed
     display(data, metadata={"image/png": image, "clusterbook": kept}, raw=True)
     display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
 
