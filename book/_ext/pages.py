@@ -12,6 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
+from clusterbook import figures
 from clusterbook.book import site
 from clusterbook.book.build import DRAWINGS
 
@@ -61,7 +62,7 @@ def drawn(body: str, folder: Path) -> str:
         return f"{found['figure']}{file.read_text(encoding='utf-8')}" if file.is_file() else (
             found[0])
 
-    return _PICTURE.sub(replaced, body)
+    return figures.glyphs_once(_PICTURE.sub(replaced, body))
 
 
 def forwarding(page: str, pages: Collection[str]) -> str:

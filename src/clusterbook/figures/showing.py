@@ -162,7 +162,7 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
     drawn = [[title, *_svgs(step)] for title, step in steps.items()]
     kept = about | ({"origin": origin} if origin else {}) | ({"pause": pause} if in_steps else {})
     packed = base64.b64encode(zlib.compress(json.dumps(drawn).encode(), 9)).decode()
-    if not in_steps or len(packed) < 2 * sum(len(png) for _, png in pictures):
+    if not in_steps or len(packed) < 2.5 * sum(len(png) for _, png in pictures):
         kept["drawn"] = packed
     display(data, metadata={"image/png": image, "clusterbook": kept}, raw=True)
     display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
@@ -179,7 +179,7 @@ def on_a_page(about: Mapping, page: str) -> str:
         parts, kinds = [], ("wide", "narrow") if len(svgs) == 2 else ("only",)
         for kind, svg in zip(kinds, svgs, strict=True):
             own = f"{page}-{about['name']}-{i}{kind[0]}-"
-            svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", svg)
+            svg = re.sub(r'(\bid="|href="#|url\(#)(?!DejaVu)', rf"\g<1>{own}", svg)
             # A tenth of a point is less than a pixel.
             svg = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+)|(\d\.\d)\d+",
                          lambda found: found[1] or found[2], svg)
@@ -188,7 +188,20 @@ def on_a_page(about: Mapping, page: str) -> str:
             parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
                                      f'aria-label={words.removeprefix("alt=")} ', 1))
         steps.append((title, "".join(parts)))
-    return _stepper(about["pause"], steps) if "pause" in about else steps[0][1]
+    return glyphs_once(_stepper(about["pause"], steps) if "pause" in about else steps[0][1])
+
+
+def glyphs_once(html: str) -> str:
+    """Leave out every definition of a letter but the first, which all SVGs of a page can use."""
+    known = set()
+
+    def first(found: re.Match) -> str:
+        if found[1] in known:
+            return ""
+        known.add(found[1])
+        return found[0]
+
+    return re.sub(r'<path id="(DejaVu[^"]*)"[^>]*/>', first, html)
 
 
 def _attributes(alt: str, title: str, i: int, steps: Sized) -> str:
@@ -277,14 +290,22 @@ def _svg(figure: Figure) -> str:
         f'height="{float(found[3]) * 4 / 3:.0f}"'), text, count=1)
     text = re.sub("|".join(_THEMED), lambda found: f"var(--cb-{_THEMED[found[0]]}, {found[0]})",
                   text)
-    text = re.sub(r"(scale\([^)]*\))|(\d\.\d\d)\d+", lambda found: found[1] or found[2], text)
+    text = re.sub(r'(?<="data:image/png;base64,)[^"]*',
+                  lambda found: _few_colors(base64.b64decode(found[0])), text)
+    text = re.sub(r"(scale\([^)]*\)|base64,[^\"]*)|(\d\.\d\d)\d+",
+                  lambda found: found[1] or found[2], text)
     return re.sub(r"\s*\n\s*", " ", text).strip()
 
 
 def _png(figure: Figure) -> str:
-    """The picture in base64, in few colors: dozens of them go into one notebook."""
-    picture = Image.open(io.BytesIO(_drawn(figure, format="png", dpi=SCREEN_DPI)))
-    buffer = io.BytesIO()
+    return _few_colors(_drawn(figure, format="png", dpi=SCREEN_DPI))
+
+
+def _few_colors(png: bytes) -> str:
+    """A picture in base64, in 256 colors unless parts are transparent: a notebook has dozens."""
+    picture, buffer = Image.open(io.BytesIO(png)), io.BytesIO()
+    if picture.mode == "RGBA" and picture.getextrema()[3][0] < 255:
+        return base64.b64encode(png).decode()
     picture.convert("RGB").quantize(256).save(buffer, "PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode()
 
