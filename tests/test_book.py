@@ -470,10 +470,11 @@ def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
         slider, words = figure.get_by_role("slider"), figure.locator("output")
 
         def at() -> int:
-            shown = figure.locator(".cb-step:not([hidden]) > *")
+            shown = figure.locator(".cb-step:not([hidden]) > *:visible")
             assert shown.count() == 1 and shown.is_visible()
             told = re.match(rf"(\d+) of {number}: ", words.inner_text())
-            assert f"Step {told[1]} of {number}" in shown.get_attribute("alt")
+            said = shown.get_attribute("alt") or shown.get_attribute("aria-label")
+            assert f"Step {told[1]} of {number}" in said
             assert slider.input_value() == told[1]
             return int(told[1])
 
