@@ -312,7 +312,7 @@ def _outside(text: str, folder: Path, root: str) -> str:
         (folder / name).write_bytes(png)
         return f'"{root}{folder.name}/{name}"'
 
-    text = re.sub(r'"data:image/png;base64,([^"]{4000,})"', moved, text)
+    text = re.sub(r'"data:image/png;base64,([^"]{2000,})"', moved, text)
     return text.replace("<img ", '<img loading="lazy" ')
 
 
