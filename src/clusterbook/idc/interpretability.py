@@ -22,21 +22,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
 from ..errors import InputError
 from ..metrics import accuracy, contingency
 
-if TYPE_CHECKING:
-    from .estimator import IDC
-
 KEPT = 15               # features of a sample, |S| in Table 1 of the paper
+
 
 def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int = 100) -> float:
     """The mean number of open gates of a sample.
@@ -185,7 +183,7 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     return float(model.score(np.asarray(X_test, dtype=np.float64) * gates_test, labels_test))
 
 
-def integrated_gradients(model: IDC, X: ArrayLike, *, kept: int = KEPT, steps: int = 32
+def integrated_gradients(model: BaseEstimator, X: ArrayLike, *, kept: int = KEPT, steps: int = 32
                          ) -> np.ndarray:
     """The features that a network without gates uses for each sample's cluster, found afterwards.
 
@@ -209,7 +207,7 @@ def integrated_gradients(model: IDC, X: ArrayLike, *, kept: int = KEPT, steps: i
     return model._widened(values / values.amax(1, keepdim=True).clamp_min(1e-30))
 
 
-def as_in_table_1(model: IDC, X: ArrayLike, y: ArrayLike, *, subsets: int = 10, size: int = 1000,
+def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: int = 10, size: int = 1000,
                   random_state: int = 0) -> dict[str, float]:
     """Uniqueness and faithfulness as the paper's Table 1 has them, and what gates cost.
 
