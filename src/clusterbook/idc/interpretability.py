@@ -207,8 +207,8 @@ def integrated_gradients(model: BaseEstimator, X: ArrayLike, *, kept: int = KEPT
     return model._widened(values / values.amax(1, keepdim=True).clamp_min(1e-30))
 
 
-def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: int = 10, size: int = 1000,
-                  random_state: int = 0) -> dict[str, float]:
+def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: int = 10,
+                  size: int = 1000, random_state: int = 0) -> dict[str, float]:
     """Uniqueness and faithfulness as the paper's Table 1 has them, and what gates cost.
 
     Both are means over *subsets* of *size* samples, drawn at random so that none is in two.
