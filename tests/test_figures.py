@@ -284,6 +284,7 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     assert image.data["text/plain"] == "Figure a-figure: Two lines fall."
     about = image.metadata["clusterbook"]
     [[title, wide, narrow]] = json.loads(zlib.decompress(base64.b64decode(about.pop("drawn"))))
+    assert figures.unpacked(about.pop("csv")) == figures.plotted(draw("scatter"))
     assert image.metadata == {"image/png": {"alt": ABOUT["alt"], "width": 784},
                               "clusterbook": ABOUT} and title == ""
     assert re.match('<svg .*width="784" ', wide) and re.match('<svg .*width="346" ', narrow)
