@@ -330,7 +330,8 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
             what = f"none of the figures {text} depends" if many else (
                 f"the figure {text} does not depend")
             raise InputError(f"{what} on {name}; {'they depend' if many else 'it depends'} on: "
-                             f"{', '.join(reached) or 'no parameter'}")
+                             f"{', '.join(reached) or 'no parameter'}"
+                             + " (drawn from records)" * all(each.recorded for each in drawn))
     return drawn
 
 
