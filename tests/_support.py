@@ -51,10 +51,8 @@ class Book:
         self.write("book/intro.md", "# A small book\n\nIts first page.\n")
 
     def write(self, name: str, text: str) -> Path:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
+        put(self.root, {name: text})
+        return self.root / name
 
     def notebook(self, name: str, *code: str, parameters: str | None = SEED,
                  folder: str = "notebooks", shows: str | None = None, tagged: int = 1) -> Path:
@@ -86,10 +84,8 @@ class Book:
 
     def environment(self, **more: object) -> dict[str, str]:
         """The variables of a command that imports this checkout's package."""
-        kept = {name: value for name, value in os.environ.items()
-                if not name.startswith("CLUSTERBOOK_")}
-        return {**kept, "PYTHONPATH": str(self.root / "src"),
-                **{name: str(value) for name, value in more.items()}}
+        return without_settings() | {"PYTHONPATH": str(self.root / "src"),
+                                     **{name: str(value) for name, value in more.items()}}
 
     def command(self, *arguments: object, cwd: Path | None = None, timeout: float = 300,
                 **environment: object) -> subprocess.CompletedProcess:
@@ -111,6 +107,19 @@ class Book:
         return tree(self.root, leaving_out=("_build", "__pycache__"))
 
 
+def without_settings() -> dict[str, str]:
+    """The environment without this machine's own settings of the book."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith("CLUSTERBOOK_")}
+
+
+def put(folder: Path, files: dict[str, str]) -> None:
+    """Write text files below a folder, by their names."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 @pytest.fixture
 def book(tmp_path, monkeypatch) -> Book:
     """A small checkout, with a path that is hard to handle; this process and kernels use it."""
@@ -126,6 +135,16 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     monkeypatch.setattr(paths, "__file__", str(book.package / "paths.py"))
     monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", book.package)
     return book
+
+
+def record(**changes: object) -> dict[str, object]:
+    """What the record of a clean run holds, with changes."""
+    return {"chapter": "demo", "profile": "demo-paper", "parameters": {}, "assumed": [], "seed": 0,
+            "metrics": {}, "checks": {}, "history": [], "git": {"commit": "a", "clean": True},
+            "code": "a" * 64, "claims": {}, "data": None, "seconds": 1.0, "peak_memory_mb": None,
+            "versions": {"python": "3.11.7", "torch": "2", "numpy": "2", "scikit-learn": "1"},
+            "machine": {"cpu": "c", "gpu": None, "cores": 1, "threads": 1},
+            "started": "2025-01-01T00:00:00+00:00", "arrays": None, **changes}
 
 
 def module_of(file: Path) -> ModuleType:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import pytest
 import yaml
+from _support import CHECKOUT, module_of
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from clusterbook.evidence import judge, load_claims, load_records
 from clusterbook.evidence.records import HELD, MANIFEST, sha256
 
-HERE = Path(__file__).resolve().parent
-spec = spec_from_file_location("amendments", HERE / "amendments" / "__main__.py")
-history = sys.modules["amendments"] = module_from_spec(spec)
-spec.loader.exec_module(history)
+history = module_of(CHECKOUT / "tests" / "amendments" / "__main__.py")
 WRITTEN = json.loads(history.TARGET.read_text(encoding="utf-8"))
 RECORDS = history.ROOT / "data" / "records"
 
@@ -35,10 +30,11 @@ def test_the_page_lists_every_change_after_a_first_record():
                for change in WRITTEN["changes"]]
     assert written == found, "run python tests/amendments"
     assert WRITTEN["records"] == history.edited_records(), "run python tests/amendments"
+    assert json.loads((RECORDS / HELD).read_text(encoding="utf-8")) == history.claims_held()
 
 
 @needs_history
-def test_every_record_is_of_a_commit_in_the_history_and_of_versions_that_it_allows():
+def test_every_record_was_its_profiles_run_at_a_commit_in_the_history_with_its_versions():
     ancestors = set(history.git("rev-list", "HEAD").split())
     for record in load_records():
         commit = record.git["commit"]
@@ -48,16 +44,11 @@ def test_every_record_is_of_a_commit_in_the_history_and_of_versions_that_it_allo
             line = next(line for line in required.splitlines() if f'"{name}>=' in line)
             ranges = SpecifierSet(line.partition(f'"{name}')[2].partition('"')[0])
             assert Version(record.versions[name]) in ranges, (record.name, name)
-
-
-@needs_history
-def test_every_record_was_its_profiles_run_at_its_commit():
-    for record in load_records():
-        file = f"notebooks/profiles/{record.profile}.yaml"
-        profile = yaml.safe_load(history.git("show", f"{record.git['commit']}:{file}"))
-        settings = profile["parameters"] | profile.get("assumed", {})
-        assert settings.items() <= record.parameters.items(), record.name
-        assert set(profile.get("assumed", {})) == set(record.assumed), record.name
+        profile = yaml.safe_load(history.git(
+            "show", f"{commit}:notebooks/profiles/{record.profile}.yaml"))
+        assumed = profile.get("assumed", {})
+        assert (profile["parameters"] | assumed).items() <= record.parameters.items(), record.name
+        assert set(assumed) == set(record.assumed), record.name
 
 
 @needs_history
@@ -74,11 +65,6 @@ def test_every_claim_was_committed_before_its_first_record():
                     assert part.word in ("indicative", "inconclusive"), number.id
     assert compared > 50
     assert late == {"tell-selected-run"}, "commit a claim before the run that decides it"
-
-
-@needs_history
-def test_the_claims_that_early_records_held_are_those_of_their_commits():
-    assert json.loads((RECORDS / HELD).read_text(encoding="utf-8")) == history.claims_held()
 
 
 def test_the_manifest_lists_every_file():

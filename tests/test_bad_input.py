@@ -183,34 +183,25 @@ def test_a_damaged_notebook_has_no_code_to_hash(tiny: Book):
             code_cells(tiny.root / "notebooks" / "tiny.ipynb")
 
 
-# --- consoles that can't show everything, or nothing ---------------------------------------------
+def test_every_console_can_show_what_is_printed_or_the_status_says_so():
+    def command(words: str, shell: str = "", **environment: str) -> tuple[int, bytes, bytes]:
+        """The command in a process of its own; *shell* is put behind it."""
+        done = subprocess.run(f'"{sys.executable}" -m clusterbook.cli {words} {shell}', shell=True,
+                              capture_output=True, env=os.environ | environment, check=False)
+        return done.returncode, done.stdout.strip(), done.stderr
 
-
-def command(words: str, shell: str = "", **environment: str) -> subprocess.CompletedProcess:
-    """The command in a process of its own; *shell* is put behind it."""
-    return subprocess.run(
-        f'"{sys.executable}" -m clusterbook.cli {words} {shell}', shell=True, capture_output=True,
-        env={**os.environ, **environment}, check=False)
-
-
-@pytest.mark.parametrize(("words", "environment"), [
-    ("--help", {"PYTHONIOENCODING": "ascii"}), ("run tyni", {"PYTHONIOENCODING": "ascii"}),
-    ("data", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})])
-def test_every_console_can_show_what_is_printed(words, environment):
-    done = command(words, **environment)
-    assert b"Traceback" not in done.stderr and done.returncode == (2 if "tyni" in words else 0)
-    assert (done.stderr if "tyni" in words else done.stdout).strip()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
-@pytest.mark.parametrize(("shell", "says"), [(">/dev/full", b"No space left on device; make room"),
-                                             (">&-", b"the standard output is closed; lead it")])
-@pytest.mark.parametrize("words", ["--help", "data"])
-def test_an_output_that_takes_nothing_is_status_1_and_a_sentence(words, shell, says):
-    done = command(words, shell)
-    assert done.returncode == 1 and done.stderr.count(b"\n") == 1
-    assert done.stderr.startswith(b"clusterbook: " + says)
-
-
-def test_a_mistake_that_nobody_can_hear_of_is_status_2():
-    assert command("run tyni", "2>/dev/full").returncode == 2
+    for words, environment in (
+            ("--help", {"PYTHONIOENCODING": "ascii"}), ("run tyni", {"PYTHONIOENCODING": "ascii"}),
+            ("data", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})):
+        status, out, err = command(words, **environment)
+        assert b"Traceback" not in err and status == (2 if "tyni" in words else 0)
+        assert err if "tyni" in words else out
+    if not Path("/dev/full").exists():
+        pytest.skip("only Linux has a device that is full")
+    for words, shell, says in (
+            ("--help", ">/dev/full", b"No space left on device; make room"),
+            ("data", ">/dev/full", b"No space left on device; make room"),
+            ("data", ">&-", b"the standard output is closed; lead it")):
+        status, _, err = command(words, shell)
+        assert status == 1 and err.count(b"\n") == 1 and err.startswith(b"clusterbook: " + says)
+    assert command("run tyni", "2>/dev/full")[0] == 2, "a mistake that nobody can hear of"

@@ -34,7 +34,6 @@ OPENED = ["genindex.html", "py-modindex.html", "search.html",       # Sphinx's o
 STEPS = "notebooks/deepcluster.html"        # has figures in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
        "book/rerun.html", STEPS]
-WORD = "shuffles"       # of the chapter on weights
 docstrings = module_of(CHECKOUT / "book" / "_ext" / "docstrings.py")
 extension = module_of(CHECKOUT / "book" / "_ext" / "pages.py")
 
@@ -55,9 +54,6 @@ def parsed(site):
     return {path.relative_to(site).as_posix():
             BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
             for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
-
-
-# --- the extensions ------------------------------------------------------------------------------
 
 
 def test_regions_of_a_page_have_distinct_names():
@@ -86,9 +82,6 @@ def test_every_equation_has_its_function():
             assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), (file, line)
 
 
-# --- the pages, as files -------------------------------------------------------------------------
-
-
 def test_every_page_of_the_contents_is_there(site, parsed):
     assert set(CHAPTERS) <= set(TOC) <= set(parsed), "a chapter is not in the table of contents"
     assert "url=book/intro.html" in (site / "index.html").read_text()
@@ -108,8 +101,9 @@ def test_every_page_of_the_contents_is_there(site, parsed):
 
 def broken(parsed: dict[str, BeautifulSoup], site: Path) -> Iterator[str]:
     """Every address in the pages that leads nowhere inside the site."""
-    known = {page: {element[key] for key in ("id", "name") for element in
-                    soup.find_all(attrs={key: True})} for page, soup in parsed.items()}
+    known = {(site / page).resolve(): {element[key] for key in ("id", "name") for element in
+                                       soup.find_all(attrs={key: True})}
+             for page, soup in parsed.items()}
     for page, soup in parsed.items():
         for element in soup.select("[href], [src]"):
             address = element.get("href") or element.get("src")
@@ -119,12 +113,10 @@ def broken(parsed: dict[str, BeautifulSoup], site: Path) -> Iterator[str]:
             path = (site / page).resolve()
             if parts.path:
                 path = (path.parent / unquote(parts.path)).resolve()
+            place = unquote(parts.fragment)
             if not path.is_file() or not path.is_relative_to(site.resolve()):
                 yield f"{page}: {address}: no such file"
-                continue
-            target = path.relative_to(site.resolve()).as_posix()
-            if parts.fragment and unquote(parts.fragment) not in known.get(
-                    target, {unquote(parts.fragment)}):
+            elif place and place not in known.get(path, {place}):
                 yield f"{page}: {address}: no such place"
 
 
@@ -148,6 +140,9 @@ def test_outputs_are_shown_with_captions_and_without_tracebacks(parsed):
     for page in CHAPTERS:
         assert len(parsed[page].select(".cell_output")) >= 3, page
         assert parsed[page].select("figure svg.cb-wide"), f"{page} shows no figure"
+        links = [urlsplit(a["href"]).netloc for a in parsed[page].find_all("a", href=True)]
+        for host in ("colab.research.google.com", "mybinder.org", "kaggle.com"):
+            assert (host in links) == bool(current().repository), f"{page}: {host}"
 
 
 def poor(text: str, caption: str) -> str | None:
@@ -175,13 +170,6 @@ def test_every_image_has_a_text_that_says_what_it_shows(parsed):
     assert count > 100
 
 
-def test_buttons_that_need_an_address_are_absent_without_one(parsed):
-    for page in CHAPTERS:
-        links = [urlsplit(a["href"]).netloc for a in parsed[page].find_all("a", href=True)]
-        for host in ("colab.research.google.com", "mybinder.org", "kaggle.com"):
-            assert (host in links) == bool(current().repository), f"{page}: {host}"
-
-
 def test_the_page_of_the_library_can_be_read(parsed):
     page = parsed["book/api.html"]
     signatures = [" ".join(line.get_text().split()) for line in
@@ -195,8 +183,6 @@ def test_the_page_of_the_library_can_be_read(parsed):
     assert {("4 to 6", "ClusterLayer.logits"), ("15", "TELL._step")} <= found
     assert len(section.find_all("table")) == 3
 
-
-# --- the browser ---------------------------------------------------------------------------------
 
 # What the theme says of itself; anything else on the console is taken for a fault.
 HARMLESS = ("[PST]: ", "[togglebutton]: ")
@@ -437,8 +423,6 @@ def test_axe_finds_nothing_in_the_opened_menu_of_a_phone(site, chromium):
         assert not violations(page)
 
 
-# --- by keys -------------------------------------------------------------------------------------
-
 def test_the_first_key_leads_past_the_navigation(site, chromium):
     with opened(chromium, (site / CHAPTERS[0]).as_uri()) as page:
         page.keyboard.press("Tab")
@@ -583,11 +567,12 @@ def test_the_scorecard_shows_headline_claims_and_unfolds_the_others(site, chromi
 
 
 def test_the_search_finds_a_word_of_the_chapter_by_keys(site, chromium):
+    word = "shuffles"       # of the chapter on weights
     with opened(chromium, (site / "book/intro.html").as_uri()) as page:
         page.keyboard.press("Control+k")
         assert page.locator(":focus").get_attribute("type") == "search"
         assert not violations(page), "with the search open"
-        page.keyboard.type(WORD)
+        page.keyboard.type(word)
         page.keyboard.press("Enter")
-        page.wait_for_url(f"**/search.html?q={WORD}")
+        page.wait_for_url(f"**/search.html?q={word}")
         page.locator("ul.search a[href*='notebooks/weights.html']").first.wait_for()

@@ -48,29 +48,26 @@ def built(tmp_path_factory):
         yield book, said, before
 
 
-# --- a whole build ---------------------------------------------------------------------------
-
-
 def test_the_first_build_executes_and_writes_only_to_its_folder(built):
     book, (first, second, third), before = built
     assert (first, third) == ("executing 1 notebooks, 1 at a time", "building the pages")
     assert re.fullmatch(r"tiny: executed in \d+ s \(1 of 1\)", second)
     assert book.sources() == before, "the build wrote into the sources"
-    with zipfile.ZipFile(book.root / "_build" / "stage" / "extra" / "notebooks.zip") as archive:
+    made = book.root / "_build"
+    with zipfile.ZipFile(made / "stage" / "extra" / "notebooks.zip") as archive:
         (entry,) = archive.infolist()
         packed = archive.read(entry).decode()
     assert entry.filename == "notebooks/tiny.ipynb" and entry.external_attr >> 16 & 0o777 == 0o644
-    page = (book.root / "_build" / "html" / "notebooks" / "tiny.html").read_text()
+    page = (made / "html" / "notebooks" / "tiny.html").read_text()
     for text in (page, packed):
         assert "eleven times 3" in text and "committed output" not in text
-    figure = re.search(r'<figure[^>]* id="tiny-a-line".*?</figure>', page, re.DOTALL).group()
-    assert 'alt="A line that rises."' in figure and "Its <em>slope</em> is one." in figure
-    steps = re.search(r'<figure[^>]* id="tiny-two-steps".*?</figure>', page, re.DOTALL).group()
+    line, steps = (re.search(rf'<figure[^>]* id="tiny-{name}".*?</figure>', page, re.DOTALL).group()
+                   for name in ("a-line", "two-steps"))
+    assert 'alt="A line that rises."' in line and "Its <em>slope</em> is one." in line
     assert steps.count("<img ") == 1 and "It <em>stays</em>." in steps
-    drawn = (book.root / "_build/stage/drawings/tiny-two-steps.html").read_text()
+    drawn = (made / "stage/drawings/tiny-two-steps.html").read_text()
     assert len(re.findall("<svg |<img ", drawn)) == 2 and "<script>" in drawn
-    for word in ("slope", "stays"):
-        assert page.count(f"<em>{word}</em>") == 1, "the notebook's own caption is there too"
+    assert page.count("<em>slope</em>") == page.count("<em>stays</em>") == 1, "a caption is twice"
 
 
 def test_a_second_build_does_nothing_and_a_warning_stops_one(built):
@@ -109,9 +106,6 @@ def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, 
     book.toc("book/intro", *(f"notebooks/{name}" for name in names))
     building.executed_pages(book.root, tmp_path, run=True, say=print)
     assert asked == [(number, threads)] and executed == [building._LONGEST, "a", "b"]
-
-
-# --- what is executed again ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -191,10 +185,13 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
 def test_stored_outputs_are_no_reason_to_execute_and_can_be_rendered(book: Book, quick, tmp_path):
     quick()
     book.notebook("tiny", "from clusterbook import extra", "extra.x", shows="committed output")
-    assert quick() == ["pages"]
-    assert quick(run=False, output=tmp_path / "elsewhere") == ["pages"]
+    assert quick() == ["pages"] == quick(run=False, output=tmp_path / "elsewhere")
     staged = tmp_path / "elsewhere" / "stage" / "notebooks" / "tiny.ipynb"
     assert "committed output" in staged.read_text()
+    book.toc("book/intro", "notebooks/missing")
+    with pytest.raises(InputError, match="notebooks/missing, which is not there"):
+        quick()
+    assert quick.done == [], "it is refused before anything runs"
 
 
 def test_a_failed_check_stops_each_build_and_the_site_stays(book: Book, quick):
@@ -232,16 +229,6 @@ def test_a_failing_chapter_stops_no_other_and_only_it_is_executed_again(book: Bo
     assert quick() == ["other", "pages"]
 
 
-def test_a_page_that_is_not_there_is_refused_before_anything_runs(book: Book, quick):
-    book.toc("book/intro", "notebooks/missing")
-    with pytest.raises(InputError, match="notebooks/missing, which is not there"):
-        quick()
-    assert quick.done == []
-
-
-# --- a build that is stopped -----------------------------------------------------------------
-
-
 def test_a_build_killed_between_its_two_renames_is_recovered(book: Book, quick):
     quick()
     html = book.root / "_build" / "html"
@@ -258,16 +245,6 @@ def test_a_build_killed_between_its_two_renames_is_recovered(book: Book, quick):
     assert [path.name for path in (book.root / "_build").glob("html*")] == ["html"]
 
 
-# --- the PDF -------------------------------------------------------------------------------------
-
-
-def test_without_latex_one_sentence_says_what_to_install(book: Book, monkeypatch):
-    monkeypatch.setattr(building.shutil, "which", lambda name: {"latexmk": "latexmk"}.get(name))
-    with pytest.raises(InputError, match="and xelatex can't be found.*install latexmk texlive-xe"):
-        build(pdf=True)
-    assert not (book.root / "_build").exists()
-
-
 def test_print_shows_tables_as_text(book: Book, tmp_path):
     path = book.notebook("tiny", "table")
     notebook = nbformat.read(path, as_version=4)
@@ -282,6 +259,12 @@ def test_print_shows_tables_as_text(book: Book, tmp_path):
 
 
 def test_the_pdf_replaces_the_previous_one_unless_latex_fails(book: Book, quick, monkeypatch):
+    with monkeypatch.context() as without:
+        without.setattr(building.shutil, "which", {"latexmk": "latexmk"}.get)
+        with pytest.raises(InputError, match="and xelatex can't be .*install latexmk texlive-xe"):
+            build(pdf=True)
+    assert not (book.root / "_build").exists()
+
     def latex(script: str) -> None:
         book.write("tools/latexmk", f"#!{sys.executable}\n{script}\n").chmod(0o755)
 
@@ -321,12 +304,11 @@ def test_a_small_book_is_set_with_formulas_and_a_table(book: Book):
     assert "Missing character" not in text and "Overfull \\hbox" not in text
 
 
-def cell(source, *outputs, tags=("hide-input",)):
-    return new_code_cell(source, metadata={"tags": list(tags)}, outputs=[
-        new_output("display_data", data={"text/plain": text}) for text in outputs])
-
-
 def test_hidden_code_and_checks_are_folded_together():
+    def cell(source, *outputs, tags=("hide-input",)):
+        return new_code_cell(source, metadata={"tags": list(tags)}, outputs=[
+            new_output("display_data", data={"text/plain": text}) for text in outputs])
+
     cells = [cell("import os", tags=["hide-input", "bootstrap"]), cell("a = 1"), cell("b = 2"),
              cell("show(b)", "a picture"), cell("check(b)", "✓ two"), cell("c = 3"),
              cell("check(c)", "✓ <three>"), cell("record()", "not recorded", tags=["remove-cell"]),
@@ -338,8 +320,8 @@ def test_hidden_code_and_checks_are_folded_together():
         "f = 6", "The end."]
     three, alone = (joined[i].outputs[0]["data"]["text/html"] for i in (2, 5))
     assert "<summary>✗ four</summary><p>✓ two</p>" in three and "<p>✓ &lt;three&gt;</p>" in three
-    assert three.count('<div class="highlight">') == 3 and joined[2].metadata.tags == [
-        "remove-input"]
-    assert alone == '<p class="cb-check">✓ five</p>' and joined[5].metadata.tags == []
-    assert "<summary>✓ 2 checks hold</summary>" in building._joined(cells[4:7])[0].outputs[0][
-        "data"]["text/html"]
+    assert three.count('<div class="highlight">') == 3
+    assert joined[2].metadata.tags == ["remove-input"] and joined[5].metadata.tags == []
+    assert alone == '<p class="cb-check">✓ five</p>'
+    held = building._joined(cells[4:7])[0].outputs[0]["data"]["text/html"]
+    assert "<summary>✓ 2 checks hold</summary>" in held

@@ -40,13 +40,16 @@ def first_weights(**more) -> list[np.ndarray]:
     return matrices(fit(SMALL, **{**ONE_STEP, **more, "learning_rate": 0.0})[0])
 
 
-def test_a_layers_weights_are_a_copy_and_a_missing_layer_is_refused():
+def test_weights_are_a_copy_dropout_follows_hidden_layers_and_a_missing_one_is_refused():
     network = MLP([3, 4, 2])
     assert [tuple(p.shape) for p in network.parameters()] == [(4, 3), (2, 4)]     # and no biases
     network.weights(0)[:] = 0
     assert network.weights(0).any() and network.weights(0).dtype == np.float64
     with pytest.raises(InputError, match="no layer 2; this network has layers 0 to 1"):
         network.weights(2)
+    network, X = MLP([3, 20, 20, 4], dropout=0.3), torch.ones(1, 3)
+    assert [getattr(part, "p", 0) for part in network] == [0, 0, 0.3, 0, 0, 0.3, 0]
+    assert torch.equal(network.train().hidden(X)[-1], network.eval()(X)), "on where it measures"
 
 
 def test_a_step_is_gradient_descent_on_the_mean_cross_entropy():
@@ -70,13 +73,6 @@ def test_a_step_is_gradient_descent_on_the_mean_cross_entropy():
     for found, by_hand, before in zip(matrices(network), expected, (first, second), strict=True):
         np.testing.assert_allclose(found, by_hand, atol=1e-6)
         assert np.abs(by_hand - before).max() > 1e-3
-
-
-def test_dropout_follows_each_hidden_layer_and_is_off_where_outputs_are_measured():
-    network = MLP([3, 20, 20, 4], dropout=0.3)
-    assert [getattr(part, "p", 0) for part in network] == [0, 0, 0.3, 0, 0, 0.3, 0]
-    X = torch.ones(1, 3)
-    assert torch.equal(network.train().hidden(X)[-1], network.eval()(X))
 
 
 @pytest.mark.parametrize(("init", "limits"), [
@@ -107,8 +103,7 @@ def test_l1_takes_the_same_step_from_every_weight_towards_0():
 @pytest.mark.parametrize(("shape", "blocks"), [((4, 4), 2), ((6, 9), 3), ((5, 7), 2), ((3, 4), 1)])
 def test_the_share_inside_blocks_is_its_definition_in_value_and_gradient(shape, blocks):
     W = np.random.default_rng(0).standard_normal(shape)
-    mask = np.array([[i * blocks // shape[0] == j * blocks // shape[1] for j in range(shape[1])]
-                     for i in range(shape[0])])
+    mask = np.equal.outer(*(np.arange(n) * blocks // n for n in shape))
     inside, everything = (W[mask] ** 2).sum(), (W**2).sum()
     weight = torch.tensor(W, requires_grad=True)
     share = block_share(weight, blocks)
@@ -218,27 +213,21 @@ def test_another_runs_checkpoint_is_refused(tmp_path):
             fit(data, **options)
 
 
-@pytest.mark.parametrize(("i", "part"), [
-    (0, [[0, 0], [np.nan, 0], [0, 0], [0, 0]]), (2, [[0, 0], [np.inf, 0]]), (1, [0, 1]),
-    (3, [0, 1, 1]), (1, [0, -1, 0, 1]), (1, [0, 0.5, 0, 1]), (1, ["a", "b", "a", "b"]),
-])
-def test_data_that_can_not_be_learned_from_are_refused(monkeypatch, i, part):
+@pytest.mark.parametrize(("i", "part", "options", "says"), [
+    *((i, part, {}, "") for i, part in (
+        (0, [[0, 0], [np.nan, 0], [0, 0], [0, 0]]), (2, [[0, 0], [np.inf, 0]]), (1, [0, 1]),
+        (3, [0, 1, 1]), (1, [0, -1, 0, 1]), (1, [0, 0.5, 0, 1]), (1, ["a", "b", "a", "b"]))),
+    *((0, np.zeros((4, 2)), options, says) for options, says in (
+        ({"epochs": -1}, "epochs"), ({"batch_size": 0}, "batch_size"), ({"dropout": 2.0}, "dropou"),
+        ({"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
+        ({"optimizer": "adm"}, "no optimizer 'adm'; did you mean 'adam'"),
+        ({"l1": -1e-4}, "l1 must be a number at least 0"),
+        ({"pruning_epochs": -1}, "pruning_epochs must be a whole number"),
+        ({"blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1")))])
+def test_data_and_settings_that_can_not_be_used_are_refused_before_any_step(
+        monkeypatch, i, part, options, says):
     monkeypatch.setattr(torch.nn.functional, "cross_entropy", lambda *_: pytest.fail("trained"))
     data = [np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((2, 2)), [0, 1]]
     data[i] = part
-    with pytest.raises(ValueError):
-        fit(data, hidden=(3,), epochs=1, batch_size=2)
-
-
-@pytest.mark.parametrize(("options", "says"), [
-    ({"epochs": -1}, "epochs"), ({"batch_size": 0}, "batch_size"), ({"dropout": 2.0}, "dropout"),
-    ({"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
-    ({"optimizer": "adm"}, "no optimizer 'adm'; did you mean 'adam'"),
-    ({"l1": -1e-4}, "l1 must be a number at least 0"),
-    ({"pruning_epochs": -1}, "pruning_epochs must be a whole number"),
-    ({"hidden": (4,), "blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1"),
-])
-def test_settings_out_of_range_are_refused_before_any_step(monkeypatch, options, says):
-    monkeypatch.setattr(torch.nn.functional, "cross_entropy", lambda *_: pytest.fail("trained"))
     with pytest.raises(ValueError, match=says):
-        fit(SMALL, **{"epochs": 1, "batch_size": 8, **options})
+        fit(data, **{"hidden": (3,), "epochs": 1, "batch_size": 2, **options})

@@ -147,9 +147,6 @@ def test_the_history_describes_the_clusters_that_each_epoch_learned(plain):
     assert row["nmi_previous"] == pytest.approx(deepcluster.geometric_nmi(before, labels))
     assert 0 < row["churn"] == pytest.approx(deepcluster.churn(before, labels))
     assert everything(model) == everything(plain)           # classes influence nothing
-
-
-def test_predict_transform_and_features_agree_with_the_fit(plain):
     z = plain.transform(X)
     assert np.array_equal(plain.predict(X), plain.labels_)
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, rtol=1e-5)

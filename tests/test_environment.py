@@ -11,7 +11,7 @@ import tomllib
 
 import pytest
 import yaml
-from _support import CHECKOUT, PACKAGE
+from _support import CHECKOUT, PACKAGE, without_settings
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -30,9 +30,6 @@ def declared(*extras: str) -> dict[str, SpecifierSet]:
     lists = [project["optional-dependencies"][name] for name in extras] or [project["dependencies"]]
     found = [Requirement(line) for requirements in lists for line in requirements]
     return {canonicalize_name(requirement.name): requirement.specifier for requirement in found}
-
-
-# --- the lists agree -------------------------------------------------------------------------
 
 
 def test_conda_has_the_same_packages_and_ranges_and_binder_finds_them():
@@ -67,15 +64,6 @@ def test_every_dependency_has_a_range_and_is_pinned_inside_it():
         assert "1.99" in ranges[name] and never not in ranges[name]
 
 
-def test_continuous_integration_tests_with_make():
-    run = CHECKOUT / ".ci" / "run"
-    assert os.access(run, os.X_OK)
-    assert run.read_text(encoding="utf-8").rstrip().endswith("\nmake test")
-
-
-# --- a Python that is too old, and none -------------------------------------------------------
-
-
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 @pytest.mark.parametrize("there", ["old", ""])
 def test_a_python_that_does_not_fit_is_told_in_one_sentence(tmp_path, there):
@@ -98,8 +86,6 @@ def test_a_python_that_does_not_fit_is_told_in_one_sentence(tmp_path, there):
     assert sentences == [f"clusterbook needs Python 3.11, 3.12 or 3.13; {says}"]
     assert not (tmp_path / ".venv").exists()
 
-
-# --- the wheel -------------------------------------------------------------------------------
 
 READS = """
 from pathlib import Path
@@ -124,11 +110,9 @@ def test_the_wheel_holds_what_the_library_reads(tmp_path, capsys):
         (site / target).symlink_to(CHECKOUT / source)
         assert (site / target).exists(), f"pyproject.toml ships {source}, which is not there"
     own = "assert paths.checkout() is None\nprint(paths.data_home())"
-    environment = {name: value for name, value in os.environ.items()
-                   if not name.startswith("CLUSTERBOOK_")}
     done = subprocess.run(
         [sys.executable, "-c", READS + own], cwd=site, capture_output=True, text=True, check=False,
-        env={**environment, "PYTHONPATH": str(site), "XDG_CACHE_HOME": str(cache)})
+        env=without_settings() | {"PYTHONPATH": str(site), "XDG_CACHE_HOME": str(cache)})
     assert done.returncode == 0, done.stderr
     installed, home = done.stdout.splitlines()
     assert home == str(cache / "clusterbook")
@@ -136,10 +120,10 @@ def test_the_wheel_holds_what_the_library_reads(tmp_path, capsys):
     assert installed == capsys.readouterr().out.strip(), "it reads the same as in the checkout"
 
 
-def test_the_citation_names_the_packages_version_and_license():
+def test_the_citation_names_the_packages_version_and_license_and_ci_tests_with_make():
     citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == clusterbook.__version__
     assert citation["license"] == PROJECT["project"]["license"]
     assert {"cff-version", "message", "title", "authors", "type"} <= set(citation)
-
-
+    run = CHECKOUT / ".ci" / "run"
+    assert os.access(run, os.X_OK) and run.read_text().rstrip().endswith("\nmake test")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import stdev
 
 import pytest
+from _support import put
 
 from clusterbook.errors import InputError
 from clusterbook.evidence import load_claims, load_errata, load_expectations, load_sources
@@ -120,28 +121,27 @@ FILES = {"claims": (load_claims, CLAIMS), "expectations": (load_expectations, EX
 
 
 def folder(tmp_path, text, kind="claims"):
-    there = tmp_path / "data" / kind
-    there.mkdir(parents=True, exist_ok=True)
-    (there / "demo.yaml").write_text(text, encoding="utf-8")
-    return there
+    put(tmp_path, {f"data/{kind}/demo.yaml": text})
+    return tmp_path / "data" / kind
 
 
 def test_claims_are_read_in_order(tmp_path):
     claims = load_claims(folder(tmp_path, CLAIMS))
     assert [claim.id.removeprefix("demo-") for claim in claims] == [
         "acc", "gain", "below-null", "identity", "rivals", "big", "scores", "law"]
-    value, difference, trend, exact, _, big, scores, _ = claims
-    assert (value.chapter, value.tier) == ("demo", "headline")
-    assert [one.stated for claim in (value, difference, trend, exact, big)
-            for one in claim.compares] == [
+    assert (claims[0].chapter, claims[0].tier) == ("demo", "headline")
+    assert [one.stated for i in (0, 1, 2, 3, 5) for one in claims[i].compares] == [
         "acc = 0.95 ± 0.02", "acc − kmeans_acc = 0.17 ± 0.03", "ncut < null_mean in most seeds",
         "demo-a-b", "–"]
     # Keys of the claim are those of each of its numbers, unless a number has its own.
-    assert [(one.id, one.statistic, one.tolerance) for one in scores.compares] == [
+    assert [(one.id, one.statistic, one.tolerance) for one in claims[6].compares] == [
         ("demo-scores-acc", "mean", 0.02), ("demo-scores-nmi", "mean", 0.01)]
-    assert scores.replaces == {"demo-scores-v": "identical to NMI"}
+    assert claims[6].replaces == {"demo-scores-v": "identical to NMI"}
     assert load_claims(tmp_path / "nowhere") == []
     assert load_claims(folder(tmp_path, "# nothing yet\n")) == []
+    (tmp_path / "data" / "claims" / "demo.yaml").write_bytes(b"- id: demo-\xff")
+    with pytest.raises(InputError, match=r"demo.yaml:1: not valid YAML: .*utf-8"):
+        load_claims(tmp_path / "data" / "claims")
 
 
 def test_the_books_own_claims_are_few_and_no_id_stands_twice():
@@ -211,42 +211,24 @@ def test_a_mistake_is_named_with_file_and_line(tmp_path, kind, old, new, line, w
     assert words in str(caught.value)
 
 
-def test_a_file_that_is_not_utf_8_is_refused(tmp_path):
-    there = folder(tmp_path, "")
-    (there / "demo.yaml").write_bytes(b"- id: demo-\xff")
-    with pytest.raises(InputError, match=r"demo.yaml:1: not valid YAML: .*utf-8"):
-        load_claims(there)
-
-
-# Table S1 of Peng et al. 2022: accuracy and loss of five runs.
-RUNS = [
-    ({"acc": 95.16, "loss": 0.018138861, "silhouette": 0.1}, 95.16),
-    ({"acc": 95.10, "loss": 0.018156468, "silhouette": 0.2}, 95.10),
-    ({"acc": 82.88, "loss": 0.018166682, "silhouette": 0.3}, 82.88),
-    ({"acc": 82.04, "loss": 0.018166506, "silhouette": 0.2}, 82.04),
-    ({"acc": 81.69, "loss": 0.018164165, "silhouette": 0.1}, 81.69),
-]
-
-
 def test_each_statistic_of_five_published_runs():
+    # Table S1 of Peng et al. 2022: accuracy and loss of five runs.
+    runs = [({"acc": acc, "loss": loss, "silhouette": silhouette}, acc) for acc, loss, silhouette in
+            ((95.16, 0.018138861, 0.1), (95.10, 0.018156468, 0.2), (82.88, 0.018166682, 0.3),
+             (82.04, 0.018166506, 0.2), (81.69, 0.018164165, 0.1))]
     for name, expected in {
         "mean": 87.374, "single": 87.374, "median": 82.88, "minimum": 81.69, "maximum": 95.16,
         "standard deviation": stdev([95.16, 95.10, 82.88, 82.04, 81.69]),
         "best of 5 by loss": 95.16, "best of 5 by silhouette": 82.88, "best of 5 by labels": 95.16,
     }.items():
-        assert Statistic(name).of(RUNS) == pytest.approx(expected, abs=1e-12), name
-    assert Statistic("best of 2 by loss").of(RUNS[::-1]) == 81.69   # of the first two only
-
-
-def test_the_best_epoch_is_the_row_that_the_selector_prefers():
+        assert Statistic(name).of(runs) == pytest.approx(expected, abs=1e-12), name
+    assert Statistic("best of 2 by loss").of(runs[::-1]) == 81.69   # of the first two only
     history = [{"acc": 0.2, "nmi": 0.9, "loss": 3.0}, {"acc": 0.8, "nmi": 0.4, "loss": 2.0},
                {"acc": 0.5, "nmi": 0.5, "loss": 1.0}, {"loss": 0.5}]
     assert Statistic("best epoch by labels").row({}, history)["nmi"] == 0.4
     assert Statistic("best epoch by loss").row({}, history) == {"loss": 0.5}
     assert Statistic("best epoch by labels").row({}, [{"loss": 1.0}]) == {}
-
-
-def test_mean_and_deviation_have_the_same_decimals():
+    # Mean and deviation have the same decimals.
     assert spread(87.374, 7.0921) == "87.4 ± 7.1"
     assert spread(393.89, 31.2) == "394 ± 31"
     assert (spread(0.5, 0.0), spread(0.123456, None)) == ("0.5 ± 0", "0.1235")

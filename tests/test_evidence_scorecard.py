@@ -10,21 +10,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from _support import put, record
 
 from clusterbook import evidence, paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import (
-    at_last_tag,
-    fingerprint,
-    load_claims,
-    load_records,
-    say,
-    scorecard,
-    status,
-)
+from clusterbook.evidence import at_last_tag, load_claims, load_records, say, scorecard, status
 from clusterbook.evidence.checks import as_it_stands
 from clusterbook.evidence.records import dumps, write_manifest
 from clusterbook.evidence.views import REPLACED, WIDTH
+from clusterbook.fingerprint import fingerprint
 
 CLAIMS = """\
 - id: demo-acc
@@ -63,24 +57,17 @@ CLAIMS = """\
 - {id: demo-big, tier: minor, says: ImageNet, source: s, seen: paper, kind: value,
    not_attempted: "12 GPU days"}
 """
-OTHER = """\
-- {id: other-x, tier: minor, says: x, source: s, seen: paper, kind: exact, check: other-y}
-"""
+OTHER = "- {id: other-x, tier: minor, says: x, source: s, seen: paper, kind: exact, check: other-y}"
 
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A checkout with two chapters, of which one has a method, claims and three records."""
-    for name, text in {
-        "data/claims/demo.yaml": CLAIMS,
-        "data/claims/other.yaml": OTHER,
+    put(tmp_path, {
+        "data/claims/demo.yaml": CLAIMS, "data/claims/other.yaml": OTHER,
         "src/clusterbook/__init__.py": "_PUBLIC = {}\n",
         "src/clusterbook/demo.py": '"""Demo."""\nrate = 0.1\n',
-        "notebooks/demo.ipynb": '{"cells": []}',
-        "notebooks/empty.ipynb": '{"cells": []}',
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+        "notebooks/demo.ipynb": '{"cells": []}', "notebooks/empty.ipynb": '{"cells": []}'})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr(paths, "checkout", lambda: tmp_path)
     monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", tmp_path / "src" / "clusterbook")
@@ -91,16 +78,10 @@ def book(tmp_path, monkeypatch):
 
 
 def write(book, seed, acc, code):
-    values = {
-        "chapter": "demo", "profile": "demo-paper", "parameters": {}, "assumed": [], "seed": seed,
-        "metrics": {"acc": acc, "kmeans_acc_on_the_raw_pixels": 0.5, "loss": float(seed)},
-        "checks": {"demo-a-b": True}, "history": [], "git": {"commit": "a", "clean": True},
-        "code": code, "claims": {n.id: as_it_stands(n) for c in load_claims() for n in c.compares},
-        "versions": {"python": "3.11.7", "torch": "2", "numpy": "2", "scikit-learn": "1"},
-        "machine": {"cpu": "c", "gpu": None, "cores": 1, "threads": 1}, "data": None,
-        "started": "2025-01-01T00:00:00+00:00", "seconds": 1, "peak_memory_mb": None,
-        "arrays": None,
-    }
+    values = record(
+        seed=seed, code=code, checks={"demo-a-b": True},
+        metrics={"acc": acc, "kmeans_acc_on_the_raw_pixels": 0.5, "loss": float(seed)},
+        claims={n.id: as_it_stands(n) for c in load_claims() for n in c.compares})
     record_file(book, seed).write_text(dumps(values))
     write_manifest(book / "data" / "records")
 
@@ -115,14 +96,9 @@ def rewrite(book, seed, **changes):
     write_manifest(book / "data" / "records")
 
 
-WORDS = {
-    "demo-acc": "reproduced",
-    "demo-better-than-the-rivals-on-everything": "reproduced",
-    "demo-best": "not reproduced",
-    "demo-identity": "confirmed",
-    "demo-big": "not attempted",
-    "other-x": "not attempted",
-}
+WORDS = {"demo-acc": "reproduced", "demo-better-than-the-rivals-on-everything": "reproduced",
+         "demo-best": "not reproduced", "demo-identity": "confirmed", "demo-big": "not attempted",
+         "other-x": "not attempted"}
 
 
 def test_every_claim_is_listed_once_the_headlines_first(book):
@@ -136,28 +112,23 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert text.endswith("6 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 2 not attempted")
     lines = text.splitlines()
     assert max(map(len, lines[1:])) <= WIDTH == 100
-    headline, others = lines.index(
-        "Headline claims: 2 claims: 1 reproduced, 1 not reproduced"), lines.index(
-        "demo: supporting and minor claims: 3 claims: 1 reproduced, 1 confirmed, 1 not attempted")
+    headline = lines.index("Headline claims: 2 claims: 1 reproduced, 1 not reproduced")
+    others = lines.index("demo: supporting and minor claims: 3 claims: 1 reproduced, 1 confirmed, "
+                         "1 not attempted")
     start = lines[headline + 2].index("verdict")       # the columns are aligned
-    first = lines[headline + 3]
+    first, *several = lines[headline + 3:others]
     assert first.startswith("demo-acc ") and first[start:] == "reproduced"
     assert "0.9500 ± 0.0050 (3 " in first
-    several = lines[headline + 4:others]
     assert [line[start:] for line in several if line[start:] and line.startswith(("demo", "·"))
             ] == ["not reproduced", "not reproduced", "reproduced"]
     assert any(line.strip().startswith("nmi = 0.5 ± 0.1") and "–" in line for line in several)
-
-
-def test_the_summary_counts_by_work(book):
-    shown = scorecard().summary()
+    shown = card.summary()
     assert repr(shown).splitlines()[1:] == [
         "demo: 3 supported, 0 indicative, 0 inconclusive, 1 contradicted, 1 not assessed",
         "other: 0 supported, 0 indicative, 0 inconclusive, 0 contradicted, 1 not assessed"]
     cells = [[cell.text for cell in row] for row in ET.fromstring(shown._repr_html_()).iter("tr")]
-    assert cells[0] == ["Work", "supported", "indicative", "inconclusive", "contradicted",
-                        "not assessed"]
-    assert cells[1] == ["demo", "3", "0", "0", "1", "1"]
+    assert cells[:2] == [["Work", "supported", "indicative", "inconclusive", "contradicted",
+                          "not assessed"], ["demo", "3", "0", "0", "1", "1"]]
 
 
 @pytest.mark.parametrize(
@@ -184,39 +155,32 @@ def test_the_html_is_well_formed_and_escaped(book):
         ("#demo-best", "paper: acc = 0.95 ± 0.1", "0.95")]
     assert scrolling.get("style") == "overflow-x: auto"
     table = scrolling.find("table")
-    assert [head.get("scope") for head in table.find("thead").iter("th")] == ["col"] * 4
-    assert [head.get("scope") for head in table.find("tbody").iter("th")] == ["row"] * 2
+    assert [head.get("scope") for head in table.iter("th")] == ["col"] * 4 + ["row"] * 2
     folded = tree.findall("details")        # the other claims, a click away
     assert [[row.get("id") for row in one.iter("tr") if row.get("id")] for one in folded] == [
         ["demo-better-than-the-rivals-on-everything", "demo-identity", "demo-big"], ["other-x"]]
-    row, *_ = table.find("tbody").findall("tr")
+    row, *several = table.find("tbody").findall("tr")
     text = "".join(row.itertext())
     assert row.get("id") == "demo-acc"
-    assert "It reaches <95 %> & more" in text
-    assert 'Somebody "et al.", Table 1 (second-hand: a report)' in text
-    assert "acc = 0.95 ± 0.02: seeds < 2 %" in text
-    assert "demo-paper, seeds 0 1 2" in text
+    for part in ("It reaches <95 %> & more", 'Somebody "et al.", Table 1 (second-hand: a report)',
+                 "acc = 0.95 ± 0.02: seeds < 2 %", "demo-paper, seeds 0 1 2"):
+        assert part in text
     assert [link.get("href") for link in row.findall(".//a")] == [
         "../notebooks/demo.html#results", "status.html#demo-paper",
         *(f"../records/demo-paper-seed{seed}.json" for seed in range(3))]
     word = row.find(".//span")
     assert word.get("class") == "cb-verdict cb-verdict-reproduced"
     assert word.text == "reproduced"  # in words, not in color alone
-
-
-def test_a_claim_with_several_numbers_has_a_row_each_and_keeps_the_old_addresses(book):
-    tree = ET.fromstring(scorecard()._repr_html_())
-    rows = list(tree.find(".//table[@class='cb-scorecard cb-claims']/tbody").iter("tr"))[1:]
-    assert rows[0].find("th").get("rowspan") == str(len(rows)) == "3"
-    assert [row.findall("td")[0].text for row in rows] == [
+    # A claim with several numbers has a row for each, and keeps the old addresses.
+    assert several[0].find("th").get("rowspan") == str(len(several)) == "3"
+    assert [row.findall("td")[0].text for row in several] == [
         "acc = 0.5 ± 0.1", "acc = 0.95 ± 0.1", "nmi = 0.5 ± 0.1"]
     assert {"demo-best", "demo-best-acc", "demo-best-nmi", "demo-best-v"} <= {
-        element.get("id") for element in rows[0].iter()}
+        element.get("id") for element in several[0].iter()}
 
 
 def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
-    tree = ET.fromstring(scorecard()._repr_html_())
-    strips = tree.findall(".//svg")
+    strips = ET.fromstring(scorecard()._repr_html_()).findall(".//svg")
     near, far, mean = strips[3:]
     assert [*map(ET.tostring, strips[:3])] == [*map(ET.tostring, strips[3:])]   # in the plot first
     assert [strip.find("circle").get("cx") for strip in (near, far, mean)] == [
@@ -230,14 +194,13 @@ def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
 
 def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
     shown = status()
-    assert [profile.name for profile in shown.rows] == ["demo-paper"]
-    assert shown.rows[0].cells == {
+    assert [(profile.name, profile.cells) for profile in shown.rows] == [("demo-paper", {
         "Seeds": "0 1 2", "Time, a seed": "1.0 s", "Peak memory": "not known",
         "Machine": "c, threads: 1, cores: 1", "Date": "2025-01-01", "Code": "a",
         "Versions": "python 3.11.7, torch 2, numpy 2, scikit-learn 1",
-        "Trained model": "not kept"}
+        "Trained model": "not kept"})]
     assert repr(shown).startswith("demo-paper\n    Seeds: 0 1 2\n")
-    row = next(row for row in ET.fromstring(shown._repr_html_()).iter("tr") if row.get("id"))
+    (row,) = (row for row in ET.fromstring(shown._repr_html_()).iter("tr") if row.get("id"))
     assert row.get("id") == "demo-paper"
     assert [link.get("href") for link in row.iter("a")] == [
         f"../records/demo-paper-seed{seed}.json" for seed in range(3)]
@@ -286,17 +249,13 @@ def test_a_chapter_says_its_own_claims(book):
 def test_regressions_are_steps_down_and_lost_claims(book):
     card = scorecard()
     assert card.regressions(WORDS) == []
-    before = {
-        "demo-acc": "indicative",  # now reproduced: better
-        "demo-best": "inconclusive",  # now not reproduced: no step down, a finding
-        "demo-big": "not reproduced",  # now not attempted: the run is lost
-        "demo-identity": "refuted",  # now confirmed
-        "demo-gone": "not attempted",
-    }
-    assert card.regressions(before) == [
-        "demo-big: not reproduced → not attempted",
-        "demo-gone: not attempted → no longer a claim",
-    ]
+    assert card.regressions({
+        "demo-acc": "indicative",           # now reproduced: better
+        "demo-best": "inconclusive",        # now not reproduced: no step down, a finding
+        "demo-big": "not reproduced",       # now not attempted: the run is lost
+        "demo-identity": "refuted",         # now confirmed
+        "demo-gone": "not attempted"}) == ["demo-big: not reproduced → not attempted",
+                                           "demo-gone: not attempted → no longer a claim"]
     assert card.regressions({**WORDS, "demo-best": "reproduced"}) == [
         "demo-best: reproduced → not reproduced"]
 
@@ -332,25 +291,19 @@ def test_the_last_tag_is_judged_as_it_stood(book):
         at_last_tag()
 
 
-# --- attacks that once went through: none may leave "reproduced", "confirmed" or "refuted"
-
-
 def edit(path, old, new):
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
 
 
-def fabricate(book):
-    for seed in range(3):
-        rewrite(book, seed, parameters={"epochs": 30})
-
-
+#: Attacks that once went through: none may leave "reproduced", "confirmed" or "refuted".
 ATTACKS = {
     "an edited metric": lambda book: edit(record_file(book, 0), '"acc": 0.945', '"acc": 0.955'),
     "a record that the manifest does not list": lambda book: edit(
         book / "data/records/manifest.json", "demo-paper-seed0", "demo-paper-seed9"),
-    "other parameters than the profile's": fabricate,
+    "other parameters than the profile's": lambda book: [
+        rewrite(book, seed, parameters={"epochs": 30}) for seed in range(3)],
     "a deleted record": lambda book: record_file(book, 0).unlink(),
     "a seed that nobody planned": lambda book: edit(
         book / "notebooks/profiles/demo-paper.yaml", "[0, 1, 2]", "[0, 1]"),
@@ -369,27 +322,24 @@ ATTACKS = {
     "an edited function of another cell": lambda book: edit(
         book / "notebooks/demo.ipynb", "x ** 1", "x ** 2"),
 }
-HITS = {"demo-acc": "reproduced", "demo-better-than-the-rivals-on-everything": "reproduced",
-        "demo-identity": "confirmed"}
+HITS = {name: word for name, word in WORDS.items() if word in ("reproduced", "confirmed")}
 
 
 @pytest.fixture
 def planned(book):
     """The book with a profile that lists its seeds, and a check with its expectation and cell."""
-    for name, text in {
+    cells = ["def f(x):\n    return g(x)", "def g(x):\n    return x ** 1",
+             'evidence.check("demo-a-b", a + f(b))  # three']
+    put(book, {
         "notebooks/profiles/demo-paper.yaml": "parameters: {epochs: 3000}\nseeds: [0, 1, 2]\n",
         "data/expectations/demo.yaml":
             '- {id: demo-a-b, says: "3", relation: equals, bound: 3, why: by definition}\n',
-        "notebooks/demo.ipynb": json.dumps({"cells": [
-            {"cell_type": "code", "source": "def f(x):\n    return g(x)"},
-            {"cell_type": "code", "source": "def g(x):\n    return x ** 1"},
-            {"cell_type": "code", "source": 'evidence.check("demo-a-b", a + f(b))  # three'}]}),
-    }.items():
-        (book / name).parent.mkdir(parents=True, exist_ok=True)
-        (book / name).write_text(text)
+        "notebooks/demo.ipynb": json.dumps(
+            {"cells": [{"cell_type": "code", "source": source} for source in cells]})})
     now = {n.id: as_it_stands(n) for c in load_claims() for n in c.compares}
     for seed in range(3):
         rewrite(book, seed, parameters={"epochs": 3000}, claims=now)
+    edit(book / "notebooks/demo.ipynb", "# three", "# 3")       # a comment changes nothing
     assert scorecard().words().items() >= HITS.items()
     return book
 
@@ -397,10 +347,9 @@ def planned(book):
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_an_attack_never_leaves_a_hit(planned, attack):
     ATTACKS[attack](planned)
-    after = scorecard()
-    fallen = {claim.id: verdict for claim, verdict in after.rows
+    fallen = {claim.id: verdict.word for claim, verdict in scorecard().rows
               if HITS.get(claim.id, verdict.word) != verdict.word}
-    assert fallen and {verdict.word for verdict in fallen.values()} == {"indicative"}
+    assert set(fallen.values()) == {"indicative"}
     if attack in ("an edited metric", "a deleted record", "code in no commit",
                   "other parameters than the profile's"):
         assert {"demo-acc", "demo-better-than-the-rivals-on-everything"} <= fallen.keys()
@@ -415,11 +364,6 @@ def test_the_scorecard_says_which_records_the_manifest_does_not_list(planned):
     assert len(named) == 1 and "demo-paper-seed2" not in named
     for text in (" ".join(repr(shown).split()), shown._repr_html_()):
         assert f"in doubt, or not those of the manifest: {named[0]}, demo-paper-seed2." in text
-
-
-def test_a_comment_in_a_checks_cell_changes_nothing(planned):
-    edit(planned / "notebooks/demo.ipynb", "# three", "# 3")
-    assert scorecard().words().items() >= HITS.items()
 
 
 def test_a_table_shows_means_and_spreads_and_the_best_of_each_column():
@@ -437,12 +381,10 @@ def test_a_table_shows_means_and_spreads_and_the_best_of_each_column():
 
 
 def test_a_result_box_has_what_ran_and_lists_what_did_not(book):
-    box = evidence.result("demo")
-    shown = ET.fromstring(box.html)
+    shown = ET.fromstring(evidence.result("demo").html)
     rows = [" ".join("".join(row.itertext()).split()) for row in shown.iter("tr")][1:]
     assert [row.split()[0] for row in rows] == ["reproduced", "not"]
-    assert "0.9500 ± 0.0050" in rows[0]
-    assert shown.find(".//details") is None
+    assert "0.9500 ± 0.0050" in rows[0] and shown.find(".//details") is None
     for seed in range(3):
         record_file(book, seed).unlink()
     left = ET.fromstring(evidence.result("demo").html).find(".//details")

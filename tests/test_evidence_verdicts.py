@@ -6,6 +6,7 @@ from dataclasses import replace
 from statistics import fmean
 
 import pytest
+from _support import record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -15,33 +16,18 @@ from clusterbook.errors import InputError
 from clusterbook.evidence import WORDS, Claim, Comparison, Record, judge
 from clusterbook.evidence import verdicts as verdicts_module
 from clusterbook.evidence.checks import as_it_stands
-from clusterbook.evidence.verdicts import (
-    WORST,
-    judge_number,
-    load_lineage,
-    stale_among,
-    t_interval,
-)
+from clusterbook.evidence.verdicts import WORST, judge_number, load_lineage, stale_among, t_interval
 
 A, B, C, D = (digit * 64 for digit in "abcd")
-
-
 NOW = {"demo-acc": "as the claim stands now"}
 
 
 def run(seed, /, acc=None, **changes):
     """A clean record of seed *seed*, made on the day after its seed."""
-    metrics = changes.pop("metrics", {} if acc is None else {"acc": acc})
-    fields = {
-        "chapter": "demo", "profile": "demo-paper", "parameters": {"epochs": 3}, "assumed": (),
-        "seed": seed, "metrics": metrics, "checks": {}, "history": (),
-        "git": {"commit": "abc", "clean": True}, "code": A, "claims": NOW,
-        "versions": {"python": "3.11.7"}, "data": None,
-        "machine": {"cpu": "a", "gpu": None, "cores": 2, "threads": 1},
-        "started": f"2025-01-0{1 + seed}T00:00:00+00:00", "seconds": 1.0,
-        "peak_memory_mb": None, "arrays": None,
-    }
-    return Record(**{**fields, **changes})
+    return Record(**record(**{
+        "seed": seed, "metrics": {} if acc is None else {"acc": acc}, "claims": NOW,
+        "parameters": {"epochs": 3}, "assumed": (), "history": (),
+        "started": f"2025-01-0{1 + seed}T00:00:00+00:00", **changes}))
 
 
 VALUE = Comparison(
@@ -175,11 +161,8 @@ def test_each_rule(number, records, word, words):
         assert words in verdict.reason
 
 
-def test_every_word_is_reached():
-    assert {word for _, _, word, _ in RULES} == set(WORDS)
-
-
 def test_a_stale_record_marks_the_verdict_and_keeps_its_word():
+    assert {word for _, _, word, _ in RULES} == set(WORDS), "every word is reached"
     records = held(VALUE, runs(0.95, 0.95, 0.95))
     verdict = judge_number(VALUE, records, stale={"demo-paper-seed2"})
     assert (verdict.word, verdict.stale, verdict.label) == (
@@ -224,9 +207,6 @@ def test_the_seeds_are_those_that_the_profile_lists(tmp_path, monkeypatch):
         assert verdict.word == word and says in verdict.reason
 
 
-# --- stale records, and code that replaced other code without changing a number
-
-
 def entry(old, new, chapter="demo", **changes):
     values = {"chapter": chapter, "old": old, "new": new, "commit": "e" * 40, "says": "a test",
               **changes}
@@ -257,9 +237,9 @@ def stale(**changes):
 
 def test_data_are_compared_by_name_where_both_are_known(lineage):
     now = next(source.content for source in datasets.catalog() if source.name == "wine")
-    for data, expected in (({"name": "wine", "sha256": now}, False),
-                           ({"name": "wine", "sha256": "0" * 64}, True),
-                           ({"name": "own.csv", "sha256": "0" * 64}, False), (None, False)):
+    for name, sha256, expected in (("wine", now, False), ("wine", "0" * 64, True),
+                                   ("own.csv", "0" * 64, False), (None, "", False)):
+        data = name and {"name": name, "sha256": sha256}
         assert stale(data=data, code=C) == expected
         assert stale(data=data, code=D)
 
@@ -294,14 +274,9 @@ def test_the_books_own_lineage_is_about_chapters():
     assert {chapter for chapter, _ in load_lineage()} <= set(paths.chapters())
 
 
-# --- numbers
-
-
 def test_numbers_beside_the_verdict_are_over_all_seeds():
-    records = both((0.7, 2), (0.95, 1), (0.6, 3), names=("acc", "loss"))
-    verdict = judge_number(BEST, records)
-    assert verdict.ours == 0.95
-    assert (verdict.mean, verdict.n) == (pytest.approx(0.75), 3)
+    verdict = judge_number(BEST, both((0.7, 2), (0.95, 1), (0.6, 3), names=("acc", "loss")))
+    assert (verdict.ours, verdict.mean, verdict.n) == (0.95, pytest.approx(0.75), 3)
     assert verdict.sd == pytest.approx(0.180277563773)  # by hand: sqrt(0.065 / 2)
     assert verdict.records == tuple(f"demo-paper-seed{seed}" for seed in range(3))
 

@@ -138,14 +138,6 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
     assert box.x0 > -0.01 and box.y0 > -0.01 and box.x1 < width + 0.01 and box.y1 < height + 0.01
 
 
-def test_a_picture_with_a_gap_is_drawn_and_one_of_nothing_is_not():
-    images = {"gap": np.array([[0.5, np.nan]]), "nothing": np.full((1, 2), np.nan)}
-    figure = figures.explained_cluster(RNG.random((1, 2)), (1, 1, 2), images=images,
-                                       masks={"gates": np.eye(2)}, values="gate")
-    drawn = {axis.get_title(): len(axis.images) for axis in figure.axes}
-    assert (drawn["gap"], drawn["nothing"]) == (1, 0)
-
-
 def test_neither_the_callers_style_nor_pyplot_are_touched():
     plain = shown(draw("matrix_blocks"))[0].data["image/png"]
     with mpl.rc_context({"font.size": 23, "axes.facecolor": "red", "lines.linewidth": 9}):
@@ -273,6 +265,10 @@ def test_an_explained_cluster_has_its_members_then_images_then_masks():
         np.testing.assert_array_equal(axis.images[0].get_array(), picture)
         assert axis.images[0].get_clim() == (0, 1)
     assert bar.get_xlabel() == "absolute weight"
+    images = {"gap": np.array([[0.5, np.nan]]), "nothing": np.full((1, 2), np.nan)}
+    figure = draw("explained_cluster", RNG.random((1, 2)), (1, 1, 2), images=images)
+    drawn = {axis.get_title(): len(axis.images) for axis in figure.axes}
+    assert (drawn["gap"], drawn["nothing"]) == (1, 0)
 
 
 def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
@@ -388,35 +384,38 @@ def test_a_figure_without_its_name_or_texts_is_refused():
             shown(Figure(), **about)
 
 
-CURVES = [{"label": "ACC", "runs": {"a": (range(9), np.linspace(0, 1, 9)),
-                                    "b": (range(9), np.linspace(0.5, 0.9, 9))}}]
-STRIP = {"with": [0.8, 0.82, 0.81], "without": [0.3, 0.35, 0.31]}
-UPPER = np.triu(np.ones((4, 4)))
-NAMES = {"rows": "abcd", "columns": "abcd", "row_label": "r", "column_label": "c", "values": "v"}
+def curves(**runs) -> Figure:
+    return figures.training_curves([
+        {"label": "ACC", "runs": {name: (range(9), y) for name, y in runs.items()}}])
 
 
-def mirrored(curves):
-    return [panel | {"runs": {name: (x, y[::-1]) for name, (x, y) in panel["runs"].items()}}
-            for panel in curves]
+def strip(quantity="ACC", unit=1.0, **groups) -> Figure:
+    return figures.seed_strip({name: [unit * one for one in values]
+                               for name, values in groups.items()}, quantity=quantity)
+
+
+def heat(values, **options) -> Figure:
+    return figures.heatmap({"t": values}, rows="abcd", columns="abcd", row_label="r",
+                           column_label="c", values="v", **options)
+
+
+def null(value) -> Figure:
+    return figures.null_distribution(np.linspace(0, 1, 50), value, quantity="cut", meaningless=3)
+
+
+RISES, HIGHER, UPPER = np.linspace(0, 1, 9), np.linspace(0.5, 0.9, 9), np.triu(np.ones((4, 4)))
+HIGH, LOW = [0.8, 0.82, 0.81], [0.3, 0.35, 0.31]
 
 
 @pytest.mark.parametrize("right, wrong", [
-    (figures.training_curves(CURVES), figures.training_curves(mirrored(CURVES))),
-    (figures.training_curves(CURVES), figures.training_curves(
-        [CURVES[0] | {"runs": dict(zip("ba", CURVES[0]["runs"].values(), strict=True))}])),
-    (figures.seed_strip(STRIP, quantity="ACC"),
-     figures.seed_strip(dict(zip(STRIP, reversed(STRIP.values()), strict=True)), quantity="ACC")),
-    (figures.seed_strip(STRIP, quantity="bits"), figures.seed_strip(
-        {name: np.log(2) * np.array(values) for name, values in STRIP.items()}, quantity="bits")),
-    (figures.heatmap({"t": UPPER}, **NAMES), figures.heatmap({"t": UPPER.T}, **NAMES)),
-    (figures.heatmap({"t": UPPER}, **NAMES),
-     figures.heatmap({"t": UPPER}, **NAMES, diverging=True)),
-    (figures.heatmap({"t": UPPER}, **NAMES, outlined={"t": [(0, 3)]}),
-     figures.heatmap({"t": UPPER}, **NAMES, outlined={"t": [(3, 3)]})),
-    (figures.null_distribution(np.linspace(0, 1, 50), 0.2, quantity="cut", meaningless=3),
-     figures.null_distribution(np.linspace(0, 1, 50), 0.8, quantity="cut", meaningless=3)),
-    ({str(i): figures.heatmap({"t": i * UPPER}, **NAMES) for i in (0, 1)},
-     {str(i): figures.heatmap({"t": (1 - i) * UPPER}, **NAMES) for i in (0, 1)}),
+    (curves(a=RISES, b=HIGHER), curves(a=RISES[::-1], b=HIGHER[::-1])),
+    (curves(a=RISES, b=HIGHER), curves(b=RISES, a=HIGHER)),
+    (strip(with_=HIGH, without=LOW), strip(with_=LOW, without=HIGH)),
+    (strip("bits", with_=HIGH), strip("bits", np.log(2), with_=HIGH)),
+    (heat(UPPER), heat(UPPER.T)), (heat(UPPER), heat(UPPER, diverging=True)),
+    (heat(UPPER, outlined={"t": [(0, 3)]}), heat(UPPER, outlined={"t": [(3, 3)]})),
+    (null(0.2), null(0.8)),
+    ({str(i): heat(i * UPPER) for i in (0, 1)}, {str(i): heat((1 - i) * UPPER) for i in (0, 1)}),
 ], ids=["mirrored", "swapped-lines", "swapped-rows", "nats", "transposed", "colors", "outlined",
         "value", "swapped-steps"])
 def test_other_numbers_in_a_figure_are_found(right, wrong):
@@ -431,7 +430,7 @@ def test_drawn_compares_every_figure_that_was_shown(monkeypatch, tmp_path):
     monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {})
     with pytest.raises(InputError, match="no numbers are expected of a page 'page'"):
         evidence.drawn("page")
-    series = figures.numbers(figures.seed_strip(STRIP, quantity="ACC"))
+    series = figures.numbers(strip(with_=HIGH, without=LOW))
     (expected / "page.json").write_text(json.dumps({"seeds": {"within": 0.25, "series": series}}))
     assert "seeds: other series" in (missing := evidence.drawn("page")) and not missing
     monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {"seeds": series})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+from _support import put
 
 from clusterbook.errors import InputError
 from clusterbook.fingerprint import _tokens, fingerprint, hash_modules, hash_source, modules_of
@@ -32,10 +33,7 @@ FILES = {
 
 @pytest.fixture(autouse=True)
 def package(tmp_path, monkeypatch):
-    root = tmp_path / "clusterbook"
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
+    put(root := tmp_path / "clusterbook", FILES)
     monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", root)
     monkeypatch.setattr("clusterbook.fingerprint._PUBLIC", {"Demo": "demo"})
     return root

@@ -25,13 +25,10 @@ def test_every_difference_is_named(old, new, told):
     assert golden.differences({"w": old, "v": W}, {"w": old}) == ["v: only in OLD"]
 
 
-def test_a_lineage_has_the_chapters_whose_code_changed():
-    said = golden.lineage({"idc": "a", "tell": "b"}, {"idc": "c", "tell": "b"}, "d", "equal")
-    assert said == "- chapter: idc\n  old: a\n  new: c\n  commit: d\n  says: equal\n"
-
-
-def test_everything_that_was_learned_is_compared():
+def test_everything_that_was_learned_is_compared_and_a_lineage_has_what_changed():
     found = dict(fits.flat({"model": KMeans(2, n_init=1).fit([[0.0], [1.0]]),
                             "net": torch.nn.Linear(1, 1), "row": [{"a": 1, "b_seconds": 2}]}))
     assert {"model.labels_", "model.cluster_centers_", "net.weight", "row[0].a"} <= set(found)
     assert not [name for name in found if "seconds" in name]
+    said = golden.lineage({"idc": "a", "tell": "b"}, {"idc": "c", "tell": "b"}, "d", "equal")
+    assert said == "- chapter: idc\n  old: a\n  new: c\n  commit: d\n  says: equal\n"

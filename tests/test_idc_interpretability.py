@@ -37,12 +37,12 @@ def nearest_corner(X):
 
 @pytest.mark.parametrize("batch_size", [7, 60, 100])
 def test_open_features_are_counted_and_as_released_a_median_of_sums(batch_size):
-    medians = []
+    lower = []                                              # torch takes the lower median
     for start in range(0, 60, batch_size):
         sums = sorted(sum(sample) for sample in GATES[start:start + batch_size])
-        medians.append(sums[(len(sums) - 1) // 2])          # torch takes the lower one
+        lower.append(sums[(len(sums) - 1) // 2])
     found = open_features(GATES, original=True, batch_size=batch_size)
-    assert found == pytest.approx(sum(medians) / len(medians))
+    assert found == pytest.approx(sum(lower) / len(lower))
     literal = np.mean([sum(1 for gate in sample if gate > 0) for sample in GATES])
     assert open_features(GATES) == pytest.approx(literal)
 
@@ -99,10 +99,9 @@ def test_equal_samples_have_no_ratio_unless_one_stands_for_all():
 
 @pytest.mark.parametrize("y", [None, Y], ids=["clusters", "classes"])
 def test_faithfulness_is_the_literal_one(y):
-    target, left, mask, falling = nearest_corner(X) if y is None else y, [], np.ones(6), []
+    target, mask, falling = nearest_corner(X) if y is None else y, np.ones(6), []
     shares = (GATES > 0).mean(0)
-    for j in range(6):
-        left.append(metrics.accuracy(target, nearest_corner(X * (np.arange(6) != j))))
+    left = [metrics.accuracy(target, nearest_corner(X * (np.arange(6) != j))) for j in range(6)]
     drops = metrics.accuracy(target, nearest_corner(X)) - np.array(left)
     found = faithfulness(nearest_corner, X, GATES, y)
     assert found == pytest.approx(np.corrcoef(shares, drops)[0, 1])

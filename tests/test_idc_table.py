@@ -102,30 +102,32 @@ def test_a_continuum_is_no_set_of_groups(size, says):
     assert lines.startswith("There is structure") and says in lines
 
 
-@pytest.mark.parametrize(("line", "words"), [
-    (between_seeds(), "Not checked"), (between_seeds(labels=ONE), "all rows into one cluster"),
-    (between_seeds(0.9, 0.8), "agree between seeds: mean ARI 0.85 (0.80 to 0.90, 2 pairs)."),
-    (between_seeds(0.6), "only in part between seeds: mean ARI 0.60 (0.60 to 0.60, 1 pair)."),
-    (between_seeds(0.9, 0.0, 0.1), "change with the seed"),
-    (between_seeds(0.9, by_chance=[0.95]), "no more than on shuffled data"),
-    (between_seeds(0.9, by_chance=[0.1]), "on shuffled data 0.10."),
-    (beside(0.2, 0.9), "none of them is both"), (beside(0.4, 0.9), "none of them is both"),
-    (beside(0.2), "is better separated"),
-    (beside(0.2, 0.1), "more stable (ARI 0.40 against 0.10) and better separated (silhouette 0.3 "
-                       "against 0.2): but it is not stable either."),
-    (table.findings(Judged(TWO, 0.2), rivals(0.05, subsamples=FLAT), n_rows=9, n_features=3,
-                    points={4: Judged(TWO, 0.6, FLAT, subsamples=[0.9] * 5)}, n_clusters=2)[0],
-     "No structure found with 2 clusters that shuffled data do not show; try 4.")])
-def test_sentences_say_what_the_numbers_mean(line, words):
-    assert words in line
-
-
-def test_one_cluster_agrees_with_nothing_and_has_no_silhouette():
-    assert table.agreement([ONE, ONE, TWO]) == [0, 0, 0]
-    assert table.silhouette(np.eye(6), ONE) == 0
+def test_sentences_say_what_the_numbers_mean():
+    better = table.findings(
+        Judged(TWO, 0.2), rivals(0.05, subsamples=FLAT), n_rows=9, n_features=3, n_clusters=2,
+        points={4: Judged(TWO, 0.6, FLAT, subsamples=[0.9] * 5)})[0]
+    for line, words in (
+            (between_seeds(), "Not checked"),
+            (between_seeds(labels=ONE), "all rows into one cluster"),
+            (between_seeds(0.9, 0.8), "agree between seeds: mean ARI 0.85 (0.80 to 0.90, 2 pairs)"),
+            (between_seeds(0.6), "only in part between seeds: mean ARI 0.60 (0.60 to 0.60, 1 pa"),
+            (between_seeds(0.9, 0.0, 0.1), "change with the seed"),
+            (between_seeds(0.9, by_chance=[0.95]), "no more than on shuffled data"),
+            (between_seeds(0.9, by_chance=[0.1]), "on shuffled data 0.10."),
+            (beside(0.2, 0.9), "none of them is both"), (beside(0.4, 0.9), "none of them is both"),
+            (beside(0.2), "is better separated"),
+            (beside(0.2, 0.1), "more stable (ARI 0.40 against 0.10) and better separated "
+                               "(silhouette 0.3 against 0.2): but it is not stable either."),
+            (better, "No structure found with 2 clusters that shuffled data do not show; try 4.")):
+        assert words in line
+    shown = table.Verdict(["One.", "a_b is *2*"])
+    assert repr(shown) == "One.\na_b is *2*"
+    assert shown._repr_markdown_() == "**One.**\n\n- a\\_b is \\*2\\*"
 
 
 def test_tables_without_groups_keep_what_they_should():
+    assert table.agreement([ONE, ONE, TWO]) == [0, 0, 0]        # one cluster agrees with nothing
+    assert table.silhouette(np.eye(6), ONE) == 0
     X = noise(20, 300)
     assert table.reduced(X).shape == (20, 20)
     assert pdist(table.reduced(X)) == pytest.approx(pdist(X))
@@ -178,18 +180,18 @@ def test_rows_have_their_own_features_and_distances():
     assert np.isnan(table.distances(X, [1, 1, 1, 1])[:, 1]).all()
 
 
-@pytest.mark.parametrize(("n", "d"), [(4, 2), (60, 2000), (100, 20_000), (50_000, 30)])
-def test_settings_fit_the_table(n, d):
-    found = table.settings(n, d)
-    assert 2 <= found["batch_size"] <= n and 40 <= found["epochs"] <= 300
-    assert 0 < found["ae_pretrain_epochs"] < found["epochs"]
-    assert found["epochs"] * (n // found["batch_size"]) <= 7000
+def test_settings_fit_the_table():
     asked = {"batch_size": 2, "epochs": 7, "ae_pretrain_epochs": 3, "hidden": 5,
              "local_gates_lambda": 0.5}
-    assert table.settings(n, d, **asked) == asked
-    assert table.settings(n, d, **dict.fromkeys(asked, 0)) == found
-    assert table.settings(n, d, batch_size=10**6)["batch_size"] == n
-    assert table.settings(n, 2500)["local_gates_lambda"] == 15      # wide tables get more sparsity
+    for n, d in ((4, 2), (60, 2000), (100, 20_000), (50_000, 30)):
+        found = table.settings(n, d)
+        assert 2 <= found["batch_size"] <= n and 40 <= found["epochs"] <= 300
+        assert 0 < found["ae_pretrain_epochs"] < found["epochs"]
+        assert found["epochs"] * (n // found["batch_size"]) <= 7000
+        assert table.settings(n, d, **asked) == asked
+        assert table.settings(n, d, **dict.fromkeys(asked, 0)) == found
+        assert table.settings(n, d, batch_size=10**6)["batch_size"] == n
+    assert table.settings(4, 2500)["local_gates_lambda"] == 15      # wide tables: more sparsity
 
 
 @pytest.mark.parametrize(("labels", "gates", "starts"), [
@@ -202,12 +204,6 @@ def test_warnings_name_the_problem(labels, gates, starts):
     lines = table.warnings(labels, gates, n_clusters=3, weight=3.0)
     assert len(lines) == len(starts)
     assert all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
-
-
-def test_a_verdict_shows_as_lines_and_as_markdown():
-    shown = table.Verdict(["One.", "a_b is *2*"])
-    assert repr(shown) == "One.\na_b is *2*"
-    assert shown._repr_markdown_() == "**One.**\n\n- a\\_b is \\*2\\*"
 
 
 def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
@@ -224,20 +220,20 @@ def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
         table.refuse_others(files, data)
 
 
-@pytest.mark.parametrize(("content", "settings", "says"), [
-    ("a,b\n" + "1,2\n" * 30, {}, "no column has more than one value"),
-    ("a,b\n" + "1,2\n3,4\n" * 9, {"constant": "drp"}, "no constant 'drp'; did you mean 'drop'"),
-    ("a,b\n" + "1,2\n3,4\n" * 9, {"scaler": "minmx"}, "no scaler 'minmx'; did you mean 'minmax'"),
-    ("a,b\n" + "1,2\n3,4\n" * 9, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
-    (None, {"dataset": "wine", "impute": "median"}, "impute can be set for a file of your own"),
-])
-def test_the_notebook_refuses_what_it_cannot_use(tmp_path, content, settings, says):
-    if content:
-        (tmp_path / "my.csv").write_text(content)
+def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
     page = read_notebook(paths.root() / "notebooks" / "idc_table.ipynb")
     tagged, imports, prepare = [cell.source for cell in page.cells if cell.cell_type == "code"][1:4]
-    names: dict = {}
-    exec(tagged, names)
-    names |= {"dataset": str(tmp_path / "my.csv"), **settings}
-    with pytest.raises(InputError, match=says):
-        exec(f"{imports}\n{prepare}", names)
+    data, (few, rows) = tmp_path / "my.csv", ("1,2\n" * 30, "1,2\n3,4\n" * 9)
+    for content, settings, says in (
+            (few, {}, "no column has more than one value"),
+            (rows, {"constant": "drp"}, "no constant 'drp'; did you mean 'drop'"),
+            (rows, {"scaler": "minmx"}, "no scaler 'minmx'; did you mean 'minmax'"),
+            (rows, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
+            (rows, {"dataset": "wine", "impute": "median"}, "impute can be set for a file of your"),
+    ):
+        data.write_text("a,b\n" + content)
+        names: dict = {}
+        exec(tagged, names)
+        names |= {"dataset": str(data), **settings}
+        with pytest.raises(InputError, match=says):
+            exec(f"{imports}\n{prepare}", names)

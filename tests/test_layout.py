@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 
 from _support import PACKAGE
@@ -49,3 +51,14 @@ def test_every_module_imports_from_floors_below_its_own():
 
 def test_nothing_goes_in_a_circle():
     TopologicalSorter(GRAPH).prepare()      # names a circle in its error
+
+
+def test_what_needs_no_network_needs_no_torch_and_data_and_help_nothing_heavy():
+    heavy = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas", "pooch"}
+    for code, unwanted in (
+            ("from clusterbook import datasets, evidence, figures, metrics, weights\n"
+             "weights.quality", {"torch"}), ("import clusterbook.datasets", heavy),
+            ("from clusterbook.cli import main\nmain(['--help'])", heavy | {"numpy", "yaml"})):
+        code += f"\nimport sys\nprint(sorted({unwanted} & set(sys.modules)))"
+        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert done.stdout.splitlines()[-1:] == ["[]"], code

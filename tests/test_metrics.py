@@ -14,7 +14,6 @@ from scipy.optimize import linear_sum_assignment
 from clusterbook import metrics
 
 NAMES = ("acc", "nmi", "ari", "ami", "homogeneity", "completeness", "v_measure")
-
 quick = settings(max_examples=60, deadline=None, database=None)
 quicker = settings(quick, max_examples=15)            # all scores, several times each
 tables = hnp.arrays(np.int64, st.tuples(st.integers(1, 7), st.integers(1, 7)),

@@ -77,19 +77,11 @@ FLOAT = re.compile(r"(?<![\w.])\d+\.\d+|\b(?:nan|inf)\b")
 CLOCK = re.compile(r"seconds|spent|clock|(?<!Run)times?\b", re.IGNORECASE)
 HOME = re.compile(r"/(?:home|root|tmp|Users|kaggle|content)/|[A-Z]:\\")
 #: Level-2 headings in their order, by their first words; True for those that every chapter has.
-TEACHING = {
+SECTIONS = {
     "why": True, "the architecture": False, "the method": True, "training": False,
     "reading": True, "does it work": True, "when it misleads": True, "try it": True,
     "limits": True, "key takeaways": True, "references": True,
 }
-#: Of a chapter that has not been arranged anew.
-SECTIONS = {
-    "the idea": True, "the mathematics": True, "the network": False, "training": False,
-    "results": False, "what is interpretable": False, "ablations": False, "at paper scale": False,
-    "what differs": True, "what to change": True, "limits": True, "references": True,
-}
-
-
 @dataclass(frozen=True)
 class Chapter:
     """What the book knows of a notebook beside the notebook."""
@@ -165,9 +157,6 @@ def checks(cell: NotebookNode) -> list[str | None]:
 def ignored(cell: NotebookNode) -> bool:
     tags = set(cell.metadata.get("tags", []))
     return bool(tags & IGNORED or IGNORED_COMMENT.search(cell.source))
-
-
-# --------------------------------------------------------------------------------------- the rules
 
 
 def opens_with_title(notebook, chapter):
@@ -345,13 +334,11 @@ def follows_the_order(notebook, chapter):
             for call in calls(cell, "say", "result")]
     if said[:1] != [chapter.name] * chapter.reruns or not chapter.reruns and chapter.claims:
         yield "one of the first code cells says the verdicts of its work, if it has any"
-    teaches = any(heading.startswith("Why") for heading in headings(notebook, "##"))
-    sections = TEACHING if teaches else SECTIONS
-    found = [name for heading in headings(notebook, "##") for name in sections
+    found = [name for heading in headings(notebook, "##") for name in SECTIONS
              if heading.lower().startswith(name)]
-    if found != sorted(found, key=list(sections).index):
+    if found != sorted(found, key=list(SECTIONS).index):
         yield f"the sections stand in the order {found}"
-    yield from (f"there is no section '{name}'" for name, needed in sections.items()
+    yield from (f"there is no section '{name}'" for name, needed in SECTIONS.items()
                 if needed and name not in found)
     if not any("how to cite" in text.lower() for text in prose(notebook)):
         yield "nothing says how to cite"
@@ -423,8 +410,6 @@ def test_every_fault_still_has_its_place():
             known = {*chapter.says, fault["chapter"]}       # the page itself: its figures' numbers
             assert set(fault["reaches"]) <= known, fault["id"]
 
-
-# ------------------------------------------------------------------------------ every rule, broken
 
 WEIGHTS = CHECKOUT / "notebooks" / "weights.ipynb"
 BOOTSTRAP, PARAMETERS, IMPORTS, CHECK = 0, 4, 5, 7     # code cells of that chapter

@@ -43,9 +43,6 @@ def line(kind: str, default: str) -> str:
     return f"x: {kind} = {default}  # meaning | paper: 1 | effect"
 
 
-# --- the cell ------------------------------------------------------------------------------------
-
-
 def test_a_cell_is_read_in_its_order_types_and_words():
     found = parse(CELL)
     # The texts tell 1 from 1.0 and True, also inside lists.
@@ -72,9 +69,6 @@ def test_a_mistake_in_the_cell_is_refused_with_its_line(tmp_path, monkeypatch, s
     assert not list(tmp_path.iterdir()), "the cell was executed"
 
 
-# --- values --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("kind", "text", "expected"), [
     ("int", "-3", -3), ("float", "1e-3", 0.001), ("float", "2", 2.0), ("bool", "true", True),
     ("bool", "False", False), ("str", "12", "12"), ("str", "0-4", "0-4"),
@@ -96,9 +90,6 @@ def test_a_typed_text_of_another_type_is_refused(kind, text):
     with pytest.raises(InputError) as error:
         from_text(Parameter("x", kind, 7, "", "", ""), text)
     assert str(error.value) == f"x takes {kind}, for example 7, not {text!r}"
-
-
-# --- chapters and profiles -----------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -144,15 +135,6 @@ def test_an_invalid_profile_is_refused(weights: Book, change, says):
         parameters.read("weights").profiles()
 
 
-def test_the_books_own_profiles_are_valid_and_each_belongs_to_a_chapter():
-    files = (paths.root() / "notebooks" / "profiles").glob("*.yaml")
-    assert {path.stem for path in files} == {
-        name for chapter in CHAPTERS for name in parameters.read(chapter).profiles()}
-
-
-# --- tables --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_each_command_sets_its_parameter_to_another_value(name):
     known, table = parameters.read(name).parameters, parameters.parameter_table(name)
@@ -185,19 +167,18 @@ def test_the_value_that_is_worth_trying(source, value):
     assert parameters.typed(parameters.worth_trying(*parse(source).values())) == value
 
 
-def test_profiles_show_the_cost_in_their_records():
-    rows = {row[0]: row for name in ("weights", "deepcluster")
-            for row in parameters.profile_table(name).rows}
-    assert "MiB" in rows["weights-mnist"][2]
-    assert rows["deepcluster-imagenet"][2] == "not recorded"
-
-
 def test_the_page_shows_every_chapter():
     page = nbformat.read(paths.root() / "book" / "parameters.ipynb", as_version=4)
     code = "\n".join(cell.source for cell in page.cells if cell.cell_type == "code")
+    profiles = set()
     for name in CHAPTERS:
         assert f'parameter_table("{name}")' in code
         assert (f'profile_table("{name}")' in code) == bool(parameters.read(name).profiles())
+        profiles |= parameters.read(name).profiles().keys()
+    files = (paths.root() / "notebooks" / "profiles").glob("*.yaml")
+    assert {path.stem for path in files} == profiles, "each belongs to a chapter"
+    assert "MiB" in {row[0]: row for row in parameters.profile_table("weights").rows}[
+        "weights-mnist"][2], "the cost in its records"
 
 
 def test_a_table_is_escaped(book: Book):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
+import subprocess
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import nbformat
 import pytest
-from _support import CHECKOUT, SEED, Book, alive, shown, tree, wait_for
+from _support import SEED, Book, alive, shown, tree, wait_for
 from matplotlib.figure import Figure
 from nbformat.v4 import new_notebook
 
@@ -39,11 +40,9 @@ def sources(path: Path) -> list[str]:
 
 def earlier_run(book: Book, place: Path) -> str:
     """Put an earlier run of the chapter there; its text."""
-    place.write_text((book.root / "notebooks" / "tiny.ipynb").read_text() + "\n\n")
-    return place.read_text()
-
-
-# --- what reaches the notebook, and what it leaves -----------------------------------------------
+    earlier = (book.root / "notebooks" / "tiny.ipynb").read_text() + "\n\n"
+    place.write_text(earlier)
+    return earlier
 
 
 def test_values_reach_the_notebook_and_nothing_else_changes(book: Book, tmp_path, monkeypatch):
@@ -89,26 +88,6 @@ def test_a_failure_is_named_and_leaves_an_earlier_output(book: Book, tmp_path):
         assert [path.name for path in tmp_path.iterdir() if path != book.root] == ["out.ipynb"]
 
 
-def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
-    """Once it showed those of the default parameters as its own, and passed their checks."""
-    executed = runs.execute(
-        CHECKOUT / "notebooks" / "weights.ipynb", tmp_path / "weights.ipynb",
-        values={"epochs": 3, "n_shuffles": 4, "seeds": []},
-        environment={"CLUSTERBOOK_FIGURES": str(tmp_path)})
-
-    def words(figure):      # matplotlib leaves each text as a comment beside its outlines
-        found = re.findall(r"<!-- (.*?) -->", (tmp_path / f"{figure}.svg").read_text())
-        return " ".join(found)
-
-    assert "this run: digits, 3 epochs, 1 seed" in words("effects")
-    recorded = words("accuracy-against-clusterability")
-    assert "on scikit-learn's digits, 40 epochs, 3 recorded seeds" in recorded
-    lines = "\n".join(runs.outputs(executed))
-    assert "not checked: another seed gives another network" in lines
-
-
-# --- recorded runs -------------------------------------------------------------------------------
-
 WAITS = """\
 if seed == 1 and pathlib.Path(os.environ['MARK']).parent.is_dir():
     pathlib.Path(os.environ['MARK']).write_text(str(os.getpid()))
@@ -129,7 +108,6 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path, mo
 
     process = book.start(*asked, MARK=mark, TMPDIR=temporary)
     wait_for(lambda: mark.exists() and mark.read_text(), process, seconds=300)
-    kernel = int(mark.read_text())
     os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches everything in the terminal
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130
@@ -138,14 +116,12 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path, mo
     assert "twice" in "".join(sources(book.root / "out-seed0.ipynb"))
     records = book.root / "records"
     assert [path.name for path in records.glob("*-seed*")] == ["tiny-small-seed0.json"]
-    wait_for(lambda: not alive(kernel))
+    wait_for(lambda: not alive(int(mark.read_text())))
     assert not list(temporary.glob("clusterbook-*")), "a temporary folder was left"
     assert not list(book.root.glob(".out*")), "a partial notebook was left"
 
     first = (records / "tiny-small-seed0.json").read_bytes()
-    mark.unlink()
-    mark.parent.rmdir()
-    monkeypatch.setenv("MARK", str(mark))
+    monkeypatch.setenv("MARK", str(tmp_path / "no folder" / "mark"))
     monkeypatch.chdir(book.root)
     assert cli.main(list(asked)) == 0
     assert "tiny-small-seed0: recorded already, skipped" in capsys.readouterr().out
@@ -199,9 +175,6 @@ def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_
     assert again() == [{"n": 2, "seed": 4, "late": 4}], "the profile sets it"
     with pytest.raises(ChapterError, match="left no record in"):
         runs.run("tiny", profile="tiny-small", seeds=[5], records=records, output=output)
-
-
-# --- nothing is replaced that the command did not write ------------------------------------------
 
 
 @pytest.fixture
@@ -275,19 +248,11 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
     assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))
 
 
-# --- runs side by side ---------------------------------------------------------------------------
-
-
-class Kernel:
-    def __init__(self):
-        self.killed = threading.Event()
-
-    def kill(self) -> None:
-        self.killed.set()
-
-
 def test_a_stopped_block_kills_its_kernels_and_no_others():
-    mine, late, other, begun = Kernel(), Kernel(), Kernel(), threading.Event()
+    mine, late, other = (Mock(spec=subprocess.Popen, killed=threading.Event()) for _ in range(3))
+    begun = threading.Event()
+    for kernel in (mine, late, other):
+        kernel.kill.side_effect = kernel.killed.set
 
     def call() -> dict[str, str]:
         with runs.stoppable(mine):

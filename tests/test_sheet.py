@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import unquote
 
 import pytest
 from _support import Book, tree
@@ -53,8 +52,7 @@ def test_every_figure_stands_with_its_texts_and_files(runner: Book, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     assert cli.main(["run", "tiny", "-p", "n", "2", "--figures", "my figures"]) == 0
     folder = tmp_path / "my figures"
-    said = capsys.readouterr().out.splitlines()
-    assert said[-1] == f"contact sheet: {Path('my figures') / 'index.html'}"
+    assert f"contact sheet: {Path('my figures') / 'index.html'}" in capsys.readouterr().out
     soup = page(folder)
     assert soup.h1.get_text() == "The chapter tiny"
     assert soup.pre.get_text() == "clusterbook run tiny -p n 2 --figures 'my figures'"
@@ -64,29 +62,26 @@ def test_every_figure_stands_with_its_texts_and_files(runner: Book, tmp_path, mo
     assert first.find("p").decode_contents() == (
         "It <em>rises</em>; &lt;b&gt;not&lt;/b&gt; <code>f</code>.")
     # Every address is that of a file beside the page: nothing comes from elsewhere.
-    addresses = [tag[key] for tag in soup.find_all(True) for key in ("src", "href")
-                 if key in tag.attrs]
-    assert {"a-line.png", "a-line.svg", "another.png", "another.svg"} == set(addresses)
-    assert all((folder / unquote(address)).is_file() for address in addresses)
+    addresses = {tag[key] for tag in soup.find_all(True) for key in ("src", "href")
+                 if key in tag.attrs}
+    assert addresses == {"a-line.png", "a-line.svg", "another.png", "another.svg"}
+    assert all((folder / address).is_file() for address in addresses)
     assert "http" not in str(soup) and not soup.find("script")
     rows = [[c.get_text() for c in row(["th", "td"])] for row in soup.find("table").tbody("tr")]
     assert rows[0] == ["n", "2", "1", "how many <things>"] and len(rows) == 2
-    # A sheet shows this run and no other.
     runs.run("tiny", overrides={"n": "9"}, figures=folder)
-    assert (folder / "another.png").is_file()
+    assert (folder / "another.png").is_file(), "an earlier run's, and not on this run's sheet"
     assert [s["id"] for s in page(folder).find_all("section")] == ["a-line"]
 
 
 def test_several_seeds_and_steps_share_one_sheet(runner: Book, tmp_path, monkeypatch):
     runs.run("tiny", seeds=[0, 1, 2], figures=tmp_path)
-    soup = page(tmp_path)
-    section = soup.find(id="a-line")
+    section = page(tmp_path).find(id="a-line")
     assert [img["src"] for img in section.find_all("img")] == [
         f"seed{seed}/a-line.png" for seed in range(3)]
-    assert all((tmp_path / img["src"]).is_file() for img in soup.find_all("img"))
     assert len(section.find_all("p", recursive=False)) == 1, "the caption is said once"
     assert [c.get_text() for c in section.find_all("figcaption")] == ["seed 0", "seed 1", "seed 2"]
-    assert "0, 1, 2" in soup.find("table").get_text()
+    assert "0, 1, 2" in page(tmp_path).find("table").get_text()
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / "steps"))
     figures.show({"epoch 1": drawn(), "<2>": drawn()}, "steps", "Alt.", "Caption.")
     sheet.write(tmp_path / "steps", title="T", chapter=parameters.read("tiny"),
@@ -116,9 +111,6 @@ def test_a_run_that_does_not_end_leaves_the_figures_before_it(runner: Book, tmp_
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["seed5"], "a finished seed"
 
 
-# --- what a run's checks said ------------------------------------------------------------------
-
-
 def test_checks_that_do_not_hold_stand_at_the_head_of_the_sheet(runner: Book, tmp_path,
                                                                monkeypatch):
     lines = [["✓ it converges", "✗ it is <near> (measured 3)"],
@@ -140,19 +132,16 @@ def test_checks_that_do_not_hold_stand_at_the_head_of_the_sheet(runner: Book, tm
 
 def test_a_seed_that_was_recorded_before_is_on_the_sheet_too(runner: Book, tmp_path, monkeypatch):
     runner.profile("tiny-small", n=2)
-    asked = {"profile": "tiny-small", "records": tmp_path / "records", "figures": tmp_path / "f"}
-    runs.run("tiny", seeds=[0, 1], **asked)
     record = SimpleNamespace(checks={"tiny-near": False, "tiny-far": True})
-    monkeypatch.setattr(runs, "recorded", lambda run, path:
-                        record if run.values["seed"] == 0 else None)
-    runs.run("tiny", seeds=[0, 1], **asked)
+    for found in (None, record):
+        monkeypatch.setattr(runs, "recorded", lambda run, path, found=found:
+                            found if run.values["seed"] == 0 else None)
+        runs.run("tiny", seeds=[0, 1], profile="tiny-small", records=tmp_path / "records",
+                 figures=tmp_path / "f")
     soup = page(tmp_path / "f")
     assert [img["src"] for img in soup.find(id="a-line").find_all("img")] == [
         "seed0/a-line.png", "seed1/a-line.png"]
     assert soup.ul("li")[1].get_text() == "seed 0: ✗ tiny-near"
-
-
-# --- texts that were written for the default run -------------------------------------------------
 
 
 def test_a_run_with_other_parameters_says_so_under_each_figure(runner: Book, tmp_path, monkeypatch):
@@ -170,9 +159,7 @@ def test_a_run_with_other_parameters_says_so_under_each_figure(runner: Book, tmp
     assert found == [{"name": "a", "alt": "A. (Written for the default run.)", "caption":
                       "C. (Written for the default run; this one has `n = 3`, `seed = 4`.)"},
                      {"name": "a", "alt": "A.", "caption": "C."}]
-
-
-def test_long_and_many_values_are_cut(monkeypatch):
+    # Long and many values are cut.
     changed = {"name": "a" * 50 + "`_*", "k": [1, 2], "rate": 0.1, "n": 2, "m": 3, "o": 4}
     monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({"changed": changed}))
     assert showing._checked("a", "A.", "C.")["caption"] == (

@@ -8,13 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 from clusterbook.errors import InputError
-from clusterbook.tell import (
-    ClusterLayer,
-    ConvAutoencoder,
-    DenseAutoencoder,
-    clustering_loss,
-    squared_distance,
-)
+from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, clustering_loss
+from clusterbook.tell.layer import squared_distance
 
 ALPHAS = [1e-3, 0.3, 5.0]
 EVERY_ALPHA = pytest.mark.parametrize("alpha", ALPHAS)
@@ -47,9 +42,6 @@ def layer_with(centers, alpha=1e-3):
     return layer
 
 
-# --- the losses -------------------------------------------------------------------------------
-
-
 @EVERY_ALPHA
 def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha):
     z, centers = unit_vectors(40, 6, 0), unit_vectors(7, 6, 1)
@@ -66,20 +58,12 @@ def test_the_loss_is_the_literal_one_in_value_and_gradient(alpha):
 
 @EVERY_ALPHA
 def test_the_distance_is_the_squared_distance_to_the_nearest_center(alpha):
-    found = []
-    for by_hand in (False, True):
-        z = unit_vectors(40, 6, 0).requires_grad_()
-        centers = unit_vectors(7, 6, 1)
-        value = (literal_distance(z, centers) if by_hand
-                 else squared_distance(2 * alpha * z @ centers.T, alpha))
-        found.append((value.detach(), torch.autograd.grad(value, z)[0]))
-    assert found[0][0].item() == pytest.approx(found[1][0].item(), abs=1e-12)
+    z, centers = unit_vectors(40, 6, 0).requires_grad_(), unit_vectors(7, 6, 1)
+    values = (squared_distance(2 * alpha * z @ centers.T, alpha), literal_distance(z, centers))
+    assert values[0].item() == pytest.approx(values[1].item(), abs=1e-12)
+    fast, slow = (torch.autograd.grad(value, z)[0] for value in values)
     # The gradients differ by the part along z, 2(z - Ω) against -2Ω: on the sphere it does nothing.
-    along = 2 * unit_vectors(40, 6, 0) / 40
-    torch.testing.assert_close(found[0][1] + along, found[1][1], rtol=0, atol=1e-12)
-
-
-# --- the layer --------------------------------------------------------------------------------
+    torch.testing.assert_close(fast + 2 * z.detach() / 40, slow, rtol=0, atol=1e-12)
 
 
 @EVERY_ALPHA
@@ -141,9 +125,6 @@ def test_the_soft_assignment_is_a_softmax_of_distances(alpha, temperature):
 def test_arguments_out_of_range_are_refused(call):
     with pytest.raises(InputError, match="must (be|have)"):
         call()
-
-
-# --- the networks -----------------------------------------------------------------------------
 
 
 def test_the_networks_have_the_papers_sizes():

@@ -32,7 +32,19 @@ def tell(epochs=4, **options):
     return TELL(**{**settings, "epochs": epochs, **options})
 
 
-# --- the released algorithm, literally ----------------------------------------------------------
+def released(side, size):
+    """The released network for images of one channel, in its order: encoder and decoder."""
+    down, up, flip, pixels = [], [], nn.ConvTranspose2d, side // 4
+    for n, m, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 1), (32, 16, 2)):
+        down += [nn.Conv2d(n, m, 3, stride, padding=1), nn.BatchNorm2d(m), nn.ReLU()]
+    for n, m, stride in ((16, 32, 2), (32, 32, 1), (32, 16, 2)):
+        up += [flip(n, m, 3, stride, padding=1, output_padding=stride - 1), nn.BatchNorm2d(m),
+               nn.ReLU()]
+    encoder = [*down, nn.Flatten(), nn.Linear(16 * pixels ** 2, 256), nn.ReLU(),
+               nn.Linear(256, size)]
+    decoder = [nn.Linear(size, 256), nn.ReLU(), nn.Linear(256, 16 * pixels ** 2),
+               nn.Unflatten(1, (16, pixels, pixels)), *up, flip(16, 1, 3, padding=1), nn.Sigmoid()]
+    return encoder, decoder
 
 
 class Literal(nn.Module):
@@ -42,20 +54,11 @@ class Literal(nn.Module):
     them; the library's lie there with channels last.
     """
 
-    def __init__(self, kind, network, centers):
+    def __init__(self, kind, side=8, size=SIZE, given=None):
         super().__init__()
-        self.shape = (1, 8, 8) if kind == "cnn" else (64,)
+        self.shape = (1, side, side) if kind == "cnn" else (64,)
         if kind == "cnn":
-            encoder, decoder = [], [nn.Linear(SIZE, 256), nn.ReLU(), nn.Linear(256, 64),
-                                    nn.Unflatten(1, (16, 2, 2))]
-            for inputs, outputs, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 1), (32, 16, 2)):
-                encoder += [nn.Conv2d(inputs, outputs, 3, stride, 1), nn.BatchNorm2d(outputs),
-                            nn.ReLU()]
-            encoder += [nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, SIZE)]
-            for inputs, outputs, stride in ((16, 32, 2), (32, 32, 1), (32, 16, 2)):
-                decoder += [nn.ConvTranspose2d(inputs, outputs, 3, stride, 1, stride - 1),
-                            nn.BatchNorm2d(outputs), nn.ReLU()]
-            decoder += [nn.ConvTranspose2d(16, 1, 3, 1, 1), nn.Sigmoid()]
+            encoder, decoder = released(side, size)
         else:
             a, b = HIDDEN
             encoder = [nn.Dropout(0.2), nn.Linear(64, a), nn.ReLU(), nn.Dropout(0.2),
@@ -63,17 +66,17 @@ class Literal(nn.Module):
             decoder = [nn.Linear(SIZE, b), nn.ReLU(), nn.Linear(b, a), nn.ReLU(),
                        nn.Linear(a, 64), nn.Sigmoid()]
         self.encoder, self.decoder = nn.Sequential(*encoder), nn.Sequential(*decoder)
-        self.cluster_layer = nn.Linear(SIZE, K, bias=False)
-        given = [*network.state_dict().values(), centers]
-        self.load_state_dict({name: tensor.clone() for name, tensor
-                              in zip(self.state_dict(), given, strict=True)})
+        self.cluster_layer = nn.Linear(size, K, bias=False)
+        if given is not None:
+            self.load_state_dict({name: tensor.clone() for name, tensor
+                                  in zip(self.state_dict(), given, strict=True)})
         self.to(memory_format=torch.contiguous_format)
 
     def encode(self, x):
         return functional.normalize(self.encoder(x.reshape(-1, *self.shape)))
 
     def decode(self, z):
-        return self.decoder(z).reshape(-1, 64)
+        return self.decoder(z).flatten(1)
 
 
 @contextmanager
@@ -84,14 +87,13 @@ def first_weights(kind):
                    else DenseAutoencoder(64, HIDDEN, SIZE))
         layer = ClusterLayer(K, SIZE, ALPHA)
         with torch.random.fork_rng([]):                         # its own first weights do not count
-            net = Literal(kind, network, layer.weight.detach())
+            net = Literal(kind, given=[*network.state_dict().values(), layer.weight.detach()])
         yield net, generator
 
 
 def full_batches(x, generator, size=64):
     order = torch.randperm(len(x), generator=generator)
-    for start in range(0, len(x) - size + 1, size):
-        yield x[order[start:start + size]]
+    return list(x[order].split(size))[:len(x) // size]
 
 
 def one_hot_of_the_nearest(logits):
@@ -130,24 +132,19 @@ def literal_training(kind, epochs, *, normalize=True, optimizer=torch.optim.Adad
     return net, np.array(rows)
 
 
-def literal_centers(W, z, generator, epochs):
+def literal_centers(W, batches):
     """Spherical k-means in small batches: the released step of the centers on fixed samples."""
-    W = nn.Parameter(W.clone())
+    W = nn.Parameter(W.detach().clone())
     steps = torch.optim.Adadelta([W])
-    for _ in range(epochs):
-        for batch in full_batches(z, generator):
-            literal_center_step(W, batch, steps)
-    return W.detach()
-
-
-def literal_center_step(W, batch, steps):
-    logits = batch @ W.T
-    loss = 0.01 / ALPHA * (2 * ALPHA - one_hot_of_the_nearest(logits) * logits).mean()
-    steps.zero_grad()
-    loss.backward()
-    W.grad = functional.normalize(W.grad, dim=1) * 0.2 * ALPHA
-    steps.step()
-    W.data = functional.normalize(W.data, dim=1) * 2 * ALPHA
+    for batch in batches:
+        logits = batch @ W.T
+        loss = 0.01 / ALPHA * (2 * ALPHA - one_hot_of_the_nearest(logits) * logits).mean()
+        steps.zero_grad()
+        loss.backward()
+        W.grad = functional.normalize(W.grad, dim=1) * 0.2 * ALPHA
+        steps.step()
+        W.data = functional.normalize(W.data, dim=1) * 2 * ALPHA
+    return W.detach() / (2 * ALPHA)
 
 
 def assert_close(found, expected, atol=1e-6):
@@ -194,7 +191,8 @@ def test_without_a_network_it_is_spherical_k_means_in_batches():
     with training.seeded(0) as generator:
         W = functional.normalize(torch.empty(K, 64).uniform_(-1 / 8, 1 / 8)) * 2 * ALPHA
         z = functional.normalize(torch.tensor(X))
-        expected = literal_centers(W, z, generator, 3) / (2 * ALPHA)
+        batches = (batch for _ in range(3) for batch in full_batches(z, generator))
+        expected = literal_centers(W, batches)
     assert_close(torch.tensor(ours.cluster_centers_), expected, atol=1e-5)
     assert np.array_equal(ours.labels_, (z @ expected.T).argmax(1).numpy())
     np.testing.assert_allclose(ours.transform(3 * X), z, atol=1e-6)
@@ -225,13 +223,11 @@ def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
         net.eval()
         with torch.no_grad():
             z = net.encode(x)
-        centers = literal_centers(net.cluster_layer.weight.detach(), z, generator, 2) / (2 * ALPHA)
+        centers = literal_centers(net.cluster_layer.weight, (
+            batch for _ in range(2) for batch in full_batches(z, generator)))
     assert_close(torch.tensor(ours.transform(X)), z, atol=5e-6)
     assert_close(torch.tensor(ours.cluster_centers_), centers, atol=2e-5)
     np.testing.assert_allclose(ours.history_.column("reconstruction")[1], rows, atol=1e-6)
-
-
-# --- the fitted estimator -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("options", "network"), [
@@ -288,29 +284,21 @@ def test_a_snapshot_is_the_model_of_its_epoch():
     assert same(model.at(1), tell(1, **CNN).fit(X))
 
 
-# --- online -------------------------------------------------------------------------------------
-
-
 def test_later_samples_move_the_centers_only():
     model, later = tell(2, **CNN), PIXELS[200:350]
     assert model.partial_fit(X) is model
     fitted = tell(2, **CNN).fit(X)
     assert everything(model) == everything(fitted)
-    z = torch.tensor(fitted.transform(later))
-    W = nn.Parameter(fitted.layer_.weight.detach().clone())
-    steps = torch.optim.Adadelta([W])
     for _ in range(2):                            # the optimizer goes on where it was
-        for start in (0, 64, 128):                # in the order of arrival, the last one smaller
-            literal_center_step(W, z[start:start + 64], steps)
         model.partial_fit(later)
-    assert_close(torch.tensor(model.cluster_centers_), W.detach() / (2 * ALPHA), atol=1e-5)
+    # In the order of arrival, the last batch smaller.
+    batches = 2 * torch.tensor(fitted.transform(later)).split(64)
+    expected = literal_centers(fitted.layer_.weight, batches)
+    assert_close(torch.tensor(model.cluster_centers_), expected, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1, atol=1e-6)
     for name, part in model.network_.state_dict().items():
         assert torch.equal(part, fitted.network_.state_dict()[name]), name
     assert np.array_equal(model.labels_, model.predict(later)) and len(model.labels_) == 150
-
-
-# --- faster forms -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [CNN, {**FCN, "training": "two-stage"}], ids=["cnn", "stages"])
@@ -341,46 +329,22 @@ def test_the_compiled_form_is_near_the_plain_one(monkeypatch):
     assert forms == [None]                                      # on a GPU "reduce-overhead"
 
 
-# --- the released network ------------------------------------------------------------------------
-
-
-class ReleasedNetwork(nn.Module):
-    """The modules of the released ``NetConv`` for MNIST, in its order and under its names."""
-
-    def __init__(self):
-        super().__init__()
-        down, up, flip = [], [], nn.ConvTranspose2d
-        for n, m, stride in ((1, 16, 1), (16, 32, 2), (32, 32, 1), (32, 16, 2)):
-            down += [nn.Conv2d(n, m, 3, stride, padding=1), nn.BatchNorm2d(m), nn.ReLU()]
-        for n, m, stride in ((16, 32, 2), (32, 32, 1), (32, 16, 2)):
-            up += [flip(n, m, 3, stride, padding=1, output_padding=stride - 1),
-                   nn.BatchNorm2d(m), nn.ReLU()]
-        self.encoder = nn.Sequential(*down, nn.Flatten(), nn.Linear(784, 256), nn.ReLU(),
-                                     nn.Linear(256, 10))
-        self.decoder = nn.Sequential(nn.Linear(10, 256), nn.ReLU(), nn.Linear(256, 784),
-                                     nn.Unflatten(1, (16, 7, 7)), *up, flip(16, 1, 3, padding=1),
-                                     nn.Sigmoid())
-        self.cluster_layer = nn.Linear(10, 10, bias=False)
-
-
 def test_the_released_network_predicts_and_decodes_as_its_authors_code(tmp_path):
     with training.seeded(0):
-        net, images = ReleasedNetwork(), torch.rand(50, 1, 28, 28)
-        net.decoder(net.encoder(images))                # running averages of their own
-        centers = functional.normalize(net.eval().encoder(images[:10]), dim=1).detach()
+        net, images = Literal("cnn", 28, 10), torch.rand(50, 1, 28, 28)
+        net.decode(net.encode(images))                  # running averages of their own
+        centers = net.eval().encode(images[:10]).detach()
         net.cluster_layer.weight.data = 2 * 0.001 * centers
     file = tmp_path / "checkpoint_3000.tar"
     torch.save({"net": net.state_dict(), "optimizer": torch.optim.Adadelta(
         net.parameters()).state_dict(), "epoch": 3000}, file)
     tell = TELL.from_released(file)
     with torch.no_grad():
-        z = functional.normalize(net.encoder(images), dim=1)
-        expected = torch.cdist(z, centers).argmin(1).numpy()
-        decoded = net.decoder(centers).flatten(1).numpy()
+        expected = torch.cdist(net.encode(images), centers).argmin(1).numpy()
+        decoded = net.decode(centers).numpy()
     assert len(set(expected.tolist())) > 5
     np.testing.assert_array_equal(tell.predict(images.flatten(1).numpy()), expected)
     np.testing.assert_allclose(tell.reconstruct_centers(), decoded, atol=1e-5)
-
     for content in (b"no archive", {"net": dict(list(net.state_dict().items())[:-1])},
                     {"model": net.state_dict()}):
         if isinstance(content, bytes):

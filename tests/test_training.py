@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _fits import generators
 from torch import nn
 
 from clusterbook import progress, training
@@ -98,22 +98,15 @@ def stopping(at, error=Stop, skip=2):
     return before_step
 
 
-# ------------------------------------------------------------------------------------------- seeds
-
-
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_seed_decides_everything_and_the_callers_generators_are_left_as_they_were(device):
-    def states():
-        return (torch.get_rng_state().tolist(), random.getstate(),
-                [str(part) for part in np.random.get_state(legacy=True)])  # noqa: NPY002
-
-    before = states()
+    before = generators()
     first, again, other = fit(3, device=device), fit(3, device=device), fit(4, device=device)
     assert first[1] == again[1] and first[0].rows == again[0].rows
     assert first[1] != other[1] and first[0].rows != other[0].rows
     with pytest.raises(Stop):
         fit(None, before_step=stopping(2))
-    assert states() == before
+    assert generators() == before
 
 
 def test_shuffling_and_torch_have_different_streams_of_one_seed():
@@ -125,9 +118,6 @@ def test_shuffling_and_torch_have_different_streams_of_one_seed():
     with seeded(6) as generator:
         assert not torch.equal(torch.rand(4, generator=generator), shuffling)
     assert not torch.equal(shuffling, own)
-
-
-# ------------------------------------------------------------------------------------ the history
 
 
 @pytest.mark.parametrize(("drop_last", "used"), [(False, 7), (True, 6)])
@@ -145,29 +135,10 @@ def test_history_means_equal_a_hand_loop(drop_last, used):
     assert history.rows == [{"epoch": 1, "mean": (used - 1) / 2, "largest": largest}]
 
 
-def test_each_epoch_has_every_sample_once_in_a_new_order_and_modules_in_their_modes():
-    orders, net = {1: [], 2: []}, nn.Sequential(nn.Dropout()).eval()
-
-    def step(epoch, a, b):
-        assert net[0].training and torch.equal(a * 2, b)        # rows stay together
-        orders[epoch] += a.tolist()
-        return {"a": a.float().mean()}
-
-    def on_epoch(epoch, row):
-        assert not net[0].training
-        net.train()
-
-    x = torch.arange(20)
-    history = train(step, (x, x * 2), epochs=2, batch_size=4, on_epoch=on_epoch,
-                    generator=torch.Generator().manual_seed(0), state={"net": net})
-    assert sorted(orders[1]) == sorted(orders[2]) == list(range(20)) and not net[0].training
-    assert orders[1] != orders[2] != list(range(20)) and history.seconds > 0
-
-
 def test_columns_skip_rows_without_them():
     history, _ = fit(on_epoch=lambda epoch, *_: {"acc": np.float64(epoch)} if epoch % 2 else None)
     epochs, values = history.column("acc")
-    assert epochs.tolist() == [1, 3, 5] and values.tolist() == [1.0, 3.0, 5.0]
+    assert epochs.tolist() == values.tolist() == [1, 3, 5]
     assert json.loads(json.dumps(history.rows)) == history.rows and len(history) == EPOCHS
     with pytest.raises(InputError, match="did you mean 'loss'"):
         history.column("los")
@@ -188,9 +159,6 @@ def test_on_epoch_cannot_disturb_training(device):
     assert meddled[0].rows[0]["drawn"] == [0, 1]
 
 
-# ----------------------------------------------------------------------------------------- resume
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("at", [1, 4, EPOCHS])
 def test_a_resumed_run_ends_where_the_uninterrupted_one_does(tmp_path, at, device):
@@ -203,13 +171,18 @@ def test_a_resumed_run_ends_where_the_uninterrupted_one_does(tmp_path, at, devic
     assert sorted(os.listdir(path.parent)) == ["run.json", "run.pt"]
 
 
-def test_a_finished_run_is_saved_once_and_returns_at_once(tmp_path):
+def test_ctrl_c_keeps_the_last_finished_epoch_and_a_finished_run_returns_at_once(tmp_path):
     path, there = tmp_path / "run.pt", []
-    first = fit(checkpoint=checkpoint_at(path, every_seconds=1e9),
-                before_step=lambda epoch: there.append(path.exists()))
-    assert not any(there)
-    second = fit(checkpoint=checkpoint_at(path), before_step=stopping(1, skip=0))
-    assert second[1] == first[1] and second[0] == first[0]  # seconds too
+    stop = stopping(4, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint=checkpoint_at(path, every_seconds=1e9),
+            before_step=lambda epoch: (there.append(path.exists()), stop(epoch)))
+    assert not any(there), "it was saved before"
+    started = []
+    resumed = fit(checkpoint=checkpoint_at(path), before_step=started.append)
+    assert started[0] == 4 and resumed[1] == fit()[1]
+    again = fit(checkpoint=checkpoint_at(path), before_step=stopping(1, skip=0))
+    assert again[1] == resumed[1] and again[0] == resumed[0]        # seconds too
 
 
 def test_seconds_add_up_over_pieces(tmp_path, monkeypatch):
@@ -221,20 +194,11 @@ def test_seconds_add_up_over_pieces(tmp_path, monkeypatch):
         if epoch == 3 and clock[0] < 1000:
             raise Stop
 
+    checkpoint = partial(checkpoint_at, tmp_path / "run.pt")
     with pytest.raises(Stop):
-        fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=tick)
+        fit(checkpoint=checkpoint(), before_step=tick)
     clock[0] = 1000.0
-    history, _ = fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=tick)
-    assert history.seconds == 5.0 * EPOCHS
-
-
-def test_ctrl_c_keeps_the_last_finished_epoch(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        fit(checkpoint=checkpoint_at(tmp_path / "run.pt", every_seconds=1e9),
-            before_step=stopping(4, KeyboardInterrupt))
-    started = []
-    resumed = fit(checkpoint=checkpoint_at(tmp_path / "run.pt"), before_step=started.append)
-    assert started[0] == 4 and resumed[1] == fit()[1]
+    assert fit(checkpoint=checkpoint(), before_step=tick)[0].seconds == 5.0 * EPOCHS
 
 
 def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path, monkeypatch):
@@ -314,9 +278,6 @@ def nursery(folder):
     print(json.dumps({**report, "end": json.loads((folder / "end.json").read_text())}))
 
 
-# ----------------------------------------------------------------------------------------- stages
-
-
 @pytest.mark.parametrize("at", [("first", 2), ("second", 1), ("second", 3)])
 def test_stages_share_a_checkpoint(tmp_path, at):
     def two_stages(before_step=None, *, epochs=3, kept=True):
@@ -336,9 +297,6 @@ def test_stages_share_a_checkpoint(tmp_path, at):
         "a longer first stage voids the second")
 
 
-# -------------------------------------------------------------------------------- the checkpoint
-
-
 def test_another_runs_checkpoint_is_refused_by_name(tmp_path):
     path = tmp_path / "run.pt"
     checkpoint_at(path, sizes=(2, 3), start=np.eye(2)).save({"a": 1})
@@ -353,31 +311,23 @@ def test_another_runs_checkpoint_is_refused_by_name(tmp_path):
             checkpoint_at(path, **{**same, **changed}).load()
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path):
-    path = tmp_path / "run.pt"
+def test_a_damaged_checkpoint_is_named_and_a_pickled_object_never_run(tmp_path):
+    path, struck = tmp_path / "run.pt", tmp_path / "struck"
     checkpoint_at(path).save({"weights": torch.arange(500.0)})
     whole = path.read_bytes()
     damaged = [whole[:length] for length in (0, 10, len(whole) // 2, len(whole) - 1)]
     for place in (0, 40, len(whole) // 2, len(whole) - 1):              # a changed bit
         damaged.append(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:])
-    for content in damaged:
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=r"run\.pt can't be read.*delete it"):
-            checkpoint_at(path).load()
-
-
-def test_a_pickled_object_is_never_run(tmp_path):
-    struck = tmp_path / "struck"
 
     class Trap:
         def __reduce__(self):
             return os.mkdir, (str(struck),)
 
-    path, buffer = tmp_path / "run.pt", io.BytesIO()
-    torch.save({"identity": {}, "payload": Trap()}, buffer)
-    for digest in (b"", hashlib.sha256(buffer.getvalue()).digest()):
-        path.write_bytes(digest + buffer.getvalue())
-        with pytest.raises(InputError, match="can't be read"):
+    torch.save({"identity": {}, "payload": Trap()}, buffer := io.BytesIO())
+    trap = buffer.getvalue()
+    for content in (*damaged, trap, hashlib.sha256(trap).digest() + trap):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"run\.pt can't be read.*delete it"):
             checkpoint_at(path).load()
     assert not struck.exists()
 
@@ -391,14 +341,10 @@ def test_fingerprints():
     assert training.fingerprint([1, 2], [3]) != training.fingerprint([1], [2, 3])
 
 
-# -------------------------------------------------------------------------------- what is refused
-
-
 def test_a_large_batch_is_clipped_with_a_warning():
     with pytest.warns(UserWarning, match="batch_size 100 is larger than the data; all 37"):
         large = fit(batch_size=100, drop_last=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with warnings.catch_warnings(action="error"):
         assert fit(batch_size=37)[1] == large[1]
 
 
@@ -410,9 +356,6 @@ def test_a_loss_that_is_no_number_stops_training(value):
     with pytest.raises(TrainingError, match=f"cost became {value} in epoch 2"):
         train(step, (torch.zeros(4),), epochs=5, batch_size=2, generator=torch.Generator(),
               state={})
-
-
-# ----------------------------------------------------------------------------------------- progress
 
 
 def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypatch):
@@ -449,29 +392,20 @@ def test_a_wrong_setting_of_the_bar_is_refused_and_makes_no_file(monkeypatch, tm
     assert [path.read_text() for path in tmp_path.iterdir()] == ["a,b"]
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-@pytest.mark.parametrize(("environment", "stderr", "shown"), [
-    ({}, Terminal, True),
-    ({}, io.StringIO, False),
-    ({"CLUSTERBOOK_RUN": "{}"}, Terminal, False),
-    ({"PYTEST_CURRENT_TEST": "x"}, Terminal, False),
-    ({"CLUSTERBOOK_PROGRESS": "off"}, Terminal, False),
-    ({"CLUSTERBOOK_PROGRESS": "on"}, io.StringIO, True),
-    ({"JPY_SESSION_NAME": "a.ipynb"}, io.StringIO, True),
-    ({"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}, io.StringIO, True),
-    ({"KAGGLE_KERNEL_RUN_TYPE": "Batch"}, io.StringIO, False),
-])
-def test_where_a_person_watches(monkeypatch, environment, stderr, shown):
+@pytest.mark.parametrize(("environment", "terminal", "shown"), [
+    ({}, True, True), ({}, False, False), ({"CLUSTERBOOK_RUN": "{}"}, True, False),
+    ({"PYTEST_CURRENT_TEST": "x"}, True, False), ({"CLUSTERBOOK_PROGRESS": "off"}, True, False),
+    ({"CLUSTERBOOK_PROGRESS": "on"}, False, True), ({"JPY_SESSION_NAME": "a.ipynb"}, False, True),
+    ({"KAGGLE_KERNEL_RUN_TYPE": "Interactive"}, False, True),
+    ({"KAGGLE_KERNEL_RUN_TYPE": "Batch"}, False, False)])
+def test_where_a_person_watches(monkeypatch, environment, terminal, shown):
     for name in ("CLUSTERBOOK_RUN", "CLUSTERBOOK_PROGRESS", "PYTEST_CURRENT_TEST",
                  "JPY_SESSION_NAME", "COLAB_RELEASE_TAG", "KAGGLE_KERNEL_RUN_TYPE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stderr", stderr())
+    monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
+    stderr.isatty = lambda: terminal
     monkeypatch.setitem(sys.modules, "ipykernel", sys)  # as in any kernel
     assert progress.bar(1).disable is not shown
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from sklearn.cluster import SpectralClustering, SpectralCoclustering
@@ -90,19 +87,16 @@ def test_planted_blocks_are_found_with_paired_rows_and_columns():
     assert found.normalized_cut_ == normalized_cut(W, found.row_labels_, found.column_labels_)
 
 
-def test_a_neurons_degree_does_not_decide_its_cluster(monkeypatch):
+def test_a_neurons_degree_does_not_decide_its_cluster_and_moving_neurons_makes_the_cut_smaller(
+        monkeypatch):
     W, truth = one_layer(64, 48, 3, 0, off=0.1)
     rng = np.random.default_rng(1)
     W *= 10 ** rng.uniform(-1.5, 1.5, (64, 1)) * 10 ** rng.uniform(-1.5, 1.5, 48)
-    # Moving single neurons repairs this; k-means alone must not need it.
-    monkeypatch.setattr(coclustering, "_refine", lambda A, rows, columns, k: (rows, columns))
-    assert ari(truth, labels_of(WeightCoclustering(3, random_state=0).fit(W))) > 0.95
-
-
-def test_moving_neurons_makes_the_cut_smaller(monkeypatch):
     faint = [weights.planted_blocks(40, 30, 3, off_block=0.6, random_state=s)[0] for s in range(5)]
     moved = [WeightCoclustering(3, random_state=0).fit(W).normalized_cut_ for W in faint]
+    # Moving single neurons repairs degrees; k-means alone must not need it.
     monkeypatch.setattr(coclustering, "_refine", lambda A, rows, columns, k: (rows, columns))
+    assert ari(truth, labels_of(WeightCoclustering(3, random_state=0).fit(W))) > 0.95
     for W, cut in zip(faint, moved, strict=True):
         assert cut < WeightCoclustering(3, random_state=0).fit(W).normalized_cut_ - 1e-3
 
@@ -152,11 +146,6 @@ def test_graph_partition_and_cut_are_those_of_the_full_symmetric_graph(k, seed, 
     assert ari(theirs[np.concatenate([even, odd])], np.concatenate([rows, columns])) == 1
     assert loud or ari(theirs, np.concatenate(truth)) == 1
     assert normalized_cut(A, rows, columns) == pytest.approx(literal_cut(edges, theirs), abs=1e-12)
-
-
-@parametrize_with_checks([WeightCoclustering(random_state=0)])
-def test_scikit_learns_own_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("keep_zeros", [False, True])
@@ -244,12 +233,6 @@ def test_weights_and_settings_that_do_not_fit_are_refused(use, says):
         use()
 
 
-WITHOUT_TORCH = """
-import sys
-from clusterbook import datasets, evidence, figures, metrics, weights
-assert weights.quality and "torch" not in sys.modules
-"""
-
-
-def test_parts_that_need_no_network_need_no_torch():
-    subprocess.run([sys.executable, "-c", WITHOUT_TORCH], check=True)
+@parametrize_with_checks([WeightCoclustering(random_state=0)])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)

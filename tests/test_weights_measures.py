@@ -13,14 +13,7 @@ from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from clusterbook.classifier import MLP
 from clusterbook.training import seeded
 from clusterbook.weights import Lesions, Neurons, measures, network_test, null_tests
-from clusterbook.weights.measures import (
-    activation_clusters,
-    agreement_test,
-    information,
-    information_tests,
-    lesions,
-    preferred_class,
-)
+from clusterbook.weights.measures import activation_clusters, agreement_test, information, lesions
 
 
 def random_network(seed: int, sizes=(5, 7, 4, 6, 3), **options):
@@ -69,7 +62,7 @@ def measured(layer: int, n_rows: int, n_columns: int, n: int = 80):
     (lambda: measured(3, 3, 6), "layer 3 does not lie"),
     (lambda: measured(1, 7, 4), "inconsistent numbers of samples"),
     (lambda: measured(1, 4, 7, n=79), "inconsistent numbers of samples"),
-    (lambda: information_tests(observed([0, 1]), n_shuffles=1), "at least 2, not 1"),
+    (lambda: measures.information_tests(observed([0, 1]), n_shuffles=1), "at least 2, not 1"),
     (lambda: agreement_test(observed([0, 1]), np.zeros(2), n_shuffles=1), "at least 2, not 1"),
     (lambda: activation_clusters(np.eye(6)[:, [0, 1, 2, 2]] * [0, 1, 1, 1], 3), "not constant, 3"),
 ])
@@ -83,12 +76,10 @@ def test_a_neuron_that_never_changes_is_not_alive_whatever_the_rounding():
     activity[:, 1] = 0
     activity[:, 2] = 0.1                     # a bias without weights: its float32 deviation is
     assert activity[:, 2].std() > 0          # a rounding error
-    preferred = preferred_class(activity, np.arange(len(activity)) % 3)
+    preferred = measures.preferred_class(activity, np.arange(len(activity)) % 3)
     for found in (preferred, activation_clusters(activity[:500], 2, 0)):
         assert (found < 0).tolist() == [0, 1, 1, 0, 0]
-
-
-def test_neurons_that_fire_together_or_opposite_make_one_cluster():
+    # Neurons that fire together, or opposite, make one cluster.
     rng = np.random.default_rng(1)
     causes, sign = np.arange(12) % 3, rng.choice([-1, 1], 12)
     scale = 10.0 ** rng.integers(-2, 3, 12)
@@ -100,7 +91,7 @@ def test_neurons_that_fire_together_or_opposite_make_one_cluster():
 def test_the_preferred_class_has_the_largest_mean_not_the_largest_sum():
     classes = np.array([3, 3, 3, 7, 9, 9])
     activity = np.array([[1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 0, 2], [0, 1, 2], [0, 0, 2]])
-    assert preferred_class(activity, classes).tolist() == [7, 9, -1]
+    assert measures.preferred_class(activity, classes).tolist() == [7, 9, -1]
 
 
 def test_agreement_is_the_ami_of_the_neurons_that_have_both_labels():
@@ -108,10 +99,7 @@ def test_agreement_is_the_ami_of_the_neurons_that_have_both_labels():
     test = agreement_test(observed(labels), other, n_shuffles=5)
     expected = adjusted_mutual_info_score([0, 0, 1, 1, 2], [5, 5, 5, 6, 6])
     assert test.value == pytest.approx(expected, abs=1e-12) and test.larger
-
-
-def test_a_difference_between_the_sides_alone_is_no_agreement():
-    side = np.repeat([0, 1], 10)
+    side = np.repeat([0, 1], 10)            # a difference between the sides alone is none
     test = agreement_test(observed(side), side + 3, n_shuffles=19, random_state=0)
     assert test.value == pytest.approx(1) and (test.z, test.p) == (0, 1)
 
@@ -138,7 +126,8 @@ def test_a_cluster_that_knows_the_class_stands_out():
     classes, activity = np.arange(200) % 4, rng.random((200, 40))
     labels = rng.permutation(np.arange(40) % 4)
     activity[:, labels == 2] += 0.7 * (classes == 3)[:, None]
-    tests = information_tests(observed(labels, classes, activity), n_shuffles=19, random_state=0)
+    tests = measures.information_tests(observed(labels, classes, activity), n_shuffles=19,
+                                       random_state=0)
     assert list(tests) == [0, 1, 2, 3] and all(test.larger for test in tests.values())
     assert tests[2].p == 1 / 20 and tests[2].z > 1.5
     assert tests[2].value == information(activity[:, labels == 2], classes) > 0.7
@@ -211,7 +200,7 @@ def test_all_measures_of_one_network():
     made, X, y = random_network(0)
     found = measures.quality(made, X, y, **SCALE)
     lost, network = lesions(made, X, 2, found.found, **NULL), of_network(made)
-    bits = information_tests(found.found, **NULL).values()
+    bits = measures.information_tests(found.found, **NULL).values()
     assert list(found.effects.values()) == pytest.approx([
         -found.layer["cut"].z, found.layer["share"].z, -network.z, found.activations.z,
         found.classes.z, np.mean([test.z for test in bits]),

@@ -8,13 +8,14 @@ itself comes on top. Linux only; elsewhere nothing is measured.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import psutil
 
 from clusterbook import paths
 from clusterbook.book import runs
@@ -29,24 +30,23 @@ class Peak:
 
     kernel: int = 0
     together: int = 0
-    seen: set[int] = dataclasses.field(default_factory=set)
+    seen: set[psutil.Process] = dataclasses.field(default_factory=set)
 
-    def look(self, kernels: Iterable[int]) -> None:
+    def look(self, kernels: Iterable[psutil.Process]) -> None:
         """Take in what the kernels, one after another as a rule, and the others hold now.
 
         A process that is being started has its parent's memory until it runs a program of its own:
         it counts from the second look on.
         """
-        trees = {kernel: {kernel, *descendants(kernel)} for kernel in kernels}
+        trees = {kernel: {kernel, *kernel.children(recursive=True)} for kernel in kernels}
         before, self.seen = self.seen, set().union(*trees.values())
         for kernel, tree in trees.items():
-            if kernel not in before or command(kernel) == command(os.getpid()):
+            if kernel not in before or kernel.cmdline() == psutil.Process().cmdline():
                 continue
-            others = (tree & before) - {kernel}
             # The kernel's peak so far is exact; of several processes only the present is known.
             self.kernel = max(self.kernel, field(kernel, "status", "VmHWM"))
-            self.together = max(self.together, self.kernel, field(kernel, "status", "VmRSS")
-                                + sum(field(other, "smaps_rollup", "Pss_Anon") for other in others))
+            self.together = max(self.together, self.kernel, field(kernel, "status", "VmRSS") + sum(
+                field(other, "smaps_rollup", "Pss_Anon") for other in (tree & before) - {kernel}))
 
 
 def notebooks() -> list[Path]:
@@ -73,11 +73,14 @@ def watched(seconds: float = 0.1) -> Iterator[Peak]:
 
     What a kernel holds only in its last moments may be missed; what it held before is not.
     """
-    peak, ended, there = Peak(), threading.Event(), set(children(os.getpid()))
+    peak, ended, there = Peak(), threading.Event(), set(psutil.Process().children())
 
     def look() -> None:
         while not ended.wait(seconds):
-            peak.look(set(children(os.getpid())) - there)
+            try:
+                peak.look(set(psutil.Process().children()) - there)
+            except psutil.Error:        # a process ended meanwhile
+                continue
 
     watcher = threading.Thread(target=look, daemon=True)
     watcher.start()
@@ -88,36 +91,10 @@ def watched(seconds: float = 0.1) -> Iterator[Peak]:
         watcher.join()
 
 
-def descendants(process: int) -> Iterator[int]:
-    """A process, and those that it started, and theirs."""
-    yield process
-    for child in children(process):
-        yield from descendants(child)
-
-
-def children(process: int) -> list[int]:
-    """The processes that a process started from any of its threads, and that still run."""
-    found: list[int] = []
-    for file in Path(f"/proc/{process}/task").glob("*/children"):
-        try:
-            found += map(int, file.read_text().split())
-        except OSError:         # the thread has ended
-            continue
-    return found
-
-
-def command(process: int) -> bytes:
-    """What a process runs; nothing for one that has ended."""
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def field(process: int, file: str, name: str) -> int:
+def field(process: psutil.Process, file: str, name: str) -> int:
     """A field of /proc that is given in kB, in bytes; 0 for a process that has ended."""
     try:
-        text = Path(f"/proc/{process}/{file}").read_text()
+        text = Path(f"/proc/{process.pid}/{file}").read_text()
     except OSError:
         return 0
     found = re.search(rf"^{name}:\s+(\d+) kB$", text, re.M)

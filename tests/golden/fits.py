@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import pickle
-import signal
 import sys
-import tempfile
 import time
 import traceback
 import warnings
@@ -21,19 +18,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits, load_wine
 from torch import nn
-from torch.utils.data import TensorDataset
 
 import clusterbook
-from clusterbook import classifier, metrics, training, weights
-from clusterbook import deepcluster as dc
-from clusterbook import idc as idc_module
+from clusterbook import classifier, training, weights
+from clusterbook import idc as measures
 
 LARGE = 200_000             # numbers: of larger arrays the hash is kept
 DIGITS = (load_digits().data[:300] / 16).astype(np.float32)
@@ -42,7 +36,6 @@ WINE = load_wine()
 TABLE = ((WINE.data - WINE.data.mean(0)) / WINE.data.std(0)).astype(np.float32)
 CONSTANT = np.hstack([TABLE, np.ones((len(TABLE), 2), dtype=np.float32)])
 COLORS = np.random.default_rng(0).random((80, 3 * 16 * 16), dtype=np.float32)
-PICTURES = TensorDataset(torch.from_numpy(COLORS.reshape(80, 3, 16, 16)), torch.zeros(80))
 USUAL = {"random_state": 0, "progress": False, "device": "cpu"}
 
 
@@ -79,42 +72,6 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
             array = np.asarray(f"{array.dtype}{array.shape} "
                                + hashlib.sha256(np.ascontiguousarray(array)).hexdigest())
         yield name or "value", array
-
-
-def saved_and_loaded(fit: Callable[[], Any], X: np.ndarray) -> Any:
-    model = fit()["model"]
-    with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder) / "model.pt")
-        loaded = type(model).load(Path(folder) / "model.pt", device="cpu")
-    return {"predicted": loaded.predict(X), "transformed": loaded.transform(X)}
-
-
-def interrupted(fit: Callable[..., Any], *, after: float = 0.25) -> Any:
-    """A fit that Ctrl-C stops again and again, wherever it is, until it ends.
-
-    Each piece runs in a copy of this process: what an exception leaves half done dies with it.
-    """
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "run.pt"
-        for piece in range(1, 50):
-            child = os.fork()
-            if child == 0:
-                try:
-                    signal.signal(signal.SIGALRM, stop)
-                    signal.setitimer(signal.ITIMER_REAL, after * piece)
-                    fit(checkpoint=path)
-                    os._exit(0)
-                finally:
-                    os._exit(1)
-            if os.waitpid(child, 0)[1] == 0:
-                break
-        return fit(checkpoint=path)
-
-
-# ------------------------------------------------------------------------------------------- TELL
 
 
 def tell(X: np.ndarray = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
@@ -160,10 +117,7 @@ TELL = {
     "tell: online": tell_online,
     "tell: online, adam, gradients as they are": partial(
         tell_online, optimizer="adam", normalize_gradients=False, network="none"),
-    "tell: saved and loaded": partial(saved_and_loaded, tell, DIGITS),
-    "tell: interrupted": partial(interrupted, partial(tell, epochs=20)),
-    "tell: two-stage, interrupted": partial(interrupted, partial(tell, epochs=20,
-                                                                 training="two-stage")),
+
 }
 
 # -------------------------------------------------------------------------------------------- IDC
@@ -184,19 +138,18 @@ def idc_measures() -> Any:
                 local_gates_lambda=3.0)["model"]
     X, y = TABLE, WINE.target
     gates, labels, half = model.local_gates(X), model.labels_, slice(0, None, 2)
-    shares, selected = idc_module.cluster_features(gates, labels)
-    found = {"shares": shares, "selected": selected,
-             "greedy": idc_module.greedy_accuracy(y, labels),
-             "f1": idc_module.selection_f1(gates > 0, np.abs(X) >= np.abs(X).mean(1)[:, None]),
-             "faithfulness, classes": idc_module.faithfulness(model.predict, X, gates, y),
-             "generalizability": idc_module.generalizability(
+    shares, selected = measures.cluster_features(gates, labels)
+    found = {"shares": shares, "selected": selected, "greedy": measures.greedy_accuracy(y, labels),
+             "f1": measures.selection_f1(gates > 0, np.abs(X) >= np.abs(X).mean(1)[:, None]),
+             "faithfulness, classes": measures.faithfulness(model.predict, X, gates, y),
+             "generalizability": measures.generalizability(
                  X[half], gates[half], labels[half], X[1::2], gates[1::2], labels[1::2])}
     for original in (False, True):
         found[f"{original}"] = {
-            "open": idc_module.open_features(gates, original=original),
-            "diversity": idc_module.diversity(gates, labels, original=original),
-            "uniqueness": idc_module.uniqueness(X, gates, original=original),
-            "faithfulness": idc_module.faithfulness(model.predict, X, gates, original=original)}
+            "open": measures.open_features(gates, original=original),
+            "diversity": measures.diversity(gates, labels, original=original),
+            "uniqueness": measures.uniqueness(X, gates, original=original),
+            "faithfulness": measures.faithfulness(model.predict, X, gates, original=original)}
     return found
 
 
@@ -224,9 +177,7 @@ IDC = {
                                                        lr_aux_classifier=0.1),
     "idc: a batch of all": partial(idc, batch_size=500),
     "idc: measures": idc_measures,
-    "idc: saved and loaded": partial(saved_and_loaded, idc, TABLE),
-    "idc: interrupted": partial(interrupted, partial(idc, epochs=60, ae_pretrain_epochs=30,
-                                                     start_global_gates_training_on_epoch=45)),
+
 }
 
 # ------------------------------------------------------------------------------------ DeepCluster
@@ -241,20 +192,6 @@ def deepcluster(X: Any = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any
             "features": model.features(X)}
 
 
-def deepcluster_diverging() -> Any:
-    """A learning rate at which batch norm and whitening are all that holds training together."""
-    try:
-        return deepcluster(learning_rate=1.0, sampling="natural", reassign_empty=False, epochs=3)
-    except training.TrainingError as error:
-        return {"diverged": str(error)}
-
-
-def deepcluster_pca_on_a_part() -> Any:
-    """More images than the PCA is fitted to."""
-    with mock.patch("clusterbook.deepcluster.estimator.PCA_SAMPLES", 100):
-        return deepcluster()
-
-
 def deepcluster_probe() -> Any:
     model = deepcluster()["model"]
     probed = {layer: model.linear_probe(DIGITS, CLASSES, layer=layer)
@@ -262,41 +199,6 @@ def deepcluster_probe() -> Any:
     small = model.linear_probe(DIGITS[:200], CLASSES[:200], X_test=DIGITS[200:],
                                y_test=CLASSES[200:], layer=1, most_numbers=64)
     return {**probed, "averaged": small}
-
-
-def deepcluster_parts() -> Any:
-    """K-means, PCA, sampling and comparisons, on generated features."""
-    X = torch.from_numpy(np.random.default_rng(1).standard_normal((400, 20), dtype=np.float32))
-    reductions = {
-        f"{n}, {whiten}, {unit}": dc.fit_reduction(X, n, whiten=whiten, normalize=unit)
-        for n in (5, None) for whiten in (True, False) for unit in (True, False)}
-    clusters = dc.kmeans(X, 8, n_init=3, max_iter=10, seed=0)
-    end = dc.kmeans(X, 8, max_iter=100, seed=1)
-    labels = torch.clamp(clusters.labels, max=5)
-    generator = torch.Generator().manual_seed(0)
-    return {"reductions": reductions,
-            "projected": {name: dc.reduce(X, fitted) for name, fitted in reductions.items()},
-            "fewer rows": dc.fit_reduction(X[:10], 5),
-            "in batches": dc.fit_reduction(iter(X.split(100)), 5),
-            "kmeans": [clusters.labels, clusters.centers],
-            "to the end": [end.labels, end.centers], "inertia": [clusters.inertia, end.inertia],
-            "nearest": list(dc.clustering.assign(X, clusters.centers)),
-            "split": dc.split_empty(X, labels, clusters.centers, generator),
-            "uniform": dc.epoch_indices(labels, 400, generator, "uniform"),
-            "natural": dc.epoch_indices(labels, 400, generator, "natural"),
-            "churn": dc.churn(clusters.labels, labels),
-            "nmi": dc.geometric_nmi(clusters.labels, labels)}
-
-
-class Own(nn.Module):
-    """A network of one's own, for rows."""
-
-    def __init__(self, shape: tuple[int, ...]):
-        super().__init__()
-        self.layer, self.n_features = nn.Linear(shape[0], 20), 20
-
-    def features(self, X: torch.Tensor) -> torch.Tensor:
-        return self.layer(X)
 
 
 def big_network(name: str, **settings: Any) -> Any:
@@ -314,12 +216,12 @@ DEEPCLUSTER = {
     "deepcluster: not whitened": partial(deepcluster, whiten=False),
     "deepcluster: not of length 1": partial(deepcluster, normalize=False),
     "deepcluster: all dimensions": partial(deepcluster, n_components=None),
-    "deepcluster: PCA on a part": deepcluster_pca_on_a_part,
+
     "deepcluster: natural sampling": partial(deepcluster, sampling="natural"),
     "deepcluster: empty clusters stay": partial(deepcluster, reassign_empty=False, n_clusters=60),
     "deepcluster: empty clusters": partial(deepcluster, n_clusters=60),
     "deepcluster: one classifier": partial(deepcluster, renew_classifier=False),
-    "deepcluster: near collapse": deepcluster_diverging,
+
     "deepcluster: whole images": partial(deepcluster, crop_scale=None),
     "deepcluster: mirrored": partial(deepcluster, COLORS, flip=True, crop_scale=(0.5, 0.9)),
     "deepcluster: ImageNet's statistics": partial(deepcluster, COLORS,
@@ -328,15 +230,12 @@ DEEPCLUSTER = {
                                           weight_decay=1e-3),
     "deepcluster: no epochs": partial(deepcluster, epochs=0),
     "deepcluster: a batch of one left out": partial(deepcluster, batch_size=23),
-    "deepcluster: a data set": lambda: deepcluster(PICTURES, np.arange(80) % 4),
-    "deepcluster: a network of one's own": partial(deepcluster, TABLE, None, network=Own,
-                                                   image_shape=None, n_components=5),
+
     "deepcluster: AlexNet": partial(big_network, "alexnet", epochs=1),
     "deepcluster: VGG-16": partial(big_network, "vgg16", epochs=0),
     "deepcluster: probe": deepcluster_probe,
-    "deepcluster: parts": deepcluster_parts,
-    "deepcluster: saved and loaded": partial(saved_and_loaded, deepcluster, DIGITS),
-    "deepcluster: interrupted": partial(interrupted, partial(deepcluster, epochs=8)),
+
+
 }
 
 # --------------------------------------------------------- classifiers, their weights, and the rest
@@ -358,8 +257,7 @@ CLASSIFIER = {
     "classifier: pruned": partial(trained, pruning_epochs=4),
     "classifier: pruned, dropout": partial(trained, pruning_epochs=4, dropout=0.3),
     "classifier: blocks": partial(trained, blocks=4, block_weight=5.0),
-    "classifier: interrupted": partial(interrupted, partial(trained, epochs=60,
-                                                            pruning_epochs=20)),
+
 }
 
 
@@ -376,13 +274,6 @@ def coclustering(method: str) -> Any:
             "separate": list(weights.separate_kmeans(W, 4))}
 
 
-def nulls() -> Any:
-    W = trained(pruning_epochs=4)[0].weights(1)
-    return {"tests": weights.null_tests(W, 3, n_shuffles=4, random_state=0),
-            "shuffled": [weights.shuffle(W, random_state=0, keep_zeros=keep)
-                         for keep in (False, True)]}
-
-
 def quality() -> Any:
     network, _ = trained(dropout=0.5, epochs=10)
     usual = {"n_clusters": 3, "network_clusters": 4, "n_init": 2, "n_shuffles": 4,
@@ -392,16 +283,6 @@ def quality() -> Any:
             "found": found.found, "information": found.information, "lesions": found.lesions,
             "drop": found.lesions.drop, "excess": found.lesions.excess,
             "cluster": weights.clusterability(network, **usual)}
-
-
-def function() -> Any:
-    network, _ = trained(epochs=10)
-    model = clusterbook.WeightCoclustering(3, random_state=0).fit(network.weights(1))
-    found = weights.neurons(network, DIGITS[200:], CLASSES[200:], 1, model.row_labels_,
-                            model.column_labels_)
-    return {"neurons": found, "activity": weights.activation_clusters(found.activity, 3, 0),
-            "preferred": weights.preferred_class(found.activity, found.classes),
-            "bits": weights.information(found.activity, found.classes, bins=5)}
 
 
 def network_graph() -> Any:
@@ -414,53 +295,12 @@ def network_graph() -> Any:
                for keep in (False, True)}}
 
 
-def scored() -> Any:
-    rng = np.random.default_rng(0)
-    found = {}
-    for k in (2, 7, 30):
-        y = rng.integers(0, 5, 200)
-        labels = rng.integers(0, k, 200)
-        table = metrics.contingency(y, labels)
-        found[f"{k}"] = {"scores": metrics.scores(y, labels), "table": table,
-                         "match": metrics.match(table),
-                         "silhouette": metrics.silhouette(DIGITS[:200], labels),
-                         "davies_bouldin": metrics.davies_bouldin(DIGITS[:200], labels)}
-    return found
-
-
-def loop() -> Any:
-    """The training loop with an objective of one's own."""
-    X = torch.from_numpy(DIGITS)
-    with training.seeded(7) as generator:
-        model = nn.Sequential(nn.Linear(64, 8), nn.Dropout(0.2), nn.Linear(8, 64))
-        optimizer = torch.optim.Adam(model.parameters())
-
-        def step(_epoch: int, batch: torch.Tensor) -> dict[str, torch.Tensor]:
-            loss = nn.functional.mse_loss(model(batch), batch)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            return {"loss": loss}
-
-        history = training.train(step, (X,), epochs=3, batch_size=64, drop_last=True,
-                                 generator=generator, progress=False, stage="a stage",
-                                 state={"model": model, "optimizer": optimizer},
-                                 on_epoch=lambda _epoch, _row: {"largest": float(model(X).max())})
-    return {"model": model, "history": history}
-
-
 FITS: dict[str, Callable[[], Any]] = {
     **TELL, **IDC, **DEEPCLUSTER, **CLASSIFIER,
     "weights: joint": partial(coclustering, "joint"),
     "weights: dhillon": partial(coclustering, "dhillon"),
-    "weights: nulls": nulls,
     "weights: quality": quality,
-    "weights: function": function,
     "weights: the whole network": network_graph,
-    "metrics": scored,
-    "training: the loop": loop,
-    "training: seeds": lambda: [training.as_seed(5), training.as_seed(np.random.RandomState(5)),
-                                training.as_seed(np.random.default_rng(5))],
 }
 
 

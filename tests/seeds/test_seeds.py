@@ -50,6 +50,19 @@ def test_checks_hold_with_other_numbers_of_threads(path, threads, tmp_path):
              environment={"OMP_NUM_THREADS": threads})
 
 
+def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
+    """Once it showed those of the default parameters as its own, and passed their checks."""
+    executed = runs.execute(
+        paths.root() / "notebooks" / "weights.ipynb", tmp_path / "weights.ipynb",
+        values={"epochs": 3, "n_shuffles": 4, "seeds": []},
+        environment={"CLUSTERBOOK_FIGURES": str(tmp_path)})
+    live, recorded = ((tmp_path / f"{name}.svg").read_text()
+                      for name in ("effects", "accuracy-against-clusterability"))
+    assert "this run: digits, 3 epochs, 1 seed" in live
+    assert "on scikit-learn's digits, 40 epochs, 3 recorded seeds" in recorded
+    assert "not checked: another seed gives another network" in "\n".join(runs.outputs(executed))
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_pages_checks_hold_at_another_seed(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
