@@ -210,9 +210,10 @@ def result(work: str) -> View:
 def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View:
     """A card for each work, which leads to its chapter: picture, sentence, verdicts, run time.
 
-    *works* maps a work's name to its sentence, its picture, (height, width) in [0, 1], and what some
-    of its claims are about to their ids. Of a claim with numbers the first is shown, measured or
-    not. The run time is what the chapter's first cell states. Raises InputError for an unknown id.
+    *works* maps a work's name to its sentence, its picture, (height, width) in [0, 1], and what
+    some of its claims are about to their ids. Of a claim with numbers the first is shown, measured
+    or not. The run time is what the chapter's first cell states. Raises InputError for an unknown
+    id.
     """
     shown, claims = [], load_claims()
     for work, (sentence, picture, chosen) in works.items():
