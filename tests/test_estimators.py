@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 import torch
 from _fits import SHAPE, Items, X, Y, before_steps, everything, generators, make, same
+from _support import CHECKOUT, module_of
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
 from torch import nn
 
 from clusterbook import IDC, TELL, DeepCluster, training
 from clusterbook.classifier import train_classifier
-from clusterbook.errors import InputError
+from clusterbook.errors import InputError, OutOfTime
 from clusterbook.evidence import records
 from clusterbook.tell import ClusterLayer
 from clusterbook.training import Checkpoint
@@ -293,6 +294,43 @@ def test_a_killed_run_resumes_in_any_stage(kind, options, data, deaths, tmp_path
         assert counted[0] == left and everything(model) == whole and model.history_.seconds > 0
     with pytest.raises(InputError, match="the data differs"):
         make(kind, **kept).fit(X[::-1])
+
+
+@pytest.mark.parametrize(("training_", "pieces"), [("end-to-end", [2, 2]), ("two-stage", [2, 5])])
+def test_a_checkpoint_in_small_files_goes_on_like_the_whole_one(training_, pieces, tmp_path,
+                                                                monkeypatch):
+    tool = module_of(CHECKOUT / "tests" / "checkpoints" / "__main__.py")
+    options = {**FCN, "training": training_, "epochs": 6, "snapshot_epochs": [1, 2, 4, 6]}
+    whole, packed = everything(make(TELL, **options).fit(X, Y)), tmp_path / "packed"
+    for number, epochs in enumerate(pieces):
+        run, left = tmp_path / f"piece{number}", iter([False] * (epochs - 1) + [True])
+        run.mkdir()
+        if number:
+            tool.unpack(packed, run)
+        monkeypatch.setattr(training.paths, "time_is_up", lambda left=left: next(left))
+        with pytest.raises(OutOfTime):
+            make(TELL, **options, checkpoint=run / "main-0.pt").fit(X, Y)
+        before = {file.name: file.stat().st_mtime_ns for file in packed.glob("*.*.*")}
+        tool.pack(run, packed)
+        after = {file.name: file.stat().st_mtime_ns for file in packed.glob("*.*.*")}
+        assert before.items() <= after.items()          # a snapshot is written once
+    kept = "training" if training_ == "end-to-end" else "centers"
+    assert {name for name in after if kept in name} == {
+        f"main-0.{kept}.{epoch}" for epoch in ([1, 2, 4] if kept == "training" else [1, 2])}
+    last = tmp_path / "last"
+    last.mkdir()
+    tool.unpack(packed, last)
+    assert (last / "main-0.pt").stat().st_mtime == (run / "main-0.pt").stat().st_mtime
+    assert (last / "main-0.json").read_bytes() == (run / "main-0.json").read_bytes()
+    monkeypatch.undo()
+    assert everything(make(TELL, **options, checkpoint=last / "main-0.pt").fit(X, Y)) == whole
+    torch.save({}, packed / f"main-0.{kept}.1")
+    with pytest.raises(SystemExit, match=f"main-0.{kept}.1 is of another run"):
+        tool.pack(run, packed)
+    monkeypatch.setattr(tool, "LIMIT", 1)
+    (packed / f"main-0.{kept}.1").unlink()
+    with pytest.raises(SystemExit, match="too large to commit: "):
+        tool.pack(run, packed)
 
 
 @pytest.mark.parametrize(("changed", "says"), [

@@ -285,7 +285,7 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     about = image.metadata["clusterbook"]
     [[title, wide, narrow]] = json.loads(zlib.decompress(base64.b64decode(about.pop("drawn"))))
     assert image.metadata == {"image/png": {"alt": ABOUT["alt"], "width": 784},
-                              "clusterbook": ABOUT} and title == "a-figure"
+                              "clusterbook": ABOUT} and title == ""
     assert re.match('<svg .*width="784" ', wide) and re.match('<svg .*width="346" ', narrow)
     assert caption.data["text/markdown"] == "*What to *see*.*"
     assert caption.metadata["clusterbook"] == {"caption_of": "a-figure"}
@@ -293,24 +293,44 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     assert image.metadata["clusterbook"]["origin"] == "live · seed 0"
 
 
-def test_a_figure_in_steps_holds_all_pictures_and_shows_the_first():
+def test_a_figure_with_a_slider_holds_all_pictures_and_shows_the_middle_one():
     steps = {"epoch <1>": draw("scatter"), "epoch 2": draw("image_grid"), "3": draw("scatter")}
     picture, _ = shown(steps, pause=0.5)
     page = picture.data["text/html"]
-    told = re.findall(r'data-title="([^"]*)"( hidden)?><img alt="([^"]*)" width="784" '
+    told = re.findall(r'data-title="([^"]*)" data-note=""( hidden)?><img alt="([^"]*)" width="784" '
                       r'height="\d+" src="data:image/png;base64,([^"]*)">', page)
     assert [each[:3] for each in told] == [
-        ("epoch &lt;1&gt;", "", "Two lines fall. Step 1 of 3: epoch &lt;1&gt;."),
-        ("epoch 2", " hidden", "Two lines fall. Step 2 of 3: epoch 2."),
-        ("3", " hidden", "Two lines fall. Step 3 of 3: 3.")]
+        ("1 of 3: epoch &lt;1&gt;", " hidden", "Two lines fall. Step 1 of 3: epoch &lt;1&gt;."),
+        ("2 of 3: epoch 2", "", "Two lines fall. Step 2 of 3: epoch 2."),
+        ("3 of 3: 3", " hidden", "Two lines fall. Step 3 of 3: 3.")]
     assert Image.open(io.BytesIO(base64.b64decode(told[1][3]))).size[0] in (1176, 1177)
-    assert told[0][3] == told[2][3] == picture.data["image/png"] != told[1][3]
+    assert told[0][3] == told[2][3] != told[1][3] == picture.data["image/png"]
     assert 'data-pause="0.5"' in page and "http" not in page        # it plays without the network
+    assert shown(steps, start="3")[0].data["image/png"] == told[2][3]
     steps = {"1": draw("image_grid"), "2": draw("image_grid"), "3": draw("image_grid")}
     steps["3"].again = None             # changed after drawing
     drawn = figures.on_a_page(shown(steps)[0].metadata["clusterbook"], "page")
     assert re.findall('<svg class="cb-([a-z]+)"', drawn) == [
         "wide", "narrow", "wide", "narrow", "only"]
+
+
+def test_two_sliders_have_a_picture_and_a_note_for_every_position_that_was_run():
+    grid = {("epoch 1", "k = 2"): draw("scatter"), ("epoch 9", "k = 2"): draw("image_grid"),
+            ("epoch 9", "k = 3"): draw("scatter")}
+    notes = {key: f"live · {key[1]}" for key in grid}
+    picture, _ = shown(grid, sliders=("Epoch", "Clusters"), origin=notes)
+    about = picture.metadata["clusterbook"]
+    assert "origin" not in about and about["explorable"]["start"] == 2      # the middle of both
+    for page in picture.data["text/html"], figures.on_a_page(about, "page"):
+        assert re.findall(r'data-at="([^"]*)" data-title="([^"]*)" data-note="([^"]*)"( hidden)?',
+                          page) == [("0 0", "epoch 1, k = 2", "live · k = 2", " hidden"),
+                                    ("1 0", "epoch 9, k = 2", "live · k = 2", " hidden"),
+                                    ("1 1", "epoch 9, k = 3", "live · k = 3", "")]
+        assert re.findall(r'max="(\d)" value="(\d)" step="1" aria-label="([^"]*)" '
+                          'aria-valuetext="([^"]*)"', page) == [
+            ("1", "1", "Epoch", "epoch 9"), ("1", "1", "Clusters", "k = 3")]
+    assert {name.split(": ")[0] for name in figures.numbers(grid)} == {
+        "epoch 1, k = 2", "epoch 9, k = 2", "epoch 9, k = 3"}
 
 
 @every

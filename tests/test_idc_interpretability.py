@@ -7,14 +7,17 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
-from clusterbook import metrics
+from clusterbook import IDC, metrics
 from clusterbook.errors import InputError
 from clusterbook.idc import (
+    as_in_table_1,
     cluster_features,
     diversity,
     faithfulness,
     greedy_accuracy,
+    integrated_gradients,
     open_features,
     uniqueness,
 )
@@ -22,6 +25,9 @@ from clusterbook.idc import (
 RNG = np.random.default_rng(3)
 X, Y = RNG.random((60, 6)), RNG.integers(0, 4, 60)
 GATES = RNG.random((60, 6)) * (RNG.random((60, 6)) < [0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
+
+
+WIDE = RNG.random((60, 24)) + 2 * (np.arange(24) % 4 == Y[:, None])
 
 
 def nearest_corner(X):
@@ -123,6 +129,57 @@ def test_greedy_accuracy_is_the_literal_one_and_never_above_the_best(seed):
     y_true, y_pred = rng.integers(0, 5, 497), rng.integers(0, 7, 497)
     found = greedy_accuracy(y_true, y_pred)
     assert literal_greedy(y_true, y_pred) == found <= metrics.accuracy(y_true, y_pred)
+
+
+def trained(**settings):
+    """A small network after a few epochs, so that its gates and clusters differ."""
+    return IDC(4, encdec=[16, 4, 16], clustering_head=16, aux_classifier=4, gates_hidden_dim=16,
+               batch_size=20, epochs=40, ae_pretrain_epochs=20, ae_non_gated_epochs=2, tau=1.0,
+               start_global_gates_training_on_epoch=39, random_state=1, local_gates_lambda=3.0,
+               lr_pretrain=0.01, select="last", **settings).fit(WIDE)
+
+
+def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
+    model = trained(use_gating=False)
+    net, expected = model.model_, []
+    samples = torch.tensor(WIDE, dtype=torch.float32)
+    for sample, label in zip(samples, model.predict(WIDE), strict=True):
+        def logit(point, label=label):
+            return net.head(net.autoencoder.encoder(point[None]))[0, label]
+        gradients = [torch.autograd.functional.jacobian(logit, sample * (step + 0.5) / 32)
+                     for step in range(32)]
+        expected.append((sample * torch.stack(gradients).mean(0)).abs().numpy())
+    expected = np.array(expected) / np.max(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(integrated_gradients(model, WIDE, kept=24), expected, rtol=1e-3, atol=1e-5)
+    two = np.sort(expected, axis=1)[:, [-2]] <= expected
+    np.testing.assert_allclose(integrated_gradients(model, WIDE, kept=2), expected * two, rtol=1e-3,
+                               atol=1e-5)
+
+
+@pytest.mark.parametrize("use_gating", [True, False])
+def test_table_1_has_means_over_subsets(use_gating):
+    model = trained(use_gating=use_gating)
+    found = as_in_table_1(model, WIDE, Y, subsets=3, size=20)
+    gates = model.local_gates(WIDE) if use_gating else integrated_gradients(model, WIDE)
+    parts = np.random.default_rng(0).choice(60, (3, 20), replace=False)
+    assert len(np.unique(parts)) == 60
+    rows = [(uniqueness(WIDE[part], gates[part]),
+             faithfulness(model.predict, WIDE[part], gates[part], Y[part], original=True))
+            for part in parts]
+    measured = [found.pop("uniqueness_1k"), found.pop("faithfulness_1k")]
+    assert measured == pytest.approx(np.mean(rows, axis=0))
+    assert [*found] == ["ungated_input_acc"] * use_gating
+
+
+def test_ungated_input_meets_no_gate_and_what_is_undefined_is_left_out():
+    model = trained()
+    model.model_.gating.layers[2].bias.data.fill_(-9.0)         # all gates closed
+    assert len(np.unique(model.predict(WIDE))) == 1
+    found = as_in_table_1(model, WIDE, Y, subsets=3, size=20)
+    model.model_.gating = None
+    assert found == {"uniqueness_1k": 0.0,
+                     "ungated_input_acc": metrics.accuracy(Y, model.predict(WIDE))}
+    assert found["ungated_input_acc"] > metrics.accuracy(Y, np.zeros(60, dtype=int))
 
 
 @pytest.mark.parametrize(("call", "says"), [

@@ -17,8 +17,9 @@ from clusterbook.book import site
 from clusterbook.book.build import DRAWINGS
 
 FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"
-_PICTURE = re.compile(r'(?P<figure><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
-                      r"(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?")
+_FIGURE = re.compile(r'(?P<opens><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
+                     r"(?P<picture>(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?)"
+                     r"(?P<caption>.*?)(?=</figcaption>)", re.DOTALL)
 _MARKS = re.compile(r'<h[1-6]>(?P<heading>.*?)<a class="headerlink"'
                     r'|<div class="pst-scrollable-table-container"'
                     r'|role="region"[^>]* aria-label="[^"]*"', re.DOTALL)
@@ -57,13 +58,15 @@ def named(contents: str) -> str:
 
 
 def drawn(body: str, folder: Path) -> str:
-    """Show the SVGs of each figure in place of its picture."""
+    """Show the SVGs of each figure in place of its picture, and its row below the caption."""
     def replaced(found: re.Match) -> str:
-        file = folder / f"{found['name']}.html"
-        return f"{found['figure']}{file.read_text(encoding='utf-8')}" if file.is_file() else (
-            found[0])
+        parts = [found["picture"], ""]
+        for i, ending in enumerate((".html", ".row.html")):
+            file = folder / f"{found['name']}{ending}"
+            parts[i] = file.read_text(encoding="utf-8") if file.is_file() else parts[i]
+        return f"{found['opens']}{parts[0]}{found['caption']}{parts[1]}"
 
-    return figures.glyphs_once(_PICTURE.sub(replaced, body))
+    return figures.glyphs_once(_FIGURE.sub(replaced, body))
 
 
 def forwarding(page: str, pages: Collection[str]) -> str:

@@ -24,6 +24,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment
+
 from .. import paths
 from ..errors import InputError
 
@@ -254,7 +256,7 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
 def _undrawn(notebook: Path) -> str:
     """A notebook to download: without the SVGs, which only a page shows."""
     # Sorted keys put the figure's name after them.
-    return re.sub(r'"drawn": "[^"]*",\s*', "", notebook.read_text(encoding="utf-8"))
+    return re.sub(r'"(csv|drawn)": "[^"]*",\s*', "", notebook.read_text(encoding="utf-8"))
 
 
 def _fit(cell: Any, place: Path, target: Path) -> None:
@@ -287,20 +289,74 @@ def _fit(cell: Any, place: Path, target: Path) -> None:
             caption = "\n\n".join(filter(None, (about["caption"], about.get("origin"))))
             cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
                                        "figure": {"name": name, "caption": caption}}
-            data.pop("text/html", None)         # a figure in steps is a figure too
-            svgs = about.pop("drawn", None)
+            data.pop("text/html", None)         # a figure with sliders is a figure too
+            svgs, folder = about.pop("drawn", None), target / DRAWINGS
+            folder.mkdir(exist_ok=True)
+            if place.parts[:2] != _RUNS:
+                row = _beside(cell.get("id"), place, about["name"], data["image/png"],
+                              svgs, about.pop("csv", None), target / "extra")
+                (folder / f"{name}.row.html").write_text(row, encoding="utf-8")
             # In a recorded run of earlier code the steps are a figure of their own.
             html = re.sub(r'<(/?)figure|"figure(?=\.cb-steps)', lambda found: (
                 '"div' if found[1] is None else f"<{found[1]}div"), html)
             if text := on_a_page({**about, "drawn": svgs}, page) if svgs else html:
-                (target / DRAWINGS).mkdir(exist_ok=True)
                 text = _outside(text, target / "extra" / "drawn", "../" * (len(place.parts) - 1))
-                (target / DRAWINGS / f"{name}.html").write_text(text, encoding="utf-8")
+                (folder / f"{name}.html").write_text(text, encoding="utf-8")
         elif data.get("text/plain", "").startswith("<IPython."):
             text = re.sub(r"<[^>]*>", " ", html.replace("</tr>", "\n"))
             data["text/plain"] = unescape(text).strip()
         kept.append(output)
     cell.outputs = kept
+
+
+def _beside(cell: str, place: Path, name: str, png: str, svgs: str | None, csv: str | None,
+            extra: Path) -> str:
+    """The row below a figure: its files, its permanent address, the command that draws it alone.
+
+    The files are written beside the pages, in ``figures/WORK/NAME``, whose own page leads to where
+    the figure stands now.
+    """
+    from ..figures.showing import unpacked
+    from . import site
+
+    work, up = place.stem.replace("_", "-"), "../" * (len(place.parts) - 1)
+    folder, files = extra / "figures" / work / name, {"PNG": base64.b64decode(png)}
+    if svgs:
+        drawn = unpacked(svgs)
+        files["SVG"] = drawn[len(drawn) // 2][1].encode()
+    if csv:
+        files["CSV"] = unpacked(csv).encode()
+    folder.mkdir(parents=True)
+    for kind, content in files.items():
+        (folder / f"{name}.{kind.lower()}").write_bytes(content)
+    page = f"../../../{place.with_suffix('.html').as_posix()}#{work}-{name}"
+    (folder / "index.html").write_text(_MOVED.format(page=page, name=name), encoding="utf-8")
+    address = site.current().repository and site.current().launchers(place.as_posix())["Colab"]
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
+        _ROW).render(files=files, base=f"{up}figures/{work}/{name}/", name=name,
+                     command=place.parts[0] == "notebooks" and f"clusterbook run {place.stem} --only {name} --figures out",
+                     colab=address and f"{address}#scrollTo={cell}")
+
+
+_MOVED = """\
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Figure {name}</title>
+<meta http-equiv="refresh" content="0; url={page}"></head>
+<body><a href="{page}">The figure {name}</a></body></html>
+"""
+_ROW = """\
+<div class="cb-row">
+{% for kind in files %}
+<a href="{{ base }}{{ name }}.{{ kind|lower }}" download>{{ kind }}</a>
+{% endfor %}
+<a href="{{ base }}index.html">Permanent address</a>
+{% if colab %}<a href="{{ colab }}">Open in Colab</a>{% endif %}
+{% if command %}
+<details><summary>Draw it with another value</summary>
+<div class="highlight"><pre>{{ command }}</pre></div></details>
+{% endif %}
+</div>
+"""
 
 
 def _outside(text: str, folder: Path, root: str) -> str:

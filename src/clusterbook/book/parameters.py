@@ -132,6 +132,13 @@ class Chapter:
                          for name, text in (typed or {}).items()}
 
 
+def figures_of(chapter: Chapter) -> list[str]:
+    """The names of the figures that a chapter's notebook shows, in order."""
+    shown = [output.get("metadata", {}).get("clusterbook", {}).get("name")
+             for cell in chapter.notebook.cells for output in cell.get("outputs", [])]
+    return list(filter(None, shown))
+
+
 # --- the notebook ------------------------------------------------------------------------------
 
 

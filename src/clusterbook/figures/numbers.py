@@ -10,20 +10,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from .explorable import Key, titled
+
 Numbers = dict[str, list[float]]
 """Series → number of points, mean and standard deviation along x and y, correlation of both."""
 
 
-def numbers(figure: Figure | Mapping[str, Figure]) -> Numbers:
+def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
     """The numbers of every series of a figure, or of all its steps.
 
     A picture counts as points: its columns and rows against its values, and the name says its
     colors. A series is named by its step, panel and label, or by its place among them.
     """
-    steps = figure if isinstance(figure, Mapping) else {"": figure}
     return {": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}", name))):
             _moments(x, y)
-            for title, step in steps.items() for i, axis in enumerate(step.axes)
+            for title, step in titled(figure).items() for i, axis in enumerate(step.axes)
             for name, x, y in _series(axis)}
 
 

@@ -8,20 +8,22 @@ import json
 import re
 import reprlib
 import zlib
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial, wraps
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
-from jinja2 import Environment
-from markupsafe import Markup, escape
+from markupsafe import escape
 from matplotlib.figure import Figure
 from PIL import Image
 
 from .. import paths
 from ..errors import InputError
+from . import explorable
+from .explorable import Key, Position, middle, positions, titled
 from .numbers import Numbers, numbers
 
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
@@ -109,8 +111,9 @@ LIST = "figures.json"
 """Lies beside the files of a run's figures: each one's name, texts, numbers and, if any, steps."""
 
 
-def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: str, *,
-         origin: str = "", pause: float = 0.6) -> None:
+def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: str, *,
+         origin: str | Mapping[Key, str] = "", sliders: Sequence[str] = ("Step",),
+         start: Key | None = None, pause: float = 0.6) -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
@@ -120,26 +123,31 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
     Jupyter and Colab show a PNG. The book's pages show the SVGs that the output's metadata hold:
     they take the page's colors, and a figure of `clusterbook.figures` is drawn again for a phone.
 
-    Several figures are shown one at a time, with buttons and a slider to step through them or play
-    them. The pictures and a short script are in the output, so it works in the book, in Jupyter and
-    on Colab, without network and widgets; without scripts, the first step is shown.
+    Several figures are shown one at a time, with a slider or two to step through them or play them
+    (see ``clusterbook.figures.explorable``).
 
     Raises InputError if name, alt or caption is missing, or the files can't be written.
 
     Parameters
     ----------
-    figure : matplotlib Figure, or mapping of str to Figure
-        Or the steps, of one size, by their titles; their files are ``DIR/name-1.png``, and so on.
+    figure : matplotlib Figure, or mapping of str or tuple of str to Figure
+        Or the positions, of one size, by the value of the slider, or of each slider; their files
+        are ``DIR/name-1.png``, and so on.
     name : str
         Lower-case words joined by hyphens, unique in the chapter.
     alt : str
         Alternative text. No measured number: it is compared between runs.
     caption : str
         What to look at, and what the figure does not show. Markdown, no measured number.
-    origin : str
-        Live or recorded, the seeds, the time: a page shows it below the caption.
+    origin : str, or mapping of positions to str
+        Live or recorded, the seeds, the time: a page shows it below the caption, or each position
+        its own.
+    sliders : sequence of str
+        Their names.
+    start : str or tuple of str, optional
+        The position that is shown first; by default the middle one.
     pause : float
-        Seconds from one step to the next.
+        Seconds from one step to the next while it plays.
     """
     from IPython.display import Markdown, display
 
@@ -147,25 +155,45 @@ def show(figure: Figure | Mapping[str, Figure], name: str, alt: str, caption: st
     SHOWN[name] = numbers(figure)
     if folder := paths.asked("figures"):
         save(figure, folder, **about)
-    in_steps = isinstance(figure, Mapping)
-    steps = figure if in_steps else {name: figure}
-    pictures = [(title, _png(step)) for title, step in steps.items()]
-    across, down = 96 * next(iter(steps.values())).get_size_inches()
+    pictures = titled(figure)
+    pngs = [_png(picture) for picture in pictures.values()]
+    across, down = 96 * next(iter(pictures.values())).get_size_inches()
+    kept, first = dict(about), 0
+    if isinstance(figure, Mapping):
+        values, places = positions(figure, None if isinstance(origin, str) else origin)
+        first = [*figure].index(start) if start is not None else middle(values, places)
+        kept["explorable"] = {"values": values, "places": places, "start": first,
+                              "names": list(sliders), "pause": pause}
     image = {"width": round(across), "alt": about["alt"]}
-    data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pictures[0][1]}
-    if in_steps:    # escaped, because titles and texts become attributes
-        data["text/html"] = _stepper(pause, [
-            (title, f'<img {_attributes(image["alt"], title, i, steps)} width="{across:.0f}" '
-             f'height="{down:.0f}" src="data:image/png;base64,{png}">')
-            for i, (title, png) in enumerate(pictures, 1)])
+    data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pngs[first]}
+    if "explorable" in kept:    # escaped, because titles and texts become attributes
+        data["text/html"] = _explorable(kept["explorable"], [
+            f'<img {_attributes(about["alt"], title, i, len(pngs))} width="{across:.0f}" '
+            f'height="{down:.0f}" src="data:image/png;base64,{png}">'
+            for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)])
+    if origin and isinstance(origin, str):
+        kept["origin"] = origin
     # The book's build makes figures of the page from these (clusterbook.book).
-    drawn = [[title, *_svgs(step)] for title, step in steps.items()]
-    kept = about | ({"origin": origin} if origin else {}) | ({"pause": pause} if in_steps else {})
-    packed = base64.b64encode(zlib.compress(json.dumps(drawn).encode(), 9)).decode()
-    if not in_steps or len(packed) < 2.5 * sum(len(png) for _, png in pictures):
+    packed = _packed([[title, *_svgs(picture)] for title, picture in pictures.items()])
+    if "explorable" not in kept or len(packed) < 2.5 * sum(map(len, pngs)):
         kept["drawn"] = packed
     display(data, metadata={"image/png": image, "clusterbook": kept}, raw=True)
     display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
+
+
+def _packed(content: Any) -> str:
+    return base64.b64encode(zlib.compress(json.dumps(content).encode(), 9)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """What `show` packed into an output's metadata: the SVGs, or the numbers as CSV."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def _explorable(about: Mapping[str, Any], pictures: Sequence[str]) -> str:
+    return explorable.html(about["values"], [Position(*place) for place in about["places"]],
+                           pictures, start=about["start"], names=about["names"],
+                           pause=about["pause"])
 
 
 def on_a_page(about: Mapping, page: str) -> str:
@@ -174,7 +202,7 @@ def on_a_page(about: Mapping, page: str) -> str:
     Its SVGs for a wide and for a narrow screen, of which the style sheet shows one. Ids inside an
     SVG begin with the page's and the figure's name, because a page holds many.
     """
-    steps, drawn = [], json.loads(zlib.decompress(base64.b64decode(about["drawn"])))
+    steps, drawn = [], unpacked(about["drawn"])
     for i, (title, *svgs) in enumerate(drawn, start=1):
         parts, kinds = [], ("wide", "narrow") if len(svgs) == 2 else ("only",)
         for kind, svg in zip(kinds, svgs, strict=True):
@@ -183,12 +211,13 @@ def on_a_page(about: Mapping, page: str) -> str:
             # A tenth of a point is less than a pixel.
             svg = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+)|(\d\.\d)\d+",
                          lambda found: found[1] or found[2], svg)
-            words = _attributes(about["alt"], title, i, drawn) if "pause" in about else (
+            words = _attributes(about["alt"], title, i, len(drawn)) if "explorable" in about else (
                 f'alt="{escape(about["alt"])}"')
             parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
                                      f'aria-label={words.removeprefix("alt=")} ', 1))
-        steps.append((title, "".join(parts)))
-    return glyphs_once(_stepper(about["pause"], steps) if "pause" in about else steps[0][1])
+        steps.append("".join(parts))
+    return glyphs_once(_explorable(about["explorable"], steps) if "explorable" in about
+                       else steps[0])
 
 
 def glyphs_once(html: str) -> str:
@@ -204,13 +233,8 @@ def glyphs_once(html: str) -> str:
     return re.sub(r'<path id="(DejaVu[^"]*)"[^>]*/>', first, html)
 
 
-def _attributes(alt: str, title: str, i: int, steps: Sized) -> str:
-    return f'alt="{escape(f"{alt} Step {i} of {len(steps)}: {title}.")}"'
-
-
-def _stepper(pause: float, steps: Sequence[tuple[str, str]]) -> str:
-    template = Environment(trim_blocks=True, autoescape=True).from_string(_STEPPER)
-    return template.render(pause=pause, steps=[(title, Markup(html)) for title, html in steps])
+def _attributes(alt: str, title: str, i: int, number: int) -> str:
+    return f'alt="{escape(f"{alt} Step {i} of {number}: {title}.")}"'
 
 
 def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
@@ -230,7 +254,7 @@ def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
     return {"name": name, "alt": alt, "caption": caption}
 
 
-def save(figure: Figure | Mapping[str, Figure], folder: Path, name: str, alt: str,
+def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: str,
          caption: str) -> None:
     """Write a figure, or several as steps, as PNG and SVG, and enter it into the folder's list.
 
@@ -239,7 +263,7 @@ def save(figure: Figure | Mapping[str, Figure], folder: Path, name: str, alt: st
     about = {"name": name, "alt": alt, "caption": caption, "numbers": numbers(figure)}
     files = {name: figure}
     if isinstance(figure, Mapping):
-        about["steps"] = list(figure)
+        about["steps"] = list(titled(figure))
         files = {f"{name}-{i}": step for i, step in enumerate(figure.values(), start=1)}
     for file, drawn in files.items():
         png = _drawn(drawn, format="png", dpi=200, metadata={"Description": alt})
@@ -308,55 +332,3 @@ def _few_colors(png: bytes) -> str:
         return base64.b64encode(png).decode()
     picture.convert("RGB").quantize(256).save(buffer, "PNG", optimize=True)
     return base64.b64encode(buffer.getvalue()).decode()
-
-
-_STEPPER = """\
-<div class="cb-steps" data-pause="{{ pause }}">
-<style>
-.cb-steps { margin: 0; }
-.cb-steps img { max-width: 100%; height: auto; }
-.cb-steps-bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; }
-.cb-steps-bar button { min-width: 2.75rem; min-height: 2.75rem; font: inherit; cursor: pointer; }
-.cb-steps-bar input { flex: 1 1 8rem; min-height: 2.75rem; }
-.cb-steps-bar output { flex: 1 1 100%; min-height: 1.6em; }
-</style>
-{% for title, html in steps %}
-<div class="cb-step" data-title="{{ title }}"{{ "" if loop.first else " hidden" }}>{{ html }}</div>
-{% endfor %}
-<div class="cb-steps-bar" role="group" aria-label="Steps of the figure">
-<button type="button" aria-label="Previous step">&#8249;</button>
-<input type="range" min="1" max="{{ steps|length }}" value="1" step="1" aria-label="Step">
-<button type="button" aria-label="Next step">&#8250;</button>
-<button type="button" aria-label="Play">&#9654;</button>
-<output aria-live="polite">1 of {{ steps|length }}: {{ steps[0][0] }}</output>
-</div>
-<script>
-for (const figure of document.querySelectorAll("div.cb-steps:not([data-ready])")) {
-  figure.dataset.ready = "yes";
-  const pictures = [...figure.querySelectorAll(".cb-step")], slider = figure.querySelector("input");
-  const [back, next, play] = figure.querySelectorAll("button");
-  const words = figure.querySelector("output");
-  let timer = null;
-  const at = () => Number(slider.value);
-  const go = to => {
-    slider.value = to;                          // stays between its ends
-    pictures.forEach((picture, i) => picture.hidden = i + 1 !== at());
-    words.textContent = `${at()} of ${pictures.length}: ${pictures[at() - 1].dataset.title}`;
-  };
-  const turn = (sign, label) => { play.innerHTML = sign; play.setAttribute("aria-label", label); };
-  const stop = () => { clearInterval(timer); timer = null; turn("&#9654;", "Play"); };
-  back.onclick = () => { stop(); go(at() - 1); };
-  next.onclick = () => { stop(); go(at() + 1); };
-  slider.oninput = () => { stop(); go(at()); };
-  play.onclick = () => {
-    if (timer) { stop(); return; }
-    if (at() === pictures.length) go(1);
-    turn("&#10073;&#10073;", "Pause");
-    timer = setInterval(() => {
-      go(at() + 1);
-      if (at() === pictures.length) stop();
-    }, 1000 * figure.dataset.pause);
-  };
-}
-</script>
-</div>"""

@@ -59,11 +59,13 @@ In the reported numbers:
 
 from .estimator import IDC
 from .interpretability import (
+    as_in_table_1,
     cluster_features,
     diversity,
     faithfulness,
     generalizability,
     greedy_accuracy,
+    integrated_gradients,
     open_features,
     selection_f1,
     uniqueness,
@@ -78,7 +80,8 @@ from .losses import (
 from .networks import GlobalGates
 
 __all__ = [
-    "IDC", "GlobalGates", "cluster_features", "diversity", "faithfulness", "generalizability",
-    "greedy_accuracy", "gumbel_softmax", "hard_gates", "open_features", "open_probability",
-    "selection_f1", "stochastic_gates", "total_coding_rate", "uniqueness",
+    "IDC", "GlobalGates", "as_in_table_1", "cluster_features", "diversity", "faithfulness",
+    "generalizability", "greedy_accuracy", "gumbel_softmax", "hard_gates", "integrated_gradients",
+    "open_features", "open_probability", "selection_f1", "stochastic_gates", "total_coding_rate",
+    "uniqueness",
 ]

@@ -21,14 +21,19 @@ InputError for shapes that do not fit, and where their value is not defined.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
 from ..errors import InputError
 from ..metrics import accuracy, contingency
+
+KEPT = 15               # features of a sample, |S| in Table 1 of the paper
 
 
 def open_features(gates: ArrayLike, *, original: bool = False, batch_size: int = 100) -> float:
@@ -176,6 +181,58 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     model = LinearSVC(random_state=random_state, max_iter=10_000)
     model.fit(np.asarray(X_train, dtype=np.float64) * gates_train, labels_train)
     return float(model.score(np.asarray(X_test, dtype=np.float64) * gates_test, labels_test))
+
+
+def integrated_gradients(model: BaseEstimator, X: ArrayLike, *, kept: int = KEPT, steps: int = 32
+                         ) -> np.ndarray:
+    """The features that a network without gates uses for each sample's cluster, found afterwards.
+
+    A feature's attribution is its value times the mean gradient of the cluster's logit with respect
+    to it, along the straight line from 0 to the sample. Of each sample the *kept* largest absolute
+    attributions are returned, divided by the largest, and 0 elsewhere, so that they can be scored
+    as gates; shape (n_samples, n_features).
+    """
+    net, samples, found = model.model_, model._samples(X), []
+    for part in samples.split(1000):
+        labels = net.cluster(net.embed(part))
+        gradient = torch.zeros_like(part)
+        for step in range(steps):
+            point = (part * ((step + 0.5) / steps)).requires_grad_()
+            logits = net.head(net.autoencoder.encoder(point)).gather(1, labels[:, None])
+            gradient += torch.autograd.grad(logits.sum(), point)[0]
+        found.append((part * gradient / steps).abs())
+    values = torch.cat(found)
+    largest = values.topk(min(kept, values.shape[1]), 1)
+    values = torch.zeros_like(values).scatter(1, largest.indices, largest.values)
+    return model._widened(values / values.amax(1, keepdim=True).clamp_min(1e-30))
+
+
+def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: int = 10,
+                  size: int = 1000, random_state: int = 0) -> dict[str, float]:
+    """Uniqueness and faithfulness as the paper's Table 1 has them, and what gates cost.
+
+    Both are means over *subsets* of *size* samples, drawn at random so that none is in two.
+    Faithfulness has the released form, by the classes *y*. Gates are the network's own, or without
+    any its `integrated_gradients`. ``ungated_input_acc`` is the accuracy of a network with gates
+    that gets whole samples: one pass, no other training. A measure that is not defined in every
+    subset is left out.
+    """
+    X, y = np.asarray(X), np.asarray(y)
+    gates = model.local_gates(X) if model.use_gating else integrated_gradients(model, X)
+    measured: dict[str, list[float]] = {"uniqueness_1k": [], "faithfulness_1k": []}
+    drawn = np.random.default_rng(random_state).choice(len(X), (subsets, size), replace=False)
+    for rows in drawn:
+        measured["uniqueness_1k"].append(uniqueness(X[rows], gates[rows]))
+        with suppress(InputError):      # a constant importance or accuracy correlates with nothing
+            measured["faithfulness_1k"].append(
+                faithfulness(model.predict, X[rows], gates[rows], y[rows], original=True))
+    found = {name: float(np.mean(values)) for name, values in measured.items()
+             if len(values) == subsets}
+    if model.use_gating:
+        net = model.model_
+        ungated = net.cluster(net.embed(model._samples(X))).cpu().numpy()
+        found["ungated_input_acc"] = accuracy(y, ungated)
+    return found
 
 
 def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
