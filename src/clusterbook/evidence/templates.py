@@ -169,8 +169,8 @@ The code or the data have changed since these runs.
 <a href="../notebooks/{{ work }}.html"><img alt="" src="data:image/png;base64,{{ png }}" />{#
 #}<strong>{{ name[0]|upper }}{{ name[1:] }}</strong> <span>{{ sentence }}</span> {#
 #}{% for verdict, words in told %}<span class="cb-told">{{ badge(verdict) }} {{ words }}</span> {#
-#}{% endfor %}<small>{{ counted }}{% if time %}<br />Runtime: {{ time[0]|lower }}{{ time[1:] }}{% endif %}</small>{#
-#}</a>
+#}{% endfor %}<small>{{ counted }}{% if time %}<br />Runtime: {{ time[0]|lower }}{#
+#}{{ time[1:] }}{% endif %}</small></a>
 {% endfor %}
 </div>
 {% endmacro %}
