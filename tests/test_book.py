@@ -14,6 +14,7 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -463,32 +464,74 @@ def test_the_address_of_what_moved_leads_there(site, chromium, old, new):
         assert new.endswith("gone") or page.locator(f"[id='{page.url.partition('#')[2]}']").count()
 
 
-def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
+def explorables(parsed: dict[str, BeautifulSoup]) -> dict[str, int]:
+    """The pages with figures that have sliders, and their number; recorded runs are older."""
+    found = {page: len(soup.select("figure .cb-steps")) for page, soup in parsed.items()
+             if "runs/" not in page}
+    return {page: number for page, number in found.items() if number}
+
+
+def test_every_position_of_every_explorable_is_reached_by_keys(site, parsed, chromium):
+    pages = explorables(parsed)
+    assert sum(pages.values()) >= 8
+    for (page, number), scheme in product(pages.items(), ("light", "dark")):
+        with opened(chromium, (site / page).as_uri(), width=390, scheme=scheme) as shown:
+            figures = shown.locator("figure:has(.cb-steps)")
+            assert figures.count() == number
+            for figure in figures.all():
+                first, *others = figure.get_by_role("slider").all()
+                words, seen = figure.locator("output"), set()
+                for other in others:
+                    other.press("Home")
+                for turn in range(1 + sum(int(each.get_attribute("max")) for each in others)):
+                    if turn:
+                        next(each for each in others if each.input_value() != each.get_attribute(
+                            "max")).press("ArrowRight")
+                    first.press("Home")
+                    for step in range(1 + int(first.get_attribute("max"))):
+                        first.press("ArrowRight") if step else None
+                        seen.add(said := words.inner_text())
+                        pictures = figure.locator(".cb-step:not([hidden]) > *:visible")
+                        assert pictures.count() == (not said.endswith(": not run")), said
+                        if pictures.count():
+                            assert pictures.bounding_box()["height"] > 50
+                            alt = pictures.get_attribute("alt") or pictures.get_attribute(
+                                "aria-label")
+                            title = first.get_attribute("aria-valuetext")
+                            assert title in said and title in alt
+                if len(others) < 2:
+                    assert len(seen) == len(figure.locator(".cb-step").all()) or others
+            assert not shown.faults
+
+
+def test_without_scripts_an_explorable_stands_in_its_middle(site, parsed, chromium):
+    context = chromium.new_context(viewport={"width": WIDE, "height": 900},
+                                   java_script_enabled=False)
+    for page, number in explorables(parsed).items():
+        shown = context.new_page()
+        shown.goto((site / page).as_uri())
+        assert shown.locator("figure .cb-step:visible").count() == number
+        assert shown.locator("figure .cb-steps-bar:visible").count() == 0
+        for i, figure in enumerate(shown.locator("figure:has(.cb-steps)").all()):
+            places = [step["data-at"] for step in parsed[page].select("figure .cb-steps")[
+                i].select(".cb-step")]
+            at = figure.locator(".cb-step:visible").get_attribute("data-at")
+            middle = " ".join(str((1 + int(most["max"])) // 2) for most in parsed[page].select(
+                "figure .cb-steps")[i].select("input"))
+            assert at == (middle if middle in places else places[0]) or (page, i) == (STEPS, 0)
+            assert figure.locator("figcaption").is_visible()
+    context.close()
+
+
+def test_an_explorable_plays_and_stops(site, chromium):
     with opened(chromium, (site / STEPS).as_uri()) as page:
         figure = page.locator("figure div.cb-steps").first
-        number = figure.locator(".cb-step").count()
-        slider, words = figure.get_by_role("slider"), figure.locator("output")
-
-        def at() -> int:
-            shown = figure.locator(".cb-step:not([hidden]) > *:visible")
-            assert shown.count() == 1 and shown.is_visible()
-            told = re.match(rf"(\d+) of {number}: ", words.inner_text())
-            said = shown.get_attribute("alt") or shown.get_attribute("aria-label")
-            assert f"Step {told[1]} of {number}" in said
-            assert slider.input_value() == told[1]
-            return int(told[1])
-
-        slider.focus()
-        assert at() == 1
-        for key, step in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2), ("End", number),
-                          ("Home", 1), ("ArrowLeft", 1)):
-            page.keyboard.press(key)
-            assert at() == step, key
+        words = figure.locator("output")
+        assert words.inner_text().startswith("1 of ")
         for name, key, step in (("Next step", "Enter", 2), ("Next step", "Space", 3),
                                 ("Previous step", "Enter", 2)):
             figure.get_by_role("button", name=name).press(key)
-            assert at() == step, name
-        assert figure.locator(".cb-step:not([hidden]) > *:visible").bounding_box()["height"] > 100
+            assert words.inner_text().startswith(f"{step} of "), name
         figure.get_by_role("button", name="Play").press("Enter")
         page.wait_for_function("words => words.textContent.startsWith('4 of')",
                                arg=words.element_handle())
@@ -497,6 +540,24 @@ def test_a_figure_in_steps_works_by_keys_and_plays(site, chromium):
         page.wait_for_timeout(1000)  # twice what a picture stays
         assert words.inner_text() == stopped
         assert not page.faults
+
+
+def test_the_row_below_a_figure_has_its_files_and_leads_back(site, parsed):
+    figures = [figure for page in parsed if page.startswith(("notebooks/", "book/audit/"))
+               for figure in parsed[page].select("figure[id]")]
+    assert len(figures) > 50 and all(figure.select(".cb-row a") for figure in figures)
+    rows = [row for page in CHAPTERS for row in parsed[page].select(".cb-row")]
+    assert all(row.find(string=re.compile("^clusterbook run .* --only ")) for row in rows)
+    for name in ("figures/tell/turning", "figures/idc/coding-rate"):
+        moved = (site / name / "index.html").read_text(encoding="utf-8")
+        page, _, anchor = re.search(r'url=\.\./\.\./\.\./([^"]*)"', moved)[1].partition("#")
+        assert parsed[page].find(id=anchor).name == "figure"
+    kinds = {path.suffix for path in (site / "figures/tell/turning").iterdir()}
+    assert kinds == {".html", ".png", ".svg", ".csv"}
+    assert max(sum(path.stat().st_size for path in files) for files in (
+        [site / "drawn" / Path(image).name for image in set(re.findall(
+            r'drawn/(\w+\.png)', str(figure)))] for soup in parsed.values()
+        for figure in soup.select("figure:has(.cb-steps)"))) < 1.5e6
 
 
 def test_the_scorecard_shows_headline_claims_and_unfolds_the_others(site, chromium):

@@ -361,11 +361,11 @@ def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
     shown(figure, name="one", **about)
     steps = [f"two-{i}.{kind}" for i in (1, 2) for kind in ("png", "svg")]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "figures.json", "one.png", "one.svg", *steps]
+        "figures.json", "one.csv", "one.png", "one.svg", *steps, "two.csv"]
     assert listed(folder) == [
-        {**ABOUT, "name": "two", "steps": ["a", "b"],
+        {**ABOUT, "name": "two", "steps": ["a", "b"], "formats": ["png", "svg"],
          "numbers": figures.numbers({"a": figure, "b": figure})},
-        {"name": "one", **about, "numbers": figures.numbers(figure)}]
+        {"name": "one", **about, "formats": ["png", "svg"], "numbers": figures.numbers(figure)}]
     for first, second in zip(steps[:2], steps[2:], strict=True):
         same = (folder / second).read_bytes().replace(b"two-2", b"two-1")
         assert (folder / first).read_bytes() == same, "the same figure is the same file"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import nbformat
@@ -153,14 +154,35 @@ def test_the_books_own_profiles_are_valid_and_each_belongs_to_a_chapter():
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_each_command_sets_its_parameter_to_the_default_that_is_shown(name):
+def test_each_command_sets_its_parameter_to_another_value(name):
     known, table = parameters.read(name).parameters, parameters.parameter_table(name)
     assert [row[0] for row in table.rows] == list(known)
     for row in table.rows:
         *command, one, text, figures, out = shlex.split(row[2])
         assert [*command, one, figures, out] == ["clusterbook", "run", name, "-p", row[0],
                                                  "--figures", "out"]
-        assert from_text(known[one], text) == known[one].default
+        assert from_text(known[one], text) != known[one].default
+        # bash, zsh and PowerShell read it alike: quoted unless it is a plain word.
+        assert row[2].split(" -p ")[1].split(" ", 1)[1].removesuffix(" --figures out") == (
+            text if re.fullmatch(r"[\w./+-]+", text) else f'"{text}"')
+        assert not set(text) & set("'\"$`!")
+
+
+@pytest.mark.parametrize(("source", "value"), [
+    ("x: bool = True  # m | paper: 1 | less", "False"), ("x: int = 8  # m | paper: 1 | fewer", "4"),
+    ("x: float = 0.8  # m | paper: 1 | more", "0.9"), ("x: float = 0.9  # m | paper: 1 | 0 leaves "
+     "it out", "0.0"), ("epochs: int = 40  # m | paper: 5 | more: slower", "50"),
+    ("x: int = 0  # m | paper: its code 30 | 0: by size", "30"),
+    ("seeds: list[int] = []  # m | paper: 1 | e", "1"),
+    ("x: list[int] = [8, 8, 2]  # m | paper: 1 | e", '"4,4,2"'),
+    ("x: list[float] = [0.8, 1]  # m | paper: 1 | e", '"0.4,1.0"'),
+    ("x: list[str] = ['a']  # m | paper: 1 | e", '"[]"'),
+    ("x: list[str] = []  # what: plain, l1 | paper: 1 | e", "plain"),
+    ("x: str = 'cnn'  # kind: cnn, fcn (dense) or none | paper: 1 | e", "fcn"),
+    ("dataset: str = 'wine'  # m | paper: 1 | e", "breast_cancer"),
+    ("x: str = ''  # m | paper: none | empty: none", "my_x")])
+def test_the_value_that_is_worth_trying(source, value):
+    assert parameters.typed(parameters.worth_trying(*parse(source).values())) == value
 
 
 def test_profiles_show_the_cost_in_their_records():
@@ -183,5 +205,5 @@ def test_a_table_is_escaped(book: Book):
     table = parameters.parameter_table("tiny")
     page = table._repr_html_()
     assert "&lt;none&gt;" in page and "<none>" not in page and "<span>--figures</span>" in page
-    assert table.rows[0][2] == "clusterbook run tiny -p name '<a> b' --figures out"
+    assert table.rows[0][2] == "clusterbook run tiny -p name my_name --figures out"
     assert str(table).startswith("name\n    Default: '<a> b'\n")

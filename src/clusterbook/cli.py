@@ -115,7 +115,15 @@ def _parser() -> argparse.ArgumentParser:
         option("--seeds", metavar="0-4", help="make every run with each of these seeds")
     run("--output", type=Path, metavar="FILE", help="write the executed notebook here")
     run("--figures", type=Path, metavar="DIR",
-        help="write each figure as PNG and SVG, and a contact sheet over them")
+        help="write each figure with its numbers, and a contact sheet over them")
+    run("--only", nargs="+", action="extend", default=[], metavar="FIGURE",
+        help="run what these figures need and nothing else; clusterbook figures names them")
+    run("--format", dest="formats", metavar="pdf,svg,png",
+        help="of the figures' files (default: png,svg); each figure's numbers lie beside as CSV")
+    run("--width", metavar="WIDTH",
+        help="of the figures: single (3.5 inches), double (7.2), or a number of inches")
+    run("--style", metavar="STYLE", help="of the figures: plain, paper (small, black on white) or "
+        "dark")
     run("--record", dest="records", type=Path, metavar="DIR", nargs="?",
         const=(paths.checkout() or Path()) / "data" / "records",
         help="write the run's record (default DIR: the checkout's data/records)")
@@ -137,6 +145,8 @@ def _parser() -> argparse.ArgumentParser:
     command("status", _status, "recorded runs that are unfinished, and how each goes on")
     command("parameters", _parameters, "a chapter's parameters and profiles")(
         "name", metavar="CHAPTER")
+    command("figures", _figures, "figures: live or recorded, their cost alone, what changes them")(
+        "names", metavar="CHAPTER", nargs="*")
     command("data", _data, "data sets: what is known, what is here; fetches what is named")(
         "names", metavar="NAME", nargs="*")
     option = command("scorecard", _scorecard, "the claims against the records")
@@ -203,6 +213,14 @@ def _parameters(options) -> None:
     for noun, table in (("parameters", parameter_table(options.name)),
                         ("profiles", profile_table(options.name))):
         print(f"{options.name}: {len(table.rows)} {noun}\n\n{table}\n")
+
+
+def _figures(options) -> None:
+    from .book.parameters import figure_table
+
+    for name in options.names or paths.chapters():
+        table = figure_table(name)
+        print(f"{name}: {len(table.rows)} figures\n\n{table}\n")
 
 
 def _data(options) -> None:

@@ -67,6 +67,11 @@ def time_is_up() -> bool:
     return time.time() >= float(os.environ.get("CLUSTERBOOK_UNTIL", "inf"))
 
 
+def look(kind: str, default: str = "") -> str:
+    """What this run asked of its figures: ``only`` these, or a ``format``, ``width``, ``style``."""
+    return os.environ.get(f"CLUSTERBOOK_{kind.upper()}") or default
+
+
 def run_context() -> dict[str, Any]:
     """Chapter, profile, parameters and times of ``clusterbook run``; empty outside of it.
 

@@ -230,7 +230,7 @@ def pages(source: Path) -> list[Path]:
 def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
     """Copy the book's sources, with the executed notebooks in their places."""
     from ..evidence import export
-    from .parameters import read_notebook
+    from .parameters import read, read_notebook
     from .runs import write_notebook
 
     shutil.rmtree(target, ignore_errors=True)
@@ -246,9 +246,12 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
                                  zipfile.ZIP_DEFLATED)
             notebook = read_notebook(executed)
             notebook.cells = _joined(notebook.cells)
+            chapter = read(place.stem) if place.parts[0] == "notebooks" else None
+            commands = {name: chapter.command(figure)
+                        for name, figure in chapter.figures().items()} if chapter else {}
             for cell in notebook.cells:
                 if "outputs" in cell:
-                    _fit(cell, place, target)
+                    _fit(cell, place, target, commands)
             write_notebook(notebook, target / place)
     export.write(target / "extra")
 
@@ -259,14 +262,14 @@ def _undrawn(notebook: Path) -> str:
     return re.sub(r'"(csv|drawn)": "[^"]*",\s*', "", notebook.read_text(encoding="utf-8"))
 
 
-def _fit(cell: Any, place: Path, target: Path) -> None:
+def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> None:
     """Fit a cell's outputs to its page in the staged sources *target*.
 
-    A figure of `clusterbook.figures.show` gets its text, its caption and an anchor, which begins
-    with the page's name because anchors are unique in the whole book; its SVGs go into a file of
-    `DRAWINGS` with the anchor's name, which the finished page shows in place of the picture. HTML
-    alone gets the text that is printed. Links of views lead from one folder below the root; an
-    audit page lies in two.
+    *commands* has what draws each figure of the page alone. A figure of `clusterbook.figures.show`
+    gets its text, its caption and an anchor, which begins with the page's name because anchors are
+    unique in the whole book; its SVGs and the row below it go into files of `DRAWINGS` with the
+    anchor's name, which the finished page shows. HTML alone gets the text that is printed. Links of
+    views lead from one folder below the root; an audit page lies in two.
     """
     from ..figures import on_a_page
 
@@ -293,8 +296,8 @@ def _fit(cell: Any, place: Path, target: Path) -> None:
             svgs, folder = about.pop("drawn", None), target / DRAWINGS
             folder.mkdir(exist_ok=True)
             if place.parts[:2] != _RUNS:
-                row = _beside(cell.get("id"), place, about["name"], data["image/png"],
-                              svgs, about.pop("csv", None), target / "extra")
+                row = _beside(cell.get("id"), place, about["name"], data["image/png"], svgs,
+                              about.pop("csv", None), target / "extra", commands)
                 (folder / f"{name}.row.html").write_text(row, encoding="utf-8")
             # In a recorded run of earlier code the steps are a figure of their own.
             html = re.sub(r'<(/?)figure|"figure(?=\.cb-steps)', lambda found: (
@@ -310,7 +313,7 @@ def _fit(cell: Any, place: Path, target: Path) -> None:
 
 
 def _beside(cell: str, place: Path, name: str, png: str, svgs: str | None, csv: str | None,
-            extra: Path) -> str:
+            extra: Path, commands: Mapping[str, str]) -> str:
     """The row below a figure: its files, its permanent address, the command that draws it alone.
 
     The files are written beside the pages, in ``figures/WORK/NAME``, whose own page leads to where
@@ -334,8 +337,7 @@ def _beside(cell: str, place: Path, name: str, png: str, svgs: str | None, csv: 
     address = site.current().repository and site.current().launchers(place.as_posix())["Colab"]
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         _ROW).render(files=files, base=f"{up}figures/{work}/{name}/", name=name,
-                     command=place.parts[0] == "notebooks" and f"clusterbook run {place.stem} --only {name} --figures out",
-                     colab=address and f"{address}#scrollTo={cell}")
+                     command=commands.get(name), colab=address and f"{address}#scrollTo={cell}")
 
 
 _MOVED = """\
@@ -352,7 +354,7 @@ _ROW = """\
 <a href="{{ base }}index.html">Permanent address</a>
 {% if colab %}<a href="{{ colab }}">Open in Colab</a>{% endif %}
 {% if command %}
-<details><summary>Draw it with another value</summary>
+<details><summary>{{ "Draw it with another value" if " -p " in command else "Draw it" }}</summary>
 <div class="highlight"><pre>{{ command }}</pre></div></details>
 {% endif %}
 </div>

@@ -12,9 +12,11 @@ wrong name or type is an error before the first cell runs.
 from __future__ import annotations
 
 import ast
+import json
 import re
-import shlex
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -33,6 +35,7 @@ from ..errors import InputError
 from ..evidence.claims import mistake
 from ..evidence.templates import MACROS
 from ..evidence.views import View
+from . import slices
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
@@ -87,6 +90,18 @@ class Chapter:
         heading = self.notebook.cells[0].source.partition("\n")[0]
         return heading.removeprefix("# ").strip() or self.name
 
+    def figures(self) -> dict[str, slices.Drawn]:
+        """What drawing each figure takes, in the chapter's order."""
+        return slices.figures(self.notebook, self.parameters)
+
+    def command(self, figure: slices.Drawn) -> str:
+        """What draws a figure alone, with another value of the parameter that reaches fewest."""
+        reached = Counter(name for one in self.figures().values() for name in one.parameters)
+        name = min(figure.parameters, default=None, key=lambda name: (
+            reached[name], self.parameters[name].type not in ("float", "int"), name == "dataset"))
+        changed = f" -p {name} {typed(worth_trying(self.parameters[name]))}" if name else ""
+        return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
+
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""
         one_of(f"parameter of {self.name}", name, self.parameters)
@@ -130,13 +145,6 @@ class Chapter:
         values |= profile.values if profile else {}
         return values | {name: from_text(self.parameter(name), text)
                          for name, text in (typed or {}).items()}
-
-
-def figures_of(chapter: Chapter) -> list[str]:
-    """The names of the figures that a chapter's notebook shows, in order."""
-    shown = [output.get("metadata", {}).get("clusterbook", {}).get("name")
-             for cell in chapter.notebook.cells for output in cell.get("outputs", [])]
-    return list(filter(None, shown))
 
 
 # --- the notebook ------------------------------------------------------------------------------
@@ -341,18 +349,86 @@ def _unbroken(command: str) -> Markup:
 
 
 def parameter_table(name: str) -> View:
-    """Every parameter of a chapter: default, command, meaning, the paper's value, effect, type.
+    """Every parameter of a chapter: default, a command with another value, meaning, and so on.
 
     Raises InputError if there is no such chapter.
     """
-    rows = []
-    for p in read(name).parameters.values():
-        typed = p.default if isinstance(p.default, str) else repr(p.default).replace(" ", "")
-        command = f"clusterbook run {name} -p {p.name} {shlex.quote(typed)} --figures out"
-        rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
-    heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
+    chapter, rows = read(name), []
+    figures = chapter.figures().values()
+    for p in chapter.parameters.values():
+        command = f"clusterbook run {name} -p {p.name} {typed(worth_trying(p))} --figures out"
+        reached = ", ".join(one.name for one in figures if p.name in one.parameters)
+        rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect,
+                     reached or "none", p.type))
+    heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed",
+             "Figures that it reaches", "Type")
     return table(f"{name}: {len(rows)} parameters", heads, rows,
                  ("Parameter", "Default", "Type", "Command"))
+
+
+def figure_table(name: str) -> View:
+    """Every figure of a chapter: live or recorded, its cost alone, what it depends on, its command.
+
+    Raises InputError if there is no such chapter.
+    """
+    chapter, rows = read(name), []
+    kept = paths.root() / "data" / "expectations" / "alone.json"    # by python tests/alone
+    measured = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    for one in chapter.figures().values():
+        seconds = measured.get(name, {}).get(one.name)
+        rows.append((one.name, "recorded" if one.recorded else "live",
+                     "not measured" if seconds is None else f"{seconds} s",
+                     ", ".join(one.parameters) or "no parameter",
+                     chapter.command(one)))
+    heads = ("Figure", "Drawn from", "Alone", "Depends on", "Command")
+    return table(f"{name}: {len(rows)} figures", heads, rows, ("Figure", "Command"))
+
+
+def worth_trying(parameter: Parameter) -> Any:
+    """A value other than the default, from what the chapter says about the parameter.
+
+    It is the value that the effect begins with (``0 leaves the term out``), the next choice of
+    those listed, another data set of the same kind, or a number twice or half as large, as the
+    effect says (``fewer: …``). Of epochs it is a quarter more or a fifth less: stages of a training
+    follow each other.
+    """
+    default, effect, kind = parameter.default, parameter.effect, parameter.type
+    listed = [text for text in re.sub(r" \(.*?\)", "", parameter.meaning).split(": ")[-2:]
+              if " or " in text or kind == "list[str]"]
+    choices = [word for word in re.split(r",? or |, ", (listed or [""])[-1].split(": ")[0])
+               if re.fullmatch(r"[a-z][\w-]*", word) and word != "empty"]
+    same = [one for pair in (("digits", "mnist-small"), ("wine", "breast_cancer"))
+            if default in pair for one in pair]
+    texts = re.findall(r"^(?!empty)([\w.-]+)(?:: | leaves )", effect)
+    texts += [str(not default)] if kind == "bool" else []
+    texts += [*choices, *same, *re.findall(r"\S+/\S+", parameter.paper)] if kind == "str" else []
+    texts += (["[]"] if default else choices) if kind == "list[str]" else []
+    if kind == "list[int]" and "seeds" in parameter.name:
+        texts.append(f"{[*default, max(default, default=0) + 1]}")
+    elif kind == "list[int]":
+        halved = [n // 2 if n == max(default) else n for n in default]
+        texts.append(f"{halved if len({*default}) < len(default) else [*dict.fromkeys(halved)]}")
+    elif kind == "list[float]":
+        texts.append(f"{[default[0] / 2, *default[1:]] if default else [0.5]}")
+    elif kind in ("int", "float") and default:
+        way = re.search(r"\b(?:(more|larger|wider)|fewer|less|smaller|earlier)\b", effect)
+        by = (1.25 if "epoch" in parameter.name else 2) ** (1 if way is None or way[1] else -1)
+        value = default * by if not 0 < default < 1 <= default * by else (1 + default) / 2
+        texts += [f"{round(value) if kind == 'int' else float(f'{value:.3g}')}", f"{default + 1}"]
+    elif kind in ("int", "float"):
+        texts += re.findall(r"\d[\d.]*", parameter.paper)
+        texts.append("1" if re.search("seed|random", parameter.meaning) else "100")
+    for text in [*texts, f"my_{parameter.name}", "5,10"]:
+        with suppress(InputError):
+            if (value := from_text(parameter, text)) != default:
+                return value
+    return default
+
+
+def typed(value: Any) -> str:
+    """A value as it is typed after ``-p NAME``, quoted for bash, zsh and PowerShell alike."""
+    text = ",".join(map(str, value)) or "[]" if isinstance(value, list) else str(value)
+    return text if re.fullmatch(r"[\w./+-]+", text) else f'"{text}"'
 
 
 def profile_table(name: str) -> View:

@@ -35,16 +35,17 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from .. import paths
+from ..checks import one_of
 from ..errors import InputError, OutOfTime
 from ..evidence.checks import UNMADE
 from ..evidence.records import Record, code_in_use, read_record
 from ..evidence.records import plain as recordable
 from ..evidence.verdicts import stale_among
 from ..evidence.views import described
-from ..figures.showing import LIST
+from ..figures.showing import LIST, as_asked
 from ..paths import write_atomically
 from ..progress import bar
-from . import parameters, sheet, underway
+from . import parameters, sheet, slices, underway
 from .parameters import Chapter, Profile
 
 FAILED_CHECK = "✗ "
@@ -226,6 +227,8 @@ class Run:
     output: Path | None = None          # the executed notebook
     figures: Path | None = None
     records: Path | None = None
+    only: Sequence[slices.Drawn] = ()   # the figures to draw, if not all
+    look: Mapping[str, str] = field(default_factory=dict)   # of the files of figures
     checkpoint: str = ""                # the name of its folder, if it is not that of the run
     folder: str = field(default_factory=lambda: str(Path.cwd()))    # of the user
 
@@ -244,7 +247,8 @@ class Run:
 def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
         seeds: Sequence[int] | None = None, output: Path | None = None,
         figures: Path | None = None, records: Path | None = None, budget: str | None = None,
-        command: str = "") -> list[str]:
+        only: Sequence[str] = (), formats: str | None = None, width: str | None = None,
+        style: str | None = None, command: str = "") -> list[str]:
     """Run a chapter once, or once per seed; a line for each thing done.
 
     The arguments are those of ``clusterbook run --help``: *overrides* are parameters as typed, and
@@ -261,6 +265,13 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
                          "with --record, or write a profile of your own in notebooks/profiles")
     if budget and not records:
         raise InputError("--for needs --record: only recorded runs keep a checkpoint to go on from")
+    if records and only:
+        raise InputError("a record is of a whole run: leave out --only or --record")
+    look = as_asked(formats, width, style)
+    if look and not figures:
+        raise InputError("--format, --width and --style need --figures DIR, where figures are kept")
+    given = [*(overrides or {}), *(["seed"] if seeds else [])]
+    drawn = _alone(chapter, only, given) if only else []
     until = time.time() + underway.seconds(budget) if budget else math.inf
     if seeds:
         chapter.parameter("seed")       # refuses a chapter without it
@@ -270,7 +281,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
         planned[part] = Run(
             chapter, chosen, values if seed is None else {**values, "seed": seed},
             output and output.with_stem(f"{output.stem}-seed{seed}") if part else output,
-            figures and figures / f"seed{seed}" if part else figures, records)
+            figures and figures / f"seed{seed}" if part else figures, records, drawn, look)
     for one in planned.values():
         sheet.refuse_others(chapter, one.output, figures, one.figures)
         if one.output:
@@ -298,7 +309,29 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             values=[one.values for one in planned.values()], problems=counted + lines,
             parts={part: one.figures for part, one in planned.items()})
         said.append(f"contact sheet: {page}")
+        known = chapter.figures().values() if overrides and not only else []
+        for name in overrides or {}:
+            fixed = [one.name + " (recorded)" * one.recorded for one in known
+                     if name not in one.parameters]
+            said += [f"-p {name} can't change {', '.join(fixed)}"] if fixed else []
     return said + counted
+
+
+def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list[slices.Drawn]:
+    """The figures of these names; InputError if a given parameter reaches none of them."""
+    known = chapter.figures()
+    for name in names:
+        one_of(f"figure of {chapter.name}", name, known)
+    drawn = [known[name] for name in dict.fromkeys(names)]
+    reached = [one for one in chapter.parameters if any(one in each.parameters for each in drawn)]
+    for name in given:
+        if name not in reached:
+            many, text = len(drawn) > 1, ", ".join(each.name for each in drawn)
+            what = f"none of the figures {text} depends" if many else (
+                f"the figure {text} does not depend")
+            raise InputError(f"{what} on {name}; {'they depend' if many else 'it depends'} on: "
+                             f"{', '.join(reached) or 'no parameter'}")
+    return drawn
 
 
 def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
@@ -342,13 +375,15 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
         drawn.mkdir()
-        write_notebook(chapter.notebook, source)
+        write_notebook(slices.alone(chapter.notebook, run.only) if run.only else chapter.notebook,
+                       source)
         places = {"figures": run.figures and drawn, "records": run.records,
                   "checkpoints": run.records and run.checkpoints,
                   "tables": run.output and run.output.parent, "data": paths.data_home()}
         environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                        for kind, place in places.items() if place}
-        environment |= {"CLUSTERBOOK_RUN": json.dumps(context), "CLUSTERBOOK_UNTIL": str(until)}
+        environment |= {"CLUSTERBOOK_RUN": json.dumps(context), "CLUSTERBOOK_UNTIL": str(until),
+                        "CLUSTERBOOK_ONLY": ",".join(one.name for one in run.only), **run.look}
         try:
             executed = execute(source, run.output or Path(folder, "executed.ipynb"),
                                values=changed, environment=environment, progress=progress)

@@ -32,6 +32,7 @@ _MARKS = {      # what a file of that name or ending holds near its beginning if
     LIST: ('"name"', '"alt"', '"caption"'),
     ".png": ("Software\0Matplotlib", "Description\0"),
     ".svg": ("Matplotlib v", "<dc:description>"),
+    ".pdf": ("Matplotlib pdf backend", "/Subject"),
 }
 
 
@@ -43,14 +44,17 @@ def refuse_others(chapter: Chapter, output: Path | None, *folders: Path | None) 
     if output and output.suffix != ".ipynb":
         raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
                          f"write {output.stem or 'out'}.ipynb")
-    marks = {path: _MARKS.get(path.name) or _MARKS.get(path.suffix) or ()
+    numbers = [f"{name}.csv" for name in chapter.figures()]
+    marks = {path: _MARKS.get(path.name) or _MARKS.get(path.suffix) or (
+                 ("series,x,y",) if path.name in numbers else ())
              for folder in folders if folder for path in sorted(folder.glob("*"))}
     if output and os.path.lexists(output):
         marks[output] = (f'"id": "{chapter.notebook.cells[0].get("id")}"',)
     for path, wanted in marks.items():
         beginning = ""
-        with suppress(OSError), path.open(encoding="utf-8", errors="replace") as file:
-            beginning = file.read(10_000)
+        with suppress(OSError), path.open("rb") as file:        # of a PDF it is the end
+            file.seek(max(0, path.stat().st_size - 10_000) if path.suffix == ".pdf" else 0)
+            beginning = file.read(10_000).decode(errors="replace")
         if not all(mark in beginning for mark in wanted):
             raise InputError(f"{path} was not written by a run of {chapter.name} and might be "
                              "replaced; name another place")
@@ -75,7 +79,7 @@ def write(folder: Path, *, title: str, chapter: Chapter, values: Sequence[Mappin
                 label = ", ".join(filter(None, [part, step]))
                 figure["pictures"].append((
                     quote(f"{file.as_posix()}-{i}" if step else file.as_posix()), label,
-                    f"{entry['alt']} {label}." if label else entry["alt"]))
+                    f"{entry['alt']} {label}." if label else entry["alt"], entry["formats"]))
             caption = markdown.renderInline(entry["caption"])
             if caption not in figure["captions"]:
                 figure["captions"].append(caption)
@@ -122,9 +126,11 @@ table { border-collapse: collapse; }
 {% for name, figure in figures.items() %}
 <section id="{{ name }}"><h2>{{ name }}</h2>
 <div class="pictures">
-{% for address, label, alt in figure.pictures %}
-<figure><a href="{{ address }}.svg"><img src="{{ address }}.png"
-  alt="{{ alt }}"></a><figcaption>{{ label }}</figcaption></figure>
+{% for address, label, alt, formats in figure.pictures %}
+{% set best = (["svg", "pdf", "png"]|select("in", formats)|list)[0] %}
+<figure><a href="{{ address }}.{{ best }}">{% if formats == ["pdf"] %}{{ alt }}{% else %}
+<img src="{{ address }}.{{ "png" if "png" in formats else "svg" }}"
+  alt="{{ alt }}">{% endif %}</a><figcaption>{{ label }}</figcaption></figure>
 {% endfor %}
 </div>
 {% for caption in figure.captions %}<p>{{ caption|safe }}</p>{% endfor %}

@@ -65,7 +65,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     """
     planned = grid(name, overrides, profile=profile, seeds=seeds)
     if explore:
-        one_of(f"figure of {name}", explore, parameters.figures_of(planned.chapter))
+        one_of(f"figure of {name}", explore, planned.chapter.figures())
     if workers is not None and (scheduler is not None or workers < 1):
         raise InputError("--workers is at least 1, and not for a cluster, which has its own")
     output = output or Path("-".join(["sweep", profile or name, *planned.swept]))

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -22,13 +24,37 @@ def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
     A picture counts as points: its columns and rows against its values, and the name says its
     colors. A series is named by its step, panel and label, or by its place among them.
     """
-    return {": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}", name))):
-            _moments(x, y)
-            for title, step in titled(figure).items() for i, axis in enumerate(step.axes)
-            for name, x, y in _series(axis)}
+    return {name + of: _moments(data[x], data[y]) for name, data in _series(figure)
+            for of, x, y in _COMPARED[len(data)]}
 
 
-def _series(axis: Axes) -> Iterator[tuple[str, ArrayLike, ArrayLike]]:
+def plotted(figure: Figure | Mapping[Key, Figure]) -> str:
+    """All that a figure, or its steps, draw, as CSV: a row for each point, cell or box.
+
+    A cell has its column x, its row y and a value; a box its corner, width and height.
+    """
+    parts = [pd.DataFrame({"series": name, **{column: np.ravel(values)
+                                              for column, values in data.items()}})
+             for name, data in _series(figure, bands=True)]
+    empty = pd.DataFrame(columns=["series", "x", "y"])
+    return pd.concat([empty, *parts]).to_csv(index=False, lineterminator="\n")
+
+
+_COMPARED = {   # by the number of columns that a series has
+    2: [("", "x", "y")], 3: [(", across", "x", "value"), (", down", "y", "value")],
+    4: [(", across", "x", "width"), (", down", "y", "height"), ("", "x", "height")]}
+
+
+def _series(figure: Figure | Mapping[Key, Figure], bands: bool = False
+            ) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
+    """The name and the columns of every series; of a band, if asked, what outlines it."""
+    for title, step in titled(figure).items():
+        for i, axis in enumerate(step.axes):
+            panel = ": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}")))
+            yield from ((f"{panel}: {name}", data) for name, data in _of_axis(axis, bands))
+
+
+def _of_axis(axis: Axes, bands: bool) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
     rows = [label.get_text() for label in axis.get_yticklabels()]
 
     def named(artist: object, i: int, points: np.ndarray) -> str:
@@ -38,22 +64,21 @@ def _series(axis: Axes) -> Iterator[tuple[str, ArrayLike, ArrayLike]]:
         return f"{i}" if label.startswith("_") else f"{i} {label}"
 
     for i, artist in enumerate([*axis.lines, *axis.collections]):
-        points = np.asarray(artist.get_xydata() if hasattr(artist, "get_xydata")
-                            else artist.get_offsets(), dtype=float).reshape(-1, 2)
+        points = artist.get_xydata() if hasattr(artist, "get_xydata") else artist.get_offsets()
+        if bands and isinstance(artist, PolyCollection):
+            points = np.concatenate([path.vertices for path in artist.get_paths()])
+        points = np.asarray(points, dtype=float).reshape(-1, 2)
         points = points[np.isfinite(points).all(1)]
         if len(points) and axis.get_label() != "<colorbar>":
-            yield named(artist, i, points), points[:, 0], points[:, 1]
+            yield named(artist, i, points), {"x": points[:, 0], "y": points[:, 1]}
     for image in axis.images:
         values = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
         values = values.mean(2) if values.ndim == 3 else values
         down, across = np.indices(values.shape)
-        colors = image.get_cmap().name
-        yield f"{colors}, across", across, values
-        yield f"{colors}, down", down, values
+        yield image.get_cmap().name, {"x": across, "y": down, "value": values}
     if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height")]:
-        yield "boxes, across", *zip(*((b.get_x(), b.get_width()) for b in boxes), strict=True)
-        yield "boxes, down", *zip(*((b.get_y(), b.get_height()) for b in boxes), strict=True)
-        yield "boxes", *zip(*((b.get_x(), b.get_height()) for b in boxes), strict=True)
+        yield "boxes", {part: [getattr(box, f"get_{part}")() for box in boxes]
+                        for part in ("x", "y", "width", "height")}
 
 
 def _moments(x: ArrayLike, y: ArrayLike) -> list[float]:

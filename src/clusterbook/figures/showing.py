@@ -5,26 +5,31 @@ from __future__ import annotations
 import base64
 import io
 import json
+import pickle
 import re
 import reprlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from functools import partial, wraps
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
 from markupsafe import escape
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
 from .. import paths
+from ..checks import one_of
 from ..errors import InputError
 from . import explorable
 from .explorable import Key, Position, middle, positions, titled
-from .numbers import Numbers, numbers
+from .numbers import Numbers, numbers, plotted
 
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
@@ -52,7 +57,16 @@ _STYLE = {
     "lines.linewidth": 1.8,
     "image.cmap": "cividis",
     "svg.hashsalt": "clusterbook",          # the same figure gives the same file
+    "pdf.fonttype": 42,                     # whole fonts are in the file; an SVG has outlines
 }
+#: What a style of a run's files changes in the book's; `_DARK` replaces colors after drawing.
+STYLES = {"plain": {}, "dark": {}, "paper": {
+    "font.size": 8, "axes.titlesize": 8, "axes.grid": False, "axes.linewidth": 0.6,
+    "lines.linewidth": 1.2, **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor",
+                                             "xtick.color", "ytick.color"), "black")}}
+WIDTHS = {"single": "3.5", "double": "7.2"}
+"""Inches of a paper's columns."""
+FORMATS = ("pdf", "svg", "png")
 SCREEN_DPI = 144
 """Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column."""
 WIDE, NARROW = 8.17, 3.6
@@ -62,21 +76,24 @@ WHITE = "#FEFEFE"
 #: The page's colors (clusterbook.css) in an SVG, which are drawn as on white paper.
 _THEMED = {"#333333": "ink", "#000000": "ink", "#555555": "muted", "#999999": "rule",
            "#e6e6e6": "grid", "#ffffff": "ground"}
+_DARK = {"ink": "#E1E5EA", "muted": "#A9B2BE", "rule": "#3D4754", "grid": "#2C333B",
+         "ground": "#121212"}
 _width = ContextVar("width", default=WIDE)
+_style = ContextVar("style", default="plain")
 SHOWN: dict[str, Numbers] = {}
 """The numbers of every figure that this process has shown, by name."""
 
 
 def is_narrow() -> bool:
     """Whether the figure is being drawn for a phone."""
-    return _width.get() == NARROW
+    return _width.get() <= NARROW
 
 
 def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
     """Draw in the book's style, whatever the caller's own is, and again for a phone if asked."""
     @wraps(function)
     def drawn(*args, **options) -> Figure:
-        with mpl.style.context(["default", _STYLE]):
+        with mpl.style.context(["default", _STYLE, STYLES[_style.get()]]):
             figure = function(*args, **options)
         figure.again = partial(drawn, *args, **options)
         return figure
@@ -92,7 +109,7 @@ def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True
     if not (is_narrow() and stacks):
         figure = Figure(figsize=(_width.get(), height))
         return figure, figure.subplots(rows, columns, squeeze=False)
-    figure = Figure(figsize=(NARROW, height * columns))
+    figure = Figure(figsize=(_width.get(), height * columns))
     return figure, figure.subplots(rows * columns, 1, squeeze=False).reshape(rows, columns)
 
 
@@ -117,8 +134,9 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
     With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
-    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, and listed with its texts in
-    ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so.
+    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, its numbers as
+    ``DIR/name.csv``, and it is listed with its texts in ``DIR/figures.json``. In a run with other
+    parameters than the notebook's, the texts say so. A run for other figures alone shows nothing.
 
     Jupyter and Colab show a PNG. The book's pages show the SVGs that the output's metadata hold:
     they take the page's colors, and a figure of `clusterbook.figures` is drawn again for a phone.
@@ -152,9 +170,12 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     from IPython.display import Markdown, display
 
     about = _checked(name, alt, caption)
+    if (only := paths.look("only")) and name not in only.split(","):
+        return
     SHOWN[name] = numbers(figure)
     if folder := paths.asked("figures"):
         save(figure, folder, **about)
+        paths.write_atomically(folder / f"{name}.csv", plotted(figure).encode(), noun="the numbers")
     pictures = titled(figure)
     pngs = [_png(picture) for picture in pictures.values()]
     across, down = 96 * next(iter(pictures.values())).get_size_inches()
@@ -173,6 +194,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
             for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)])
     if origin and isinstance(origin, str):
         kept["origin"] = origin
+    kept["csv"] = _packed(plotted([*pictures.values()][first]))
     # The book's build makes figures of the page from these (clusterbook.book).
     packed = _packed([[title, *_svgs(picture)] for title, picture in pictures.items()])
     if "explorable" not in kept or len(packed) < 2.5 * sum(map(len, pngs)):
@@ -256,24 +278,63 @@ def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
 
 def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: str,
          caption: str) -> None:
-    """Write a figure, or several as steps, as PNG and SVG, and enter it into the folder's list.
+    """Write a figure, or several as steps, as the run asks, and enter it into the folder's list.
 
     For the names of the files see `show`. Raises InputError if they can't be written.
     """
-    about = {"name": name, "alt": alt, "caption": caption, "numbers": numbers(figure)}
+    formats = paths.look("format", "png,svg").split(",")
+    about = {"name": name, "alt": alt, "caption": caption, "formats": formats,
+             "numbers": numbers(figure)}
     files = {name: figure}
     if isinstance(figure, Mapping):
         about["steps"] = list(titled(figure))
         files = {f"{name}-{i}": step for i, step in enumerate(figure.values(), start=1)}
     for file, drawn in files.items():
-        png = _drawn(drawn, format="png", dpi=200, metadata={"Description": alt})
-        svg = _drawn(drawn, format="svg",
-                     metadata={"Title": file, "Date": None, "Description": alt})
-        paths.write_atomically(folder / f"{file}.png", png, noun="the figure")
-        paths.write_atomically(folder / f"{file}.svg", svg, noun="the figure")
+        told = {"png": {"Description": alt}, "pdf": {"Subject": alt, "CreationDate": None},
+                "svg": {"Title": file, "Date": None, "Description": alt}}
+        width, style = paths.look("width"), paths.look("style", "plain")
+        if width or style != "plain":
+            drawn = _redrawn(drawn, float(width or drawn.get_figwidth()), style)
+        for kind in formats:
+            content = _drawn(drawn, format=kind, dpi=200, metadata=told[kind])
+            paths.write_atomically(folder / f"{file}.{kind}", content, noun="the figure")
     entries = {entry["name"]: entry for entry in listed(folder)} | {name: about}
     content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
     paths.write_atomically(folder / LIST, content.encode(), noun="the list of figures")
+
+
+def as_asked(formats: str | None, width: str | None, style: str | None) -> dict[str, str]:
+    """The variables of a run whose files are to look like that; InputError if none can."""
+    for kind in (formats or "png").split(","):
+        one_of("format of figures", kind, FORMATS)
+    one_of("style of figures", style or "plain", STYLES)
+    across = WIDTHS.get(width, width)
+    if width is not None and not re.fullmatch(r"[1-9]\d?(\.\d+)?", across):
+        raise InputError(f"--width takes single, double or inches from 1 to 99, not {width!r}")
+    wanted = {"FORMAT": formats, "WIDTH": across, "STYLE": style}
+    return {f"CLUSTERBOOK_{kind}": value for kind, value in wanted.items() if value is not None}
+
+
+def _redrawn(figure: Figure, width: float, style: str = "plain") -> Figure:
+    """A figure of that width and style: drawn again, or a scaled copy if a chapter changed it."""
+    def draw() -> Figure:
+        _width.set(width)
+        _style.set(style)
+        return figure.again()
+
+    if getattr(figure, "again", None):
+        redrawn = copy_context().run(draw)
+    else:
+        redrawn = pickle.loads(pickle.dumps(figure))
+        redrawn.set_size_inches(redrawn.get_size_inches() * width / redrawn.get_figwidth())
+    if style == "dark":
+        redrawn.draw_without_rendering()    # makes the ticks
+        for artist, part in product(redrawn.findobj(), ("color", "facecolor", "edgecolor")):
+            with suppress(AttributeError, TypeError, ValueError):       # without one color
+                color = to_hex(getattr(artist, f"get_{part}")(), keep_alpha=True)
+                if color[:7] in _THEMED and color.endswith("ff"):
+                    getattr(artist, f"set_{part}")(_DARK[_THEMED[color[:7]]])
+    return redrawn
 
 
 def listed(folder: Path) -> list[dict]:
@@ -295,12 +356,8 @@ def _svgs(figure: Figure) -> list[str]:
     A chapter that changes a figure after drawing sets ``figure.again`` to None.
     """
     figures = [figure]
-    if again := getattr(figure, "again", None):
-        token = _width.set(NARROW)
-        try:
-            figures.append(again())
-        finally:
-            _width.reset(token)
+    if getattr(figure, "again", None):
+        figures.append(_redrawn(figure, NARROW))
     return [_svg(each) for each in figures]
 
 

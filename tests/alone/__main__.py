@@ -1,0 +1,52 @@
+"""Every figure drawn alone, against the whole run: ``python tests/alone [CHAPTER…]``.
+
+A chapter is executed whole, then once for each of its figures with ``--only``. The numbers that
+both draw must be equal to the last digit. The seconds that a figure takes alone go into
+data/expectations/alone.json, which ``clusterbook figures`` shows.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from clusterbook import paths
+from clusterbook.book import parameters, runs
+
+KEPT = Path(__file__).resolve().parents[2] / "data" / "expectations" / "alone.json"
+
+
+def drawn(chapter: str, only: list[str]) -> tuple[dict[str, dict], float]:
+    """The numbers of the figures that a run leaves, and its seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        begun = time.perf_counter()
+        runs.run(chapter, only=only, figures=Path(folder))
+        seconds = time.perf_counter() - begun
+        listed = json.loads(Path(folder, "figures.json").read_text(encoding="utf-8"))
+    return {figure["name"]: figure["numbers"] for figure in listed}, seconds
+
+
+def main(chapters: list[str]) -> int:
+    wrong = 0
+    for chapter in chapters or paths.chapters():
+        whole, whole_seconds = drawn(chapter, [])
+        names, found = parameters.read(chapter).figures(), {}
+        print(f"{chapter}: {whole_seconds:.0f} s whole, {len(whole)} figures", flush=True)
+        wrong += names.keys() != whole.keys()
+        for name in names:
+            numbers, seconds = drawn(chapter, [name])
+            equal = numbers == {name: whole.get(name)}
+            wrong += not equal
+            found[name] = round(seconds)
+            print(f"  {name:<32}{seconds:6.0f} s  {'equal' if equal else 'NOT EQUAL'}", flush=True)
+        kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.is_file() else {}
+        kept[chapter] = found
+        KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(sys.argv[1:])))

@@ -1,0 +1,129 @@
+"""One figure alone: only what it needs is run, and its numbers are those of the whole run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from _support import SEED, Book
+
+from clusterbook import paths
+from clusterbook.book import parameters, runs, slices
+from clusterbook.book.runs import execute
+from clusterbook.errors import InputError
+
+SHOW = "figures.show({}, name='drawn', alt='A.', caption='C.')"
+
+
+def needed(*cells: str) -> list[str]:
+    """The code that the figure of the last cell needs, without that cell."""
+    every = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *every])
+    kept = slices.alone(notebook, slices.figures(notebook, ()).values())
+    return [cell.source for cell in kept.cells[1:-1]]
+
+
+@pytest.mark.parametrize("before", [
+    ["x = 1"], ["def x():\n    return a", "a = 2"], ["import numpy as x"],
+    ["x = []", "x.append(1)"], ["x = {}", "x['a'] = 1"], ["x = C()", "x.part.fit(1)"],
+    ["x = 1", "x += 1"],
+    ["x = [0]", "y = x", "y[0] = 1"], ["x = [C()]", "for y in x:\n    y.fit()"],
+    ["rng = np.random.default_rng(0)", "rng.normal()", "x = rng.normal()"],
+    ["import torch\ntorch.manual_seed(0)", "x = library.sampled()"],
+    ["a = np.random.normal()", "x = np.random.rand()"],
+    ["x = C()", "def train(m):\n    m.fit()", "done = train(x)"],
+    ["x = 3", "if x < 2:\n    raise E"],
+    ["x = 0", "if a:\n    x = 1"], ["x = C()", "change(x)"], ["%set_env A 1", "x = 1"],
+    ["with training.seeded(0) as draws:\n    x = 1"], ["@cache\ndef x():\n    return 1"]])
+def test_what_binds_or_changes_what_is_read_is_kept(before):
+    assert needed(*before, SHOW.format("x")) == before
+
+
+@pytest.mark.parametrize("beside", [
+    "y = 1", "evidence.check('a', x)", "y = x.column('loss')", "print(x)", "[x for x in range(3)]",
+    "def f(x):\n    x = 2", "def f():\n    x.append(1)", "for i in range(3):\n    y = x.column(i)",
+    "from sklearn.base import clone\nz = clone(x).fit(1)"])
+def test_what_changes_nothing_that_is_read_is_left_out(beside):
+    assert needed("x = 1", beside, SHOW.format("x")) == ["x = 1"]
+
+
+def test_of_a_cell_only_the_lines_that_are_needed_stay():
+    cell = "import a\nimport b\nx = (a,\n     1)\ny = b"
+    assert needed(cell, SHOW.format("x")) == ["import a\nx = (a,\n     1)"]
+    assert needed(f"{cell}\nx = 2", SHOW.format("x")) == ["x = 2"]
+
+
+PARAMETERS = f"""\
+n: int = 3  # points | paper: 1 | more
+m: int = 1  # other | paper: 1 | more
+{SEED}"""
+CELLS = ("import numpy as np\nfrom clusterbook import figures\nrng = np.random.default_rng(seed)",
+         "first = rng.normal(size=n)\nprint(m)",
+         *(f"figures.show(figures.seed_strip({{'a': list({values})}}, quantity='q'), "
+           f"name='{name}', alt='A.', caption='C.')" for name, values in
+           (("a-first", "first"), ("a-second", "rng.normal(size=2)"), ("fixed", "[1, 2]"))))
+
+
+def listed(folder: Path) -> dict[str, dict]:
+    content = json.loads((folder / "figures.json").read_text())
+    return {one["name"]: one["numbers"] for one in content}
+
+
+def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, monkeypatch):
+    book.notebook("tiny", *CELLS, parameters=PARAMETERS)
+    said = runs.run("tiny", overrides={"n": "4"}, figures=tmp_path / "whole")
+    assert said[-1] == "-p n can't change fixed"
+    whole, kept = listed(tmp_path / "whole"), tmp_path / "out.ipynb"
+    runs.run("tiny", overrides={"n": "4"}, only=["a-second"], figures=tmp_path / "one", output=kept,
+             formats="pdf", width="single", style="dark")
+    assert listed(tmp_path / "one") == {"a-second": whole["a-second"]}
+    assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
+        "a-second.csv", "a-second.pdf", "figures.json", "index.html"]
+    assert (tmp_path / "one" / "a-second.csv").read_text().startswith("series,x,y\n")
+    assert b"/FontFile2" in (tmp_path / "one" / "a-second.pdf").read_bytes(), "no font is embedded"
+    code = "\n".join(cell.source for cell in nbformat.read(kept, as_version=4).cells)
+    assert "first = rng" in code and "print" not in code and "fixed" not in code
+    # What a run has written it may write again; what somebody else has, not.
+    runs.run("tiny", only=["a-second"], figures=tmp_path / "one", formats="pdf")
+    (tmp_path / "one" / "fixed.csv").write_text("mine\n")
+    with pytest.raises(InputError, match="fixed.csv was not written by a run of tiny"):
+        runs.run("tiny", figures=tmp_path / "one")
+
+
+@pytest.mark.parametrize(("asked", "says"), [
+    ({"only": ["a-frist"]}, "no figure of tiny 'a-frist'; did you mean 'a-first'"),
+    ({"only": ["a-first"], "overrides": {"m": "2"}},
+     "the figure a-first does not depend on m; it depends on: n, seed"),
+    ({"only": ["fixed"], "seeds": [1]}, "not depend on seed; it depends on: no parameter"),
+    ({"only": ["a-first", "fixed"], "overrides": {"m": "2"}}, "none of the figures .* they depend"),
+    ({"formats": "png,gif"}, "no format of figures 'gif'"),
+    ({"style": "papr"}, "did you mean 'paper'"),
+    ({"width": "0"}, "--width takes single, double or inches"),
+    ({"width": "single"}, "need --figures")])
+def test_a_mistake_is_refused_before_anything_runs(book: Book, monkeypatch, asked, says):
+    book.notebook("tiny", *CELLS, parameters=PARAMETERS)
+    monkeypatch.setattr(runs, "execute", lambda *args, **options: pytest.fail("it ran"))
+    with pytest.raises(InputError, match=says):
+        runs.run("tiny", **asked)
+
+
+@pytest.mark.parametrize("name", paths.chapters())
+def test_every_figure_of_a_chapter_is_found_and_listed(name):
+    drawn = json.loads((paths.root() / f"data/expectations/drawn/{name}.json").read_text())
+    rows = {row[0]: row for row in parameters.figure_table(name).rows}
+    assert rows.keys() == drawn.keys()
+    for one in parameters.read(name).figures().values():
+        assert rows[one.name][1] == ("recorded" if one.recorded else "live")
+        assert not (one.recorded and one.parameters)
+
+
+def test_a_chapters_figure_alone_has_its_expected_numbers(tmp_path, monkeypatch):
+    chapter = parameters.read("tell")
+    source = tmp_path / "tell.ipynb"
+    nbformat.write(slices.alone(chapter.notebook, [chapter.figures()["turning"]]), source)
+    execute(source, tmp_path / "out.ipynb", environment={"CLUSTERBOOK_FIGURES": str(tmp_path),
+                                                         "CLUSTERBOOK_ONLY": "turning"})
+    drawn = json.loads((paths.root() / "data/expectations/drawn/tell.json").read_text())
+    assert listed(tmp_path) == {"turning": drawn["turning"]["series"]}
