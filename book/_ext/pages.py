@@ -16,6 +16,7 @@ from clusterbook import figures
 from clusterbook.book import site
 from clusterbook.book.build import DRAWINGS
 
+FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"
 _FIGURE = re.compile(r'(?P<opens><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
                      r"(?P<picture>(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?)"
                      r"(?P<caption>.*?)(?=</figcaption>)", re.DOTALL)
@@ -81,6 +82,12 @@ def forwarding(page: str, pages: Collection[str]) -> str:
             f"!document.querySelector(place)) location.replace({target} + place); }}</script>")
 
 
+def launched(body: str, link: str) -> str:
+    """The front page's body with one button more, which opens the first chapter on Colab."""
+    return re.sub(r'(?<=<p class="cb-buttons">)(.*?)(?=</p>)',
+                  rf'\1 <a href="{link}">Open in Colab</a>', body, count=1, flags=re.DOTALL)
+
+
 def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
             doctree: Any) -> None:
     """Mend a page's body, contents, scripts and buttons, after the theme made them."""
@@ -93,6 +100,8 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
     if contents := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *args, **options: named(
             str(contents(*args, **options)))
+    if pagename == FRONT and (address := site.current(Path(app.srcdir))).repository:
+        context["body"] = launched(context["body"], address.launchers(FIRST)["Colab"])
     buttons = context.get("header_buttons", [])
     for group in [group for group in buttons if group.get("label") == "launch-buttons"]:
         if not pagename.startswith("notebooks/"):       # only a chapter installs what it needs

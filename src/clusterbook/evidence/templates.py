@@ -165,10 +165,12 @@ The code or the data have changed since these runs.
 {# The picture repeats nothing that the text says, and says nothing that the chapter does not. #}
 {% macro cards(shown) %}
 <div class="cb-say cb-cards">
-{% for work, name, sentence, counted, png in shown %}
+{% for work, name, sentence, told, counted, time, png in shown %}
 <a href="../notebooks/{{ work }}.html"><img alt="" src="data:image/png;base64,{{ png }}" />{#
 #}<strong>{{ name[0]|upper }}{{ name[1:] }}</strong> <span>{{ sentence }}</span> {#
-#}<small>{{ counted }}</small></a>
+#}{% for verdict, words in told %}<span class="cb-told">{{ badge(verdict) }} {{ words }}</span> {#
+#}{% endfor %}<small>{{ counted }}{% if time %}<br />Runtime: {{ time[0]|lower }}{#
+#}{{ time[1:] }}{% endif %}</small></a>
 {% endfor %}
 </div>
 {% endmacro %}

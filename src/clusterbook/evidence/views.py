@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import math
+import re
 import shutil
 import textwrap
 from collections import Counter
@@ -206,21 +207,37 @@ def result(work: str) -> View:
         "result", name=METHODS.get(work, work), shown=shown, left=left, counted=counted))
 
 
-def cards(works: Mapping[str, tuple[str, ArrayLike]]) -> View:
-    """A card for each work, which leads to its chapter: a picture, a sentence, its verdicts.
+def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View:
+    """A card for each work, which leads to its chapter: picture, sentence, verdicts, run time.
 
-    *works* maps a work's name to its sentence and its picture, (height, width) in [0, 1].
+    *works* maps a work's name to its sentence, its picture, (height, width) in [0, 1], and what
+    some of its claims are about to their ids. Of a claim with numbers the first is shown, measured
+    or not. The run time is what the chapter's first cell states. Raises InputError for an unknown
+    id.
     """
-    shown = []
-    for work, (sentence, picture) in works.items():
-        rows = judged([claim for claim in load_claims() if claim.chapter == work])
+    shown, claims = [], load_claims()
+    for work, (sentence, picture, chosen) in works.items():
+        rows = judged([claim for claim in claims if claim.chapter == work])
+        found, told = {claim.id: (claim, verdict) for claim, verdict in rows}, []
+        for about, name in chosen.items():
+            one_of("claim", name, found)
+            claim, verdict = found[name]
+            one, part = (numbers(claim, verdict)[0] or [(claim.compares[0], None)])[0]
+            ours = f" {part.ours:.4g}," if part and part.ours is not None else ""
+            told.append((verdict, about if one.value is None else
+                         f"{about}:{ours} published {one.value}"))
         counted = ", ".join(f"{n} {word}" for word, n in standing(rows).items() if n)
+        cells = load_json(paths.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
+        time = re.search(r"[*]Runtime[.][*]{2} ([^.,]*)", "".join(cells[0].get("source", "")))
         pixels = Image.fromarray((255 * np.clip(picture, 0, 1)).astype(np.uint8))
         pixels.save(buffer := io.BytesIO(), "PNG", optimize=True)
-        shown.append((work, METHODS.get(work, work), sentence, f"{len(rows)} claims: {counted}",
+        shown.append((work, METHODS.get(work, work), sentence, told,
+                      f"{len(rows)} claims: {counted}", time and time[1],
                       base64.b64encode(buffer.getvalue()).decode()))
-    return View(tuple(shown), "\n".join(wrapped(": ".join(one[1:4])) for one in shown),
-                html("cards", shown=shown))
+    text = [f"{name}: {sentence} " + "; ".join([*(f"{words} ({verdict.label})" for verdict, words
+                                                  in told), counted, time or ""])
+            for _, name, sentence, told, counted, time, _ in shown]
+    return View(tuple(shown), "\n".join(map(wrapped, text)), html("cards", shown=shown))
 
 
 def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: int = 3,
