@@ -31,7 +31,7 @@ TOC = sorted(page.with_suffix(".html").as_posix() for page in pages(CHECKOUT))
 CHAPTERS = [f"notebooks/{name}.html" for name in paths.chapters()]
 OPENED = ["genindex.html", "py-modindex.html", "search.html",       # Sphinx's own pages
           *(page for page in TOC if not re.search(r"runs/(?!idc-mnist10k)", page))]
-STEPS = "notebooks/deepcluster.html"        # has figures in steps
+STEPS = "book/audit/deepcluster.html"       # has a figure in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
        "book/rerun.html", STEPS]
 docstrings = module_of(CHECKOUT / "book" / "_ext" / "docstrings.py")
