@@ -56,7 +56,8 @@ def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
         paths.root() / "notebooks" / "weights.ipynb", tmp_path / "weights.ipynb",
         values={"epochs": 3, "n_shuffles": 4, "seeds": []},
         environment={"CLUSTERBOOK_FIGURES": str(tmp_path)})
-    live, recorded = ((tmp_path / f"{name}.svg").read_text()
+    # matplotlib leaves each line of a text as a comment beside its outlines.
+    live, recorded = (" ".join(re.findall("<!-- (.*?) -->", (tmp_path / f"{name}.svg").read_text()))
                       for name in ("effects", "accuracy-against-clusterability"))
     assert "this run: digits, 3 epochs, 1 seed" in live
     assert "on scikit-learn's digits, 40 epochs, 3 recorded seeds" in recorded
