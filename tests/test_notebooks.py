@@ -263,8 +263,11 @@ def says_where_from(notebook, chapter):
     for number, cell in enumerate(code(notebook), start=1):
         for call in calls(cell, "show"):
             name = next(key.value.value for key in call.keywords if key.arg == "name")
-            made = [figure.metadata["clusterbook"].get("origin") for figure in figures(cell)]
-            if name not in BY_HAND and not all(made):
+            about = [figure.metadata["clusterbook"] for figure in figures(cell)]
+            notes = [note for one in about if "explorable" in one
+                     for *_, note in one["explorable"]["places"]]
+            made = all("origin" in one or (notes and all(notes)) for one in about)
+            if name not in BY_HAND and not made:
                 yield f"cell {number} does not say where figure {name} comes from"
 
 

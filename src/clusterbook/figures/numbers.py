@@ -37,7 +37,8 @@ def plotted(figure: Figure | Mapping[Key, Figure]) -> str:
                                               for column, values in data.items()}})
              for name, data in _series(figure, bands=True)]
     empty = pd.DataFrame(columns=["series", "x", "y"])
-    return pd.concat([empty, *parts]).to_csv(index=False, lineterminator="\n")
+    return pd.concat([empty, *parts]).to_csv(
+        index=False, lineterminator="\n", float_format="%.6g")
 
 
 _COMPARED = {   # by the number of columns that a series has

@@ -71,6 +71,8 @@ SCREEN_DPI = 144
 """Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column."""
 WIDE, NARROW = 8.17, 3.6
 """Inches of 96 pixels: the book's text column, and a phone's screen."""
+MOST_CSV = 1_000_000
+"""Characters of a figure's numbers in a notebook; photographs have more, and nobody reads them."""
 WHITE = "#FEFEFE"
 """Of marks on a colored ground, in light and dark alike; what is `#FFFFFF` follows the page."""
 #: The page's colors (clusterbook.css) in an SVG, which are drawn as on white paper.
@@ -194,7 +196,8 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
             for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)])
     if origin and isinstance(origin, str):
         kept["origin"] = origin
-    kept["csv"] = _packed(plotted([*pictures.values()][first]))
+    if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:
+        kept["csv"] = _packed(csv)
     # The book's build makes figures of the page from these (clusterbook.book).
     packed = _packed([[title, *_svgs(picture)] for title, picture in pictures.items()])
     if "explorable" not in kept or len(packed) < 2.5 * sum(map(len, pngs)):
