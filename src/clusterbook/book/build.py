@@ -319,7 +319,7 @@ def _beside(cell: str, place: Path, name: str, png: str, svgs: str | None, csv: 
     The files are written beside the pages, in ``figures/WORK/NAME``, whose own page leads to where
     the figure stands now.
     """
-    from ..figures.showing import unpacked
+    from ..figures.showing import MOST_CSV, unpacked
     from . import site
 
     work, up = place.stem.replace("_", "-"), "../" * (len(place.parts) - 1)
@@ -327,8 +327,8 @@ def _beside(cell: str, place: Path, name: str, png: str, svgs: str | None, csv: 
     if svgs:
         drawn = unpacked(svgs)
         files["SVG"] = drawn[len(drawn) // 2][1].encode()
-    if csv:
-        files["CSV"] = unpacked(csv).encode()
+    if csv and len(text := unpacked(csv)) <= MOST_CSV:
+        files["CSV"] = text.encode()
     folder.mkdir(parents=True)
     for kind, content in files.items():
         (folder / f"{name}.{kind.lower()}").write_bytes(content)
@@ -370,7 +370,7 @@ def _outside(text: str, folder: Path, root: str) -> str:
         (folder / name).write_bytes(png)
         return f'"{root}{folder.name}/{name}"'
 
-    text = re.sub(r'"data:image/png;base64,([^"]{2000,})"', moved, text)
+    text = re.sub(r'"data:image/png;base64,([^"]{1000,})"', moved, text)
     return text.replace("<img ", '<img loading="lazy" ')
 
 

@@ -71,8 +71,8 @@ SCREEN_DPI = 144
 """Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column."""
 WIDE, NARROW = 8.17, 3.6
 """Inches of 96 pixels: the book's text column, and a phone's screen."""
-MOST_CSV = 1_000_000
-"""Characters of a figure's numbers in a notebook; photographs have more, and nobody reads them."""
+MOST_CSV = 200_000
+"""Characters of a figure's numbers in the book; many pictures have more, pixel by pixel."""
 WHITE = "#FEFEFE"
 """Of marks on a colored ground, in light and dark alike; what is `#FFFFFF` follows the page."""
 #: The page's colors (clusterbook.css) in an SVG, which are drawn as on white paper.
