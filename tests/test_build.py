@@ -25,12 +25,18 @@ from clusterbook.errors import InputError
 FIGURES = ("""\
 from clusterbook import figures
 from matplotlib.figure import Figure
-figure = Figure(figsize=(2, 1))
-figure.subplots().plot([0, 1])
-figures.show(figure, name="a-line", alt="A line that rises.", caption="Its *slope* is one.")
+
+
+def line(*heights):
+    figure = Figure(figsize=(2, 1))
+    figure.subplots().plot(heights)
+    return figure
+
+
+figures.show(line(0, 1), name="a-line", alt="A line that rises.", caption="Its *slope* is one.")
 """, """\
-figures.show({"one": figure, "two": figure}, name="two-steps", alt="The line, twice.",
-                   caption="It *stays*.")
+figures.show({"one": line(0, 1), "two": line(1, 0)}, name="two-steps", start="one",
+             alt="A line that rises, and one that falls.", caption="It *stays*.")
 """)
 
 
@@ -67,6 +73,10 @@ def test_the_first_build_executes_and_writes_only_to_its_folder(built):
     assert steps.count("<img ") == 1 and "It <em>stays</em>." in steps
     drawn = (made / "stage/drawings/tiny-two-steps.html").read_text()
     assert len(re.findall("<svg |<img ", drawn)) == 2 and "<script>" in drawn
+    for kind in ("png", "svg", "csv"):      # of the position that is shown first
+        first, alone = (made / "stage/extra/figures/tiny" / name / f"{name}.{kind}"
+                        for name in ("two-steps", "a-line"))
+        assert first.read_bytes() == alone.read_bytes(), kind
     assert page.count("<em>slope</em>") == page.count("<em>stays</em>") == 1, "a caption is twice"
 
 

@@ -165,18 +165,18 @@ def test_a_figure_is_explored_with_a_slider_for_each_parameter(tiny: Book, tmp_p
         each = {epoch: figures.image_grid(np.full((1, 1, 4), run.values["rate"]), (1, 2, 2),
                                           rows=[""], columns=[""])
                 for epoch in ("epoch 1", "epoch 9")}
-        figures.save(each, run.figures, "centers", "Two <squares>.", "Squares.")
+        figures.save(each, run.figures, "collapse-seeds", "Two <squares>.", "Squares.")
+        figures.save(each["epoch 1"], run.figures, "collapse-seeds-2", "Another.", "Another.")
 
     monkeypatch.setattr(runs, "make", make)
     monkeypatch.setattr(runs, "apart", lambda owner, threads, do, *asked: do(*asked))
-    picture = {"clusterbook": {"name": "centers", "alt": "Two <squares>.", "caption": "Squares."}}
     notebook = nbformat.read(tiny.root / "notebooks/tiny.ipynb", as_version=4)
-    notebook.cells[-1].outputs = [nbformat.v4.new_output("display_data", {}, metadata=picture)]
-    notebook.cells[-1].source = 'figures.show(None, "centers", "", "")'
+    notebook.cells[-1].source = 'figures.show(None, "collapse-seeds", "", "")'
     nbformat.write(notebook, tiny.root / "notebooks/tiny.ipynb")
-    asked = {"overrides": {"rate": "0.1,1", "n": "1,2"}, "seeds": [3, 4], "explore": "centers"}
-    with pytest.raises(InputError, match="no figure of tiny 'center'; did you mean 'centers'"):
-        sweep.sweep("tiny", **{**asked, "explore": "center"}, output=tmp_path)
+    asked = {"overrides": {"rate": "0.1,1", "n": "1,2"}, "seeds": [3, 4],
+             "explore": "collapse-seeds"}
+    with pytest.raises(InputError, match="no figure of tiny 'collapse'; did you mean 'collapse-s"):
+        sweep.sweep("tiny", **{**asked, "explore": "collapse"}, output=tmp_path)
     assert sweep.sweep("tiny", **asked, output=tmp_path)[0].startswith("8 runs: 8 made")
     soup = BeautifulSoup((tmp_path / "index.html").read_text(), "html.parser")
     steps = soup.select(".cb-step")
@@ -188,7 +188,7 @@ def test_a_figure_is_explored_with_a_slider_for_each_parameter(tiny: Book, tmp_p
     assert len({(tmp_path / unquote(step.img["src"])).read_bytes() for step in steps}) == 2
     again = sweep.sweep("tiny", **asked, output=tmp_path)
     assert again[0] == "8 runs: 0 made, 8 were there already, 0 failed"
-    next(tmp_path.glob("runs/*n=1-seed4/centers.json")).unlink()
+    next(tmp_path.glob("runs/*n=1-seed4/explored/collapse-seeds.json")).unlink()
     assert sweep.sweep("tiny", **asked, output=tmp_path)[0].startswith("8 runs: 1 made")
 
 

@@ -293,12 +293,14 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
             cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
                                        "figure": {"name": name, "caption": caption}}
             data.pop("text/html", None)         # a figure with sliders is a figure too
-            svgs, folder = about.pop("drawn", None), target / DRAWINGS
+            folder = target / DRAWINGS
             folder.mkdir(exist_ok=True)
             if place.parts[:2] != _RUNS:
-                row = _beside(cell.get("id"), place, about["name"], data["image/png"], svgs,
-                              about.pop("csv", None), target / "extra", commands)
+                row = _beside(cell.get("id"), about, data["image/png"], place, target / "extra",
+                              commands.get(about["name"]))
                 (folder / f"{name}.row.html").write_text(row, encoding="utf-8")
+            svgs = about.pop("drawn", None)
+            about.pop("csv", None)
             # In a recorded run of earlier code the steps are a figure of their own.
             html = re.sub(r'<(/?)figure|"figure(?=\.cb-steps)', lambda found: (
                 '"div' if found[1] is None else f"<{found[1]}div"), html)
@@ -312,22 +314,23 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
     cell.outputs = kept
 
 
-def _beside(cell: str, place: Path, name: str, png: str, svgs: str | None, csv: str | None,
-            extra: Path, commands: Mapping[str, str]) -> str:
-    """The row below a figure: its files, its permanent address, the command that draws it alone.
+def _beside(cell: str, about: Mapping, png: str, place: Path, extra: Path, command: str | None
+            ) -> str:
+    """The row below a figure: its files, its permanent address, the *command* that draws it alone.
 
     The files are written beside the pages, in ``figures/WORK/NAME``, whose own page leads to where
-    the figure stands now.
+    the figure stands now. Of a figure with sliders they have the position that is shown first.
     """
     from ..figures.showing import MOST_CSV, unpacked
     from . import site
 
     work, up = place.stem.replace("_", "-"), "../" * (len(place.parts) - 1)
-    folder, files = extra / "figures" / work / name, {"PNG": base64.b64decode(png)}
-    if svgs:
-        drawn = unpacked(svgs)
-        files["SVG"] = drawn[len(drawn) // 2][1].encode()
-    if csv and len(text := unpacked(csv)) <= MOST_CSV:
+    name, files = about["name"], {"PNG": base64.b64decode(png)}
+    folder = extra / "figures" / work / name
+    if "drawn" in about:
+        first = about.get("explorable", {}).get("start", 0)
+        files["SVG"] = unpacked(about["drawn"])[first][1].encode()
+    if "csv" in about and len(text := unpacked(about["csv"])) <= MOST_CSV:
         files["CSV"] = text.encode()
     folder.mkdir(parents=True)
     for kind, content in files.items():
@@ -337,7 +340,7 @@ def _beside(cell: str, place: Path, name: str, png: str, svgs: str | None, csv: 
     address = site.current().repository and site.current().launchers(place.as_posix())["Colab"]
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
         _ROW).render(files=files, base=f"{up}figures/{work}/{name}/", name=name,
-                     command=commands.get(name), colab=address and f"{address}#scrollTo={cell}")
+                     command=command, colab=address and f"{address}#scrollTo={cell}")
 
 
 _MOVED = """\

@@ -44,6 +44,7 @@ from .parameters import Chapter, Parameter
 from .runs import ChapterError, Run
 
 MOST_LINES = 8      # in a figure, one for each color
+EXPLORED = "explored"   # of a run's folder: the pictures of a figure
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
 _MAIN = ("acc", "test_accuracy", "nmi", "ari")      # drawn by default: the first that is there
 _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar reaches one "
@@ -74,7 +75,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     found = {}
     for folder, run in planned.runs.items():
         path = next((output / "runs" / folder).glob("*-seed*.json"), None)
-        drawn = not explore or (output / "runs" / folder / f"{explore}.json").is_file()
+        drawn = not explore or (output / "runs" / folder / EXPLORED / f"{explore}.json").is_file()
         if path and drawn and (record := runs.recorded(run, path)):
             found[folder] = record
     _refuse_unknown(metrics, found)
@@ -229,12 +230,18 @@ def _make(run: Run, explore: str | None = None) -> dict[str, bytes]:
         runs.make(replace(run, records=Path(folder), figures=place if explore else None))
         for about in listed(place):
             if about["name"] == explore:
-                for file in sorted(place.glob(f"{explore}*.png"), key=lambda path: len(path.name)):
-                    Image.open(file).save(picture := io.BytesIO(), "WEBP", quality=90)
-                    files[f"{file.stem}.webp"] = picture.getvalue()
-                files[f"{explore}.json"] = json.dumps(about).encode()
+                for name in _pictures(about):
+                    Image.open(place / f"{name}.png").save(into := io.BytesIO(), "WEBP", quality=90)
+                    files[f"{EXPLORED}/{name}.webp"] = into.getvalue()
+                files[f"{EXPLORED}/{explore}.json"] = json.dumps(about).encode()
         recorded = sorted(Path(folder).glob("*-seed*"), key=lambda path: path.suffix == ".json")
         return files | {path.name: path.read_bytes() for path in recorded}
+
+
+def _pictures(about: Mapping[str, Any]) -> list[str]:
+    """The names of a figure's files, without the ending."""
+    steps = range(1, 1 + len(about.get("steps", ())))
+    return [f"{about['name']}-{i}" for i in steps] or [about["name"]]
 
 
 def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None:
@@ -311,13 +318,14 @@ def explorable(output: Path, planned: Grid, found: Mapping[str, Record], name: s
     for folder, run in planned.runs.items():
         if folder not in found or run.values.get("seed") != first:
             continue
-        texts = json.loads((output / "runs" / folder / f"{name}.json").read_text(encoding="utf-8"))
+        place = output / "runs" / folder / EXPLORED
+        texts = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))
         swept = [f"{one} = {_text(run.values[one])}" for one in planned.swept]
-        for i, step in enumerate(texts.get("steps") or [""], start=1):
+        for file, step in zip(_pictures(texts), texts.get("steps", [""]), strict=True):
             key = tuple(filter(None, [*swept, step]))
-            file = quote(f"runs/{folder}/{name}{f'-{i}' if step else ''}.webp")
+            address = quote(f"runs/{folder}/{EXPLORED}/{file}.webp")
             alt = escape(f"{texts['alt']} {', '.join(key)}.")
-            pictures[key] = f'<img loading="lazy" src="{file}" alt="{alt}">'
+            pictures[key] = f'<img loading="lazy" src="{address}" alt="{alt}">'
             notes[key] = f"seed {first} · {duration(found[folder].seconds)}"
     values, places = figures.explorable.positions(pictures, notes)
     html = figures.explorable.html(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
+import copy
 import io
 import json
-import pickle
 import re
 import reprlib
 import zlib
@@ -328,7 +328,7 @@ def _redrawn(figure: Figure, width: float, style: str = "plain") -> Figure:
     if getattr(figure, "again", None):
         redrawn = copy_context().run(draw)
     else:
-        redrawn = pickle.loads(pickle.dumps(figure))
+        redrawn = copy.deepcopy(figure)
         redrawn.set_size_inches(redrawn.get_size_inches() * width / redrawn.get_figwidth())
     if style == "dark":
         redrawn.draw_without_rendering()    # makes the ticks
