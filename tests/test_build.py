@@ -18,6 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from clusterbook.book import build as building
 from clusterbook.book import runs
+from clusterbook.book import stage as staging
 from clusterbook.book.build import BuildError, build
 from clusterbook.book.runs import ChapterError
 from clusterbook.errors import InputError
@@ -262,7 +263,7 @@ def test_print_shows_tables_as_text(book: Book, tmp_path):
         "text/html": "<table><tr><th>a</th></tr><tr><td>c &amp; d</td></tr></table>",
         "text/plain": text}) for text in ("<IPython.core.display.HTML object>", "  a\n0 1")]
     nbformat.write(notebook, path)
-    building.stage(book.root, tmp_path / "stage", {Path("notebooks/tiny.ipynb"): path})
+    staging.stage(book.root, tmp_path / "stage", {Path("notebooks/tiny.ipynb"): path})
     staged = nbformat.read(tmp_path / "stage" / "notebooks" / "tiny.ipynb", as_version=4)
     first, second = (output.data["text/plain"] for output in staged.cells[-1].outputs)
     assert first.split() == ["a", "c", "&", "d"] and "\n" in first and second == "  a\n0 1"
@@ -324,7 +325,7 @@ def test_hidden_code_and_checks_are_folded_together():
              cell("check(c)", "✓ <three>"), cell("record()", "not recorded", tags=["remove-cell"]),
              cell("check(d)", "✗ four"), new_markdown_cell("Text."), cell("e = 5"),
              cell("check(e)", "✓ five", tags=[]), cell("f = 6"), new_markdown_cell("The end.")]
-    joined = building._joined(cells)
+    joined = staging._joined(cells)
     assert [one.source for one in joined] == [
         "import os", "a = 1\n\n\nb = 2\n\n\nshow(b)", "check(b)", "Text.", "e = 5", "check(e)",
         "f = 6", "The end."]
@@ -333,5 +334,5 @@ def test_hidden_code_and_checks_are_folded_together():
     assert three.count('<div class="highlight">') == 3
     assert joined[2].metadata.tags == ["remove-input"] and joined[5].metadata.tags == []
     assert alone == '<p class="cb-check">✓ five</p>'
-    held = building._joined(cells[4:7])[0].outputs[0]["data"]["text/html"]
+    held = staging._joined(cells[4:7])[0].outputs[0]["data"]["text/html"]
     assert "<summary>✓ 2 checks hold</summary>" in held

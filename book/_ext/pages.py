@@ -14,7 +14,7 @@ from sphinx.config import Config
 
 from clusterbook import figures
 from clusterbook.book import site
-from clusterbook.book.build import DRAWINGS
+from clusterbook.book.stage import DRAWINGS
 
 FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"
 _FIGURE = re.compile(r'(?P<opens><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'

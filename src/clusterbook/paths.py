@@ -40,6 +40,11 @@ def notebooks(root: Path) -> list[Path]:
                   for path in (root / folder).glob("*.ipynb"))
 
 
+def is_run(page: Path) -> bool:
+    """Whether a page is a recorded run, executed once at the paper's scale and rendered so."""
+    return page.parts[:2] == ("book", "runs")
+
+
 def data_home() -> Path:
     """The folder of data files: ``CLUSTERBOOK_DATA``, the checkout's ``data/``, or a user cache."""
     if named := os.environ.get("CLUSTERBOOK_DATA"):
