@@ -525,6 +525,14 @@ def test_an_explorable_plays_and_stops(site, chromium):
         assert not page.faults
 
 
+def test_the_tables_of_parameters_fit_their_page(site, chromium):
+    with opened(chromium, (site / "book/parameters.html").as_uri(), width=1400) as page:
+        tables = page.locator("table.cb-options, .cb-options table")
+        assert tables.count() > 5
+        assert tables.evaluate_all("tables => tables.filter(table => table.offsetWidth > "
+                                   "table.closest('.cell_output').clientWidth).length") == 0
+
+
 def test_the_row_below_a_figure_has_its_files_and_leads_back(site, parsed):
     figures = [figure for page in parsed if page.startswith(("notebooks/", "book/audit/"))
                for figure in parsed[page].select("figure[id]")]

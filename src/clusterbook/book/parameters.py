@@ -353,15 +353,11 @@ def parameter_table(name: str) -> View:
 
     Raises InputError if there is no such chapter.
     """
-    chapter, rows = read(name), []
-    figures = chapter.figures().values()
-    for p in chapter.parameters.values():
+    rows = []
+    for p in read(name).parameters.values():
         command = f"clusterbook run {name} -p {p.name} {typed(worth_trying(p))} --figures out"
-        reached = ", ".join(one.name for one in figures if p.name in one.parameters)
-        rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect,
-                     reached or "none", p.type))
-    heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed",
-             "Figures that it reaches", "Type")
+        rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
+    heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
     return table(f"{name}: {len(rows)} parameters", heads, rows,
                  ("Parameter", "Default", "Type", "Command"))
 
