@@ -168,6 +168,9 @@ def prepares_itself(notebook, chapter):
     if [cell for cell in code(notebook)[1:6] if cell in tagged(notebook, "parameters")] != (
             tagged(notebook, "parameters")) or len(tagged(notebook, "parameters")) != 1:
         yield "one of the first executable cells, and only that, must be tagged 'parameters'"
+    for cell in tagged(notebook, "parameters"):
+        if any("  # @param " not in line for line in cell.source.splitlines() if line[0] != "#"):
+            yield "a parameter is no field of Colab's form"
     first = code(notebook)[0]
     imported = {alias.name for node in nodes(first, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes(first, ast.ImportFrom)}
@@ -302,7 +305,7 @@ def answers_its_claims(notebook, chapter):
 def fits_a_screen(notebook, chapter):
     for cell in notebook.cells:
         lines = cell.source.splitlines()
-        is_list = "parameters" in cell.metadata.get("tags", [])  # two lines a parameter
+        is_list = "parameters" in cell.metadata.get("tags", [])  # 3 lines each
         if len(lines) > SCREEN and not is_list:
             yield f"a cell of {len(lines)} lines: {lines[0]}"
         yield from (f"a line of {len(line)} characters: {line}" for line in lines
@@ -451,6 +454,7 @@ BROKEN = [
     (opens_with_title, lambda nb: nb.cells.pop(0), "not the title"),
     (prepares_itself, tags(BOOTSTRAP), "'bootstrap'"),
     (prepares_itself, tags(IMPORTS, "parameters"), "'parameters'"),
+    (prepares_itself, source(PARAMETERS, "  # @param ", "  # "), "no field of Colab's form"),
     (prepares_itself, source(BOOTSTRAP, "import ", "import numpy, "), "imports ['numpy']"),
     (is_plain_markdown, says("see {cite}`dhillon`"), "role"),
     (is_plain_markdown, says("```{note}\nSo.\n```"), "directive"),

@@ -32,9 +32,14 @@ many: list[int] = [
     1,
     2,
 ]  # over several lines | paper: 3 | nothing
+rate: float = 1.0  # @param {"type":"number"}
+#   how fast | paper: 2 | faster
+kind: str = "a"  # @param ["b", "a"] {"allow-input":true}
+#   of it | paper: b | other
 '''
 DEFAULTS = {"epochs": 40, "learning_rate": 0.1, "method": "jöint #1", "ablate": False,
-            "seeds": [0, 1, 2], "rates": [0.5, 1.0], "names": [], "many": [1, 2]}
+            "seeds": [0, 1, 2], "rates": [0.5, 1.0], "names": [], "many": [1, 2],
+            "rate": 1.0, "kind": "a"}
 EPOCHS = "epochs: int = 40  # passes over the data | paper: 5 | slower"
 PROFILE = {"chapter": "weights", "says": "reruns the original", "parameters": {"epochs": 5}}
 
@@ -53,6 +58,7 @@ def test_a_cell_is_read_in_its_order_types_and_words():
         "passes over the data", "more: slower")
     assert found["method"].meaning == "which decomposition"
     assert found["many"].meaning == "over several lines"
+    assert found["kind"] == Parameter("kind", "str", "a", "of it", "b", "other", ("b", "a"))
 
 
 @pytest.mark.parametrize("source", [
@@ -61,6 +67,10 @@ def test_a_cell_is_read_in_its_order_types_and_words():
     "x: int = 1", "x: int = 1  # meaning | 5 | effect", "x: int = 1  # meaning | paper: 5 |",
     "x: int = 1  # meaning | paper: 5 | effect | more", line("complex", "1j"), line("list", "[]"),
     line("int", "1.5"), line("int", "True"), line("int", str(2**63)), line("bool", "1"),
+    'x: int = 1  # @param {"type":"number"} m | paper: 1 | e',
+    'x: list[int] = []  # @param {"type":"integer"} m | paper: 1 | e',
+    'x: str = "c"  # @param ["a", "b"] m | paper: 1 | e', 'x: str = "c"  # @param m | paper: 1 | e',
+    'x: int = 1  # @param [1, 2] m | paper: 1 | e', 'x: str = "c"  # @param ["c" m | paper: 1 | e',
     line("float", "'1e-3'"), line("float", "1e999"), line("list[int]", "[1, 2.5]"), EPOCHS])
 def test_a_mistake_in_the_cell_is_refused_with_its_line(tmp_path, monkeypatch, source):
     monkeypatch.chdir(tmp_path)
@@ -160,8 +170,7 @@ def test_each_command_sets_its_parameter_to_another_value(name):
     ("x: list[float] = [0.8, 1]  # m | paper: 1 | e", '"0.4,1.0"'),
     ("x: list[str] = ['a']  # m | paper: 1 | e", '"[]"'),
     ("x: list[str] = []  # what: plain, l1 | paper: 1 | e", "plain"),
-    ("x: str = 'cnn'  # kind: cnn, fcn (dense) or none | paper: 1 | e", "fcn"),
-    ("dataset: str = 'wine'  # m | paper: 1 | e", "breast_cancer"),
+    ('x: str = "cnn"  # @param ["cnn", "fcn", "none"] kind | paper: 1 | e', "fcn"),
     ("x: str = ''  # m | paper: none | empty: none", "my_x")])
 def test_the_value_that_is_worth_trying(source, value):
     assert parameters.typed(parameters.worth_trying(*parse(source).values())) == value

@@ -28,7 +28,7 @@ def needed(*cells: str) -> list[str]:
 @pytest.mark.parametrize("before", [
     ["x = 1"], ["def x():\n    return a", "a = 2"], ["import numpy as x"],
     ["x = []", "x.append(1)"], ["x = {}", "x['a'] = 1"], ["x = C()", "x.part.fit(1)"],
-    ["x = 1", "x += 1"],
+    ["x = 1", "x += 1"], ["x, y = subplots()", "y.plot(1)"],
     ["x = [0]", "y = x", "y[0] = 1"], ["x = [C()]", "for y in x:\n    y.fit()"],
     ["rng = np.random.default_rng(0)", "rng.normal()", "x = rng.normal()"],
     ["import torch\ntorch.manual_seed(0)", "x = library.sampled()"],

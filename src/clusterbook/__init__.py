@@ -11,7 +11,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {"ClusterLayer": "tell", "DeepCluster": "deepcluster", "IDC": "idc", "TELL": "tell",
-           "WeightCoclustering": "weights"}
+           "WeightCoclustering": "weights", "explore": "book.explore"}
 _MODULES = ("datasets", "deepcluster", "evidence", "figures", "idc", "metrics", "tell", "training",
             "weights")
 

@@ -4,9 +4,10 @@ The cell tagged ``parameters`` holds one literal a line::
 
     epochs: int = 40  # passes over the training data | paper: 5 | more: higher accuracy, slower
 
-A long comment continues in lines that begin with ``#`` and two spaces. The cell is parsed by
-`ast` and never executed. Papermill only logs an unknown name and takes a value of any type; here a
-wrong name or type is an error before the first cell runs.
+A long comment continues in lines that begin with ``#`` and two spaces. One that begins with
+``@param`` makes the line a field of Colab's form: ``# @param {"type":"integer"}``, or a list of
+choices. The cell is parsed by `ast` and never executed. Papermill only logs an unknown name and
+takes a value of any type; here a wrong name or type is an error before the first cell runs.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _READS = {"int": int, "float": float, "str": lambda text: text,
           "bool": lambda text: {"true": True, "false": False}[text.lower()]}
 _TYPES = {name: TypeAdapter(kind) for name, kind in _SCALARS.items()} | {
     f"list[{name}]": TypeAdapter(list[kind]) for name, kind in _SCALARS.items()}
+_FIELD = re.compile(r"""# @param (\[.*?\])?\ ?(\{.*?\})?""")
+_FIELDS = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}     # Colab's
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Parameter:
     meaning: str
     paper: str             # the value in the paper, in words; "—" where it has none
     effect: str            # of changing it
+    choices: tuple[str, ...] = ()   # that Colab's form offers
 
 
 @model(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -211,19 +215,35 @@ def parse(source: str) -> dict[str, Parameter]:
         try:
             name, kind = node.target.id, ast.unparse(node.annotation)
             default = _TYPES[kind].validate_python(ast.literal_eval(node.value), strict=True)
+            choices = ()
+            if shown := _FIELD.match(comment.lstrip()):
+                comment, choices = comment.lstrip()[shown.end():], _choices(shown, kind, default)
             meaning, paper, effect = [part.strip() for part in comment.lstrip("# ").split("|")]
             if name in found or not (meaning and effect and paper.startswith("paper:")):
                 raise ValueError
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise InputError(f"line {node.lineno}: expected {_LINE}") from None
         found[name] = Parameter(name, kind, default, meaning,
-                                paper.removeprefix("paper:").strip(), effect)
+                                paper.removeprefix("paper:").strip(), effect, choices)
     return found
+
+
+def _choices(field: re.Match[str], kind: str, default: Any) -> tuple[str, ...]:
+    """What a field of Colab's form offers; ValueError if it is not one for that type."""
+    choices, options = (json.loads(part) if part else None for part in field.groups())
+    if choices is None:
+        fits = options == {"type": _FIELDS.get(kind, "raw")}
+    else:
+        fits = kind == "str" and default in choices and options in (None, {"allow-input": True})
+    if not fits:
+        raise ValueError
+    return tuple(choices or ())
 
 
 _LINE = ("'name: type = literal  # meaning | paper: value | effect when changed', each name once, "
          f"with the type {', '.join(_SCALARS)} or a list of one of them, such as list[int], and a "
-         "literal of it")
+         'literal of it; a comment may begin with a field of that type: @param {"type":"integer"}, '
+         '@param ["a", "b"]')
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -367,38 +387,36 @@ def figure_table(name: str) -> View:
 
     Raises InputError if there is no such chapter.
     """
-    chapter, rows = read(name), []
-    kept = paths.root() / "data" / "expectations" / "alone.json"    # by python tests/alone
-    measured = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
+    chapter, seconds, rows = read(name), measured(name), []
     for one in chapter.figures().values():
-        seconds = measured.get(name, {}).get(one.name)
         rows.append((one.name, "recorded" if one.recorded else "live",
-                     "not measured" if seconds is None else f"{seconds} s",
+                     f"{seconds[one.name]} s" if one.name in seconds else "not measured",
                      ", ".join(one.parameters) or "no parameter",
                      chapter.command(one)))
     heads = ("Figure", "Drawn from", "Alone", "Depends on", "Command")
     return table(f"{name}: {len(rows)} figures", heads, rows, ("Figure", "Command"))
 
 
+def measured(name: str) -> dict[str, float]:
+    """The seconds that each figure of a chapter took alone, where ``tests/alone`` measured them."""
+    kept = paths.root() / "data" / "expectations" / "alone.json"
+    return json.loads(kept.read_text(encoding="utf-8")).get(name, {}) if kept.is_file() else {}
+
+
 def worth_trying(parameter: Parameter) -> Any:
     """A value other than the default, from what the chapter says about the parameter.
 
     It is the value that the effect begins with (``0 leaves the term out``), the next choice of
-    those listed, another data set of the same kind, or a number twice or half as large, as the
-    effect says (``fewer: …``). Of epochs it is a quarter more or a fifth less: stages of a training
-    follow each other.
+    those listed, or a number twice or half as large, as the effect says (``fewer: …``). Of epochs
+    it is a quarter more or a fifth less: stages of a training follow each other.
     """
     default, effect, kind = parameter.default, parameter.effect, parameter.type
-    listed = [text for text in re.sub(r" \(.*?\)", "", parameter.meaning).split(": ")[-2:]
-              if " or " in text or kind == "list[str]"]
-    choices = [word for word in re.split(r",? or |, ", (listed or [""])[-1].split(": ")[0])
-               if re.fullmatch(r"[a-z][\w-]*", word) and word != "empty"]
-    same = [one for pair in (("digits", "mnist-small"), ("wine", "breast_cancer"))
-            if default in pair for one in pair]
+    listed = [word for word in parameter.meaning.rpartition(": ")[2].split(", ")
+              if re.fullmatch(r"\w+", word)]
     texts = re.findall(r"^(?!empty)([\w.-]+)(?:: | leaves )", effect)
     texts += [str(not default)] if kind == "bool" else []
-    texts += [*choices, *same, *re.findall(r"\S+/\S+", parameter.paper)] if kind == "str" else []
-    texts += (["[]"] if default else choices) if kind == "list[str]" else []
+    texts += [*parameter.choices, *re.findall(r"\S+/\S+", parameter.paper)] if kind == "str" else []
+    texts += (["[]"] if default else listed) if kind == "list[str]" else []
     if kind == "list[int]" and "seeds" in parameter.name:
         texts.append(f"{[*default, max(default, default=0) + 1]}")
     elif kind == "list[int]":

@@ -189,7 +189,9 @@ def _changes(one: _Statement, fixed: Collection[str], functions: dict[str, _Stat
                 names = _stored(*getattr(part, "targets", [getattr(part, "target", None)]))
                 if hasattr(part, "iter") or not isinstance(value, ast.Call):
                     one.alike += itertools.product(names, _root(value, fixed))
-                elif len(names) == 1 and _ADVANCES.search(ast.unparse(value.func)):
+                elif len(names) > 1:        # fig, ax = plt.subplots(): parts of one object
+                    one.alike += itertools.pairwise(sorted(names))
+                elif _ADVANCES.search(ast.unparse(value.func)):
                     one.advancing |= names & own
             case ast.withitem(_, ast.Name(name)):
                 one.advancing |= {name} & own
