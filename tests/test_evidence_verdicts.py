@@ -42,6 +42,7 @@ MOST = replace(TREND, holds_in="most")
 EXACT = replace(TREND, kind="exact", metric=None, relation=None, than=None, holds_in=None,
                 profile=None, check="c")
 ERROR = replace(EXACT, kind="source-error")
+KMEANS = replace(VALUE, metric="kmeans_acc", value=0.25)
 
 
 def runs(*values, **changes):
@@ -127,7 +128,13 @@ RULES = [
     (VALUE, [*runs(0.95, 0.95), run(2, 0.95, doubts=("edited",))], "indicative", "edited"),
     (TREND, runs(0.95, 0.95, 0.95, doubts=("edited",)), "indicative", "edited"),
     (EXACT, checks(True, doubts=("edited",)), "indicative", "edited"),
-    (ERROR, checks(True, claims={}), "indicative", "which holds nothing of it"),
+    (EXACT, checks(True, claims={}), "indicative", "the check is younger than the first record"),
+    (ERROR, checks(True, claims={}), "refuted", "the check is younger than the first record"),
+    # the settings of a network are none of k-means'
+    (KMEANS, [run(seed, metrics={"kmeans_acc": 0.8}, assumed=("lr",)) for seed in range(3)],
+     "not reproduced", ""),
+    (KMEANS, [run(seed, metrics={"kmeans_acc": 0.8}, assumed=("scaler",)) for seed in range(3)],
+     "inconclusive", "does not give scaler"),
     # the claim as the profile's first record holds it
     (VALUE, first_held(as_it_stands(VALUE)), "reproduced", ""),
     *[(VALUE, first_held(as_it_stands(replace(VALUE, **change))), "indicative", "has changed since")
@@ -135,10 +142,10 @@ RULES = [
                      {"metric": "nmi"}, {"kind": "difference", "minus": "kmeans"})],
     *[(TREND, first_held(as_it_stands(replace(TREND, **change))), "indicative", "has changed since")
       for change in ({"than": 0.95}, {"relation": ">="}, {"holds_in": "most"})],
-    (VALUE, runs(0.95, 0.95, 0.95, claims={}), "indicative", "which holds nothing of it"),
+    (VALUE, runs(0.95, 0.95, 0.95, claims={}), "indicative", "younger than the first record"),
     # runs that are not the source's
     (replace(VALUE, differs="MNIST"), runs(0.95, 0.95, 0.95), "indicative",
-     "other than in the source: MNIST"),
+     "differs from the source: MNIST"),
     (replace(VALUE, differs="MNIST"), runs(0.80, 0.80, 0.80), "inconclusive", "MNIST"),
     # nothing to compare
     (VALUE, [], "not attempted", "No recorded run of demo-paper"),

@@ -148,7 +148,7 @@ _ROW = """\
 {% for kind in files %}
 <a href="{{ base }}{{ name }}.{{ kind|lower }}" download>{{ kind }}</a>
 {% endfor %}
-<a href="{{ base }}index.html">Permanent address</a>
+<a href="{{ base }}index.html">Permalink</a>
 {% if colab %}<a href="{{ colab }}">Open in Colab</a>{% endif %}
 {% if command %}
 <details><summary>{{ "Draw it with another value" if " -p " in command else "Draw it" }}</summary>

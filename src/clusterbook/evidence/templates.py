@@ -189,13 +189,14 @@ The code or the data have changed since these runs.
 {% endmacro %}
 
 {# What a reader wants to know first. #}
-{% macro result(name, shown, left, counted) %}
+{% macro result(shown, left, counted) %}
 <div class="cb-say cb-result">
-{% call(n) table("What was reproduced", ["Claim", "Published", "Ours, mean ± sd"], " cb-claims") %}
+{% call(n) table("What was reproduced", ["Claim", "Published → ours, mean ± SD"], " cb-claims") %}
 <tbody>
-{% for verdict, says, published, ours in shown %}
-<tr><th scope="row">{{ badge(verdict) }} {{ says }}</th><td>{{ published }}</td>{#
-#}<td>{{ ours }}</td></tr>
+{% for verdict, says, told in shown %}
+<tr><th scope="row">{{ badge(verdict) }} {{ says }}</th><td>{% for published, ours in told %}{#
+#}<div>{{ published }} → <strong>{{ ours }}</strong></div>{% else %}Shown by code, not by a run.{#
+#}{% endfor %}</td></tr>
 {% endfor %}
 </tbody>
 {% endcall %}
@@ -203,7 +204,7 @@ The code or the data have changed since these runs.
 #}{{ left|length }}</summary><ul>
 {% for verdict, says in left %}<li>{{ badge(verdict) }} {{ says }}</li>
 {% endfor %}</ul></details>{% endif %}
-<p class="cb-source">All claims of {{ name }}: {{ counted }}</p>
+<p class="cb-source">In all, {{ counted }}</p>
 </div>
 {% endmacro %}
 
@@ -274,10 +275,8 @@ The code or the data have changed since these runs.
 <p><strong>{{ caption }}.</strong></p>
 {% endif %}
 {% for work, rows in groups.items() %}
-{% if all %}
 <details id="errata-of-{{ work }}">
-<summary>{{ METHODS.get(work, work) }}: {{ counts(rows) }}</summary>
-{% endif %}
+<summary>{{ METHODS.get(work, work) ~ ": " if all }}{{ counts(rows) }}</summary>
 {% call(n) table(counts(rows), ["Erratum", "Grade", "Demonstrated", "Reported"], " cb-errata") %}
 <tbody>
 {% for row in rows %}
@@ -288,7 +287,7 @@ The code or the data have changed since these runs.
 {% endfor %}
 </tbody>
 {% endcall %}
-{{ "</details>"|safe if all }}
+</details>
 {% endfor %}
 </div>
 {% endmacro %}

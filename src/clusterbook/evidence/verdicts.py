@@ -14,7 +14,8 @@ inconclusive         outside the tolerance, with fewer seeds, with assumed or ot
                      for a mean with an interval that reaches into the band
 not reproduced       outside the tolerance with enough seeds, at the source's settings
 demonstration fails  a check that should show the statement, or refute it, does not hold
-refuted              a sentence that the source printed can't hold, as a check demonstrates
+refuted              a sentence that the source printed can't hold, as a check demonstrates, with
+                     or without such doubts
 cannot compare       the claim says why
 not attempted        no run measured it; the claim says why and what it would cost
 ===================  ===========================================================================
@@ -63,9 +64,9 @@ class Verdict:
     ``word`` is one of `WORDS`, ``reason`` a sentence. ``ours`` is the source's statistic of our
     runs, or for a trend the share of seeds in which it holds; ``mean``, ``sd`` and ``interval``
     (the 95 % t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
-    ``n`` runs). ``stale`` says whether a record was made by other code, or from other data, than
-    the present ones; ``records`` names those that were compared. ``parts`` has the verdicts of a
-    claim's numbers, in their order.
+    ``n`` runs). ``than`` is what a trend is compared with, or its mean. ``stale`` says whether a
+    record was made by other code, or from other data, than the present ones; ``records`` names those
+    that were compared. ``parts`` has the verdicts of a claim's numbers, in their order.
     """
 
     word: str
@@ -75,6 +76,7 @@ class Verdict:
     sd: float | None = None
     n: int = 0
     interval: tuple[float, float] | None = None
+    than: float | None = None
     stale: bool = False
     records: tuple[str, ...] = ()
     parts: tuple[Verdict, ...] = ()
@@ -164,7 +166,8 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
     if n < len(runs):
         reasons.append(f"{count(len(runs) - n, 'run')} of this profile did not measure it")
     return _verdict(word, reasons, used, stale, ours=ours, mean=fmean(numbers),
-                    sd=stdev(numbers) if n > 1 else None, interval=t_interval(numbers))
+                    sd=stdev(numbers) if n > 1 else None, interval=t_interval(numbers),
+                    than=fmean(other for _, other in pairs) if goal.kind == "trend" else None)
 
 
 def _by_check(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
@@ -179,7 +182,8 @@ def _by_check(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
         word = "demonstration fails"
         outcome = f"fails in {len(failed)} of {count(len(used), 'run')}, such as {failed[0]}"
     else:
-        word = "indicative" if caveats else "confirmed" if goal.kind == "exact" else "refuted"
+        word = "refuted" if goal.kind == "source-error" else (
+            "indicative" if caveats else "confirmed")
         outcome = f"holds in {count(len(used), 'run')}"
     return _verdict(word, [f"the check {goal.check} {outcome}", *caveats], used, stale)
 
@@ -195,12 +199,15 @@ def _verdict(word: str, reasons: Sequence[str], used: Sequence[Record], stale: C
 def _other_settings(goal: Comparison, used: Sequence[Record]) -> list[str]:
     """Settings that are not the source's: they soften a hit and a miss alike."""
     found = []
-    if assumed := sorted({name for record in used for name in record.assumed}):
+    assumed = sorted({name for record in used for name in record.assumed})
+    if goal.metric and goal.metric.startswith("kmeans_"):       # it has no network's settings
+        assumed = [name for name in assumed if name in ("dataset", "scaler")]
+    if assumed:
         more = f" and {len(assumed) - 3} other settings" if len(assumed) > 4 else ""
         found.append(f"the source does not give {', '.join(assumed[:3] if more else assumed)}"
                      f"{more}")
     if goal.differs is not None:
-        found.append(f"other than in the source: {goal.differs}")
+        found.append(f"differs from the source: {goal.differs}")
     return found
 
 
@@ -208,9 +215,11 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
     """Doubts about our own runs: with them nothing is reproduced, and a miss remains a miss."""
     found = list(dict.fromkeys(doubt for record in used for doubt in record.doubts))
     first = min(runs, key=lambda record: datetime.fromisoformat(record.started))
-    held = first.claims.get(goal.id, "nothing of it")
+    held = first.claims.get(goal.id)
     if held != as_it_stands(goal):
-        found.append(f"the claim has changed since the first record, which holds {held}")
+        then = f"; it was {held}" if held and not goal.check else ""
+        found.append(f"the {'check' if goal.check else 'claim'} is younger than the first record, "
+                     f"or has changed since{then}")
     listed, made = profile_of(first).get("seeds"), {record.seed for record in runs}
     if listed is not None and goal.profile is not None:
         if missing := sorted(set(listed) - made):

@@ -48,6 +48,9 @@ _STANDING = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "in
 _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicative",),
              "inconclusive": ("inconclusive", "demonstration fails"),
              "contradicted": ("not reproduced", "refuted")}
+_METRICS = {"acc": "accuracy", "allaml": "ALLAML", "ami": "AMI", "ari": "ARI", "f1": "F1",
+            "kmeans": "k-means", "nmi": "NMI", "previous": "with the epoch before,",
+            "prostate": "PROSTATE", "significant": "p", "tox171": "TOX-171"}    # in words
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -179,10 +182,10 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
 def result(work: str) -> View:
     """The result box of a work: published against ours.
 
-    One row for each headline claim that was assessed, by its first measured number; if no run
-    measured one, also for the other claims that runs reproduced or did not. The last lines list the
-    headline claims that were not assessed, and count all verdicts. Raises InputError for an unknown
-    work.
+    One row for each headline claim that was assessed, with at most four of its measured numbers; if
+    no run measured one, also for the other claims that runs reproduced or did not. The last lines
+    list the headline claims that were not assessed, and count all verdicts. Raises InputError for
+    an unknown work.
     """
     claims = load_claims()
     one_of("chapter with claims", work, {claim.chapter for claim in claims})
@@ -195,16 +198,15 @@ def result(work: str) -> View:
         if headline and verdict.word in ("cannot compare", "not attempted"):
             left.append((verdict, claim.says))
         elif headline or not ran and verdict.word in ("reproduced", "not reproduced"):
-            one, part = (numbers(claim, verdict)[0] or [(claim.compares[0], None)])[0]
-            shown.append((verdict, claim.says, "–" if one.value is None or one.metric is None else
-                          f"{one.metric.replace('_', ' ')} {one.value}",
-                          measured(one, part) if part and not one.check else "–"))
-    lines = [f"{verdict.label}: {says} | published: {published} | ours: {ours}"
-             for verdict, says, published, ours in shown]
+            told = [(told_number(one, claim), measured(one, part))
+                    for one, part in numbers(claim, verdict)[0] if one.check is None]
+            shown.append((verdict, claim.says, told[:4]))
+    lines = [f"{verdict.label}: {says}" + "".join(f" | {left} → {ours}" for left, ours in told)
+             for verdict, says, told in shown]
     lines += [f"{verdict.label}: {says}" for verdict, says in left]
     counted = counts_line(rows)
     return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(
-        "result", name=METHODS.get(work, work), shown=shown, left=left, counted=counted))
+        "result", shown=shown, left=left, counted=counted))
 
 
 def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View:
@@ -325,12 +327,34 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     seeds = count(verdict.n, "seed")
     over = f"{spread(verdict.mean, verdict.sd)} ({seeds})"
     if number.kind == "trend":
-        return f"holds in {round(verdict.ours * verdict.n)} of {seeds}, {over}"
+        return (f"{spread(verdict.mean, verdict.sd)} {number.relation} {verdict.than:.4g} in "
+                f"{round(verdict.ours * verdict.n)} of {seeds}")
     if number.statistic in ("mean", "single") or verdict.ours is None:
         return over
     if math.isclose(verdict.ours, verdict.mean):
         return f"{spread(verdict.mean, verdict.sd)} ({number.statistic}, {seeds})"
     return f"{verdict.ours:.4g} ({number.statistic}), mean {over}"
+
+
+def told_number(number: Comparison, claim: Claim) -> str:
+    """What a number is, in words, and its published value: ``F1 0.8895``."""
+    words, own = number.id.split("-"), claim.id.split("-")
+    while words and own and words[0] == own[0]:
+        words, own = words[1:], own[1:]
+    if isinstance(number.than, str):
+        return f"{_in_words(number.metric)} {number.relation} {_in_words(number.than)}"
+    if number.kind == "trend":
+        name = words[-1] if words and words[-1] in _METRICS else number.metric
+        return f"{_in_words(name)} {number.relation} {number.than}"
+    return f"{_in_words('-'.join(words) or number.metric)} {number.value}"
+
+
+def _in_words(name: str) -> str:
+    """A metric's or number's name as a reader says it: ``k60_probe`` is ``probe (60 clusters)``."""
+    words = [_METRICS.get(word, word) for word in re.split("[-_]", name)]
+    clusters = [word for word in words if re.fullmatch(r"k\d+", word)]
+    return " ".join([*(word for word in words if word not in clusters),
+                     *(f"({word[1:]} clusters)" for word in clusters)])
 
 
 def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:

@@ -174,9 +174,10 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
         for i, j in (outlined or {}).get(title, ()):
             axis.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False,
                                      edgecolor=COLORS[1], linewidth=3))
-        axis.set(title=title, xlabel=column_label, ylabel=row_label, xticks=range(len(columns)),
-                 xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
-        axis.tick_params(length=0)
+        axis.set(title=_broken(title, 64), xlabel=column_label, ylabel=row_label,
+                 xticks=range(len(columns)), xticklabels=columns, yticks=range(len(rows)),
+                 yticklabels=[_broken(row, 30) for row in rows])
+        axis.tick_params(length=0, labelsize=7 if is_narrow() else None)
         axis.label_outer()
         bare(axis)
     if not is_narrow():         # the numbers stand in the cells
@@ -309,17 +310,27 @@ def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
     coarser, and *values* is what these are.
     """
     members = np.reshape(members, (-1, *image_shape)).transpose(0, 2, 3, 1)
-    side = min(1.3, inches() / max(len(images), len(masks)))
-    heights = inches() / len(members), 0.7 + side, 1.1 + side
+    groups = [[("", member) for member in members], [*images.items()], [*masks.items()]]
+    across = (5, 2, 3) if is_narrow() else [len(group) for group in groups]
+    rows = [(group[start:start + n], n, i)
+            for i, (group, n) in enumerate(zip(groups, across, strict=True))
+            for start in range(0, len(group), n)]
+    side = inches() / 3 if is_narrow() else min(1.3, inches() / max(len(images), len(masks)))
+    heights = [inches() / n if i == 0 else 0.7 + side for _, n, i in rows]
+    heights[-1] += 0.4      # for the color bar
     figure = Figure(figsize=(inches(), 0.2 + sum(heights)))
     figure.suptitle("members", fontsize=9)
-    grid = figure.add_gridspec(3, 1, height_ratios=heights)
-    for i, row in enumerate([[("", member) for member in members], images.items(), masks.items()]):
-        axes = grid[i].subgridspec(1, len(row)).subplots(squeeze=False)[0]
-        for axis, (title, picture) in zip(axes, row, strict=True):
+    grid = figure.add_gridspec(len(rows), 1, height_ratios=heights)
+    for place, (row, n, i) in zip(grid, rows, strict=True):
+        axes = place.subgridspec(1, n).subplots(squeeze=False)[0]
+        for axis, (title, picture) in zip(axes, row, strict=False):
             shown = _picture(axis, np.asarray(picture, dtype=float), title,
                              "cividis" if i == 2 else "gray")
-    figure.colorbar(shown, ax=axes.tolist(), label=values, location="bottom", shrink=0.5, aspect=35)
+        for axis in axes[len(row):]:
+            axis.set_axis_off()
+    bar = figure.colorbar(shown, ax=axes.tolist(), location="bottom", aspect=35,
+                          shrink=0.9 if is_narrow() else 0.5)
+    bar.set_label(_broken(values, 80), fontsize=7 if is_narrow() else None)
     return figure
 
 
