@@ -106,8 +106,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert [claim.id for claim, _ in card.rows] == [claim.id for claim in load_claims()]
     assert card.words() == WORDS
     text = str(card)
-    assert text.startswith("Of 6 claims, 4 could be assessed: 3 supported, 1 contradicted. "
-                           "2 could not.")
+    assert text.startswith("We could assess 4 of 6 claims: 3 supported, 1 contradicted.\n")
     assert all(text.count(f"\n{name[:20]}") == 1 for name in WORDS)
     assert text.endswith("6 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 2 not attempted")
     lines = text.splitlines()

@@ -137,7 +137,7 @@ The code or the data have changed since these runs.
 {% macro summary(sentence, works, heads) %}
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
-{% call(n) table("Claims of each work", ["Work"] + heads) %}
+{% call(n) table("Claims of each work", ["Work"] + heads, " cb-scores") %}
 <tbody>
 {% for work, numbers in works.items() %}
 <tr><th scope="row">{{ work }}</th>{% for n in numbers.values() %}<td>{{ n }}</td>{% endfor %}</tr>

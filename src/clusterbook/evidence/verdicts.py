@@ -65,8 +65,8 @@ class Verdict:
     runs, or for a trend the share of seeds in which it holds; ``mean``, ``sd`` and ``interval``
     (the 95 % t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
     ``n`` runs). ``than`` is what a trend is compared with, or its mean. ``stale`` says whether a
-    record was made by other code, or from other data, than the present ones; ``records`` names those
-    that were compared. ``parts`` has the verdicts of a claim's numbers, in their order.
+    record was made by other code, or from other data, than the present ones; ``records`` names
+    those that were compared. ``parts`` has the verdicts of a claim's numbers, in their order.
     """
 
     word: str

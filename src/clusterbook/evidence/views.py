@@ -146,12 +146,11 @@ def assessed(rows: Sequence[Row]) -> str:
     Examples
     --------
     >>> assessed([(None, Verdict("refuted", "")), (None, Verdict("not attempted", ""))])
-    'Of 2 claims, 1 could be assessed: 1 contradicted. 1 could not.'
+    'We could assess 1 of 2 claims: 1 contradicted.'
     """
-    *made, left = standing(rows).values()
+    *made, _ = standing(rows).values()
     parts = ", ".join(f"{n} {name}" for n, name in zip(made, _ASSESSED, strict=True) if n)
-    return (f"Of {count(len(rows), 'claim')}, {sum(made)} could be assessed: {parts}. "
-            f"{left} could not.")
+    return f"We could assess {sum(made)} of {count(len(rows), 'claim')}: {parts}."
 
 
 def standing(rows: Iterable[Row]) -> dict[str, int]:
@@ -549,6 +548,11 @@ def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float =
         parts.append(["live", _seeds(seeds), *([duration(seconds)] if seconds else [])])
     records = sorted({run.name: run for run in every if isinstance(run, Record)}.values(),
                      key=lambda record: (record.profile, record.seed))
+    profiles = list(dict.fromkeys(record.profile for record in records))
+    if len(profiles) > 2:
+        parts.append([f"recorded {profiles[0]} and {len(profiles) - 1} more profiles",
+                      count(len(records), "run")])
+        records = []
     for profile, group in groupby(records, key=lambda record: record.profile):
         found = list(group)
         parts.append([f"recorded {profile}", _seeds(record.seed for record in found),

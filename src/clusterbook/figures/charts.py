@@ -260,6 +260,7 @@ def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
     bare(axis)
     axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
     if np.isfinite(image).any():
+        axis.spines[:].set(visible=True, color=NEUTRAL, linewidth=0.5)      # black on a black page
         return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation=_sampling(image))
 
 
@@ -274,24 +275,33 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     """Small images in rows and columns, each row and column with its name.
 
     *images* has shape (n_rows, n_columns, n_features), flattened, in [0, 1], with NaN where there
-    is none; *image_shape* is (channels, height, width).
+    is none; *image_shape* is (channels, height, width). On a phone more than six columns stand in
+    two blocks, one below the other.
     """
-    images = np.asarray(images, dtype=float)
+    images, block = np.asarray(images, dtype=float), len(rows)
     if is_narrow() and len({name.rpartition(" ")[0] for name in columns}) == 1:
         columns = [name.rpartition(" ")[2] for name in columns]     # 3, not cluster 3
+    if is_narrow() and len(columns) > 6:
+        half, odd = -(-len(columns) // 2), len(columns) % 2
+        images = np.pad(images, ((0, 0), (0, odd), (0, 0)), constant_values=np.nan)
+        images = np.concatenate([images[:, :half], images[:, half:]])
+        rows, columns = [*rows, *rows], [*columns, *[""] * odd]
+    titles = [*columns[:images.shape[1]]], [*columns[images.shape[1]:]]
+    columns = titles[0]
     side = (inches() - 0.16 - 0.075 * max(map(len, rows))) / len(columns)
     height = side * image_shape[1] / image_shape[2]
-    figure, axes = blank(0.35 + len(rows) * height, len(columns), len(rows), stacks=False)
+    tall = 0.1 + 0.25 * len(rows) / block + len(rows) * height
+    figure, axes = blank(tall, len(columns), len(rows), stacks=False)
     for (i, j), axis in np.ndenumerate(axes):
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
-        _picture(axis, image, columns[j] if i == 0 else "")
+        _picture(axis, image, titles[i // block][j] if i % block == 0 else "")
         if j == 0:
             axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
     layout = figure.get_layout_engine()
     layout.set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
     if is_narrow():     # a title may be wider than its column
         layout.set(rect=(0, 0, 1, 1 - 0.25 / figure.get_size_inches()[1]))
-        for axis in axes[0]:
+        for axis in axes[::block].ravel():
             axis.title.set(fontsize=7, in_layout=False)
         for axis in axes[:, 0]:
             axis.yaxis.label.set_fontsize(7)
