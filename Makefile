@@ -8,9 +8,9 @@
 #   make test-environments
 #                    every chapter on machines like Colab's, oldest and newest versions (gigabytes)
 
-# The first Python that fits; PYTHON=/path/to/python names another.
-PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
-	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo "$$p"; break; }; done)
+# The first Python that fits, tested ones before newer ones; PYTHON=/path/to/python names another.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python python3.14; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; break; }; done)
 
 ifeq ($(OS),Windows_NT)
 BIN := .venv/Scripts
@@ -45,8 +45,8 @@ test-environments: $(INSTALLED)
 	@$(BIN)/python tests/environments
 
 $(INSTALLED): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "clusterbook needs Python 3.11, 3.12 or 3.13; none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 2; }
-	@"$(PYTHON)" -c 'import sys; ok = (3, 11) <= sys.version_info < (3, 14); ok or sys.stderr.write("clusterbook needs Python 3.11, 3.12 or 3.13; $(PYTHON) is %d.%d. Name another: make PYTHON=/path/to/python\n" % sys.version_info[:2]); sys.exit(0 if ok else 2)'
+	@test -n "$(PYTHON)" || { echo "clusterbook needs Python 3.11 or newer; none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 2; }
+	@"$(PYTHON)" -c 'import sys; found = "$(PYTHON) is %d.%d" % sys.version_info[:2]; ok = sys.version_info >= (3, 11); ok or sys.stderr.write("clusterbook needs Python 3.11 or newer; %s. Name another: make PYTHON=/path/to/python\n" % found); sys.version_info >= (3, 14) and sys.stderr.write("%s, which clusterbook was not tested with\n" % found); sys.exit(0 if ok else 2)'
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"

@@ -98,6 +98,22 @@ def stopping(at, error=Stop, skip=2):
     return before_step
 
 
+def test_a_gpu_without_kernels_is_left_alone_with_a_warning(monkeypatch):
+    ones = torch.ones
+
+    def without_kernels(*shape, device):
+        if str(device) == "cuda":
+            raise RuntimeError("CUDA error: no kernel image is available for execution\nmore")
+        return ones(*shape, device=device)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "ones", without_kernels)
+    with pytest.warns(UserWarning, match="training on the CPU: .*no kernel image .*choose the GPU"):
+        assert training.resolve_device().type == "cpu"
+    with pytest.raises(InputError, match="can't use the device 'cuda' .*no kernel image"):
+        training.resolve_device("cuda")
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_seed_decides_everything_and_the_callers_generators_are_left_as_they_were(device):
     before = generators()

@@ -56,12 +56,18 @@ class TrainingError(RuntimeError):
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """The torch device of that name; ``"auto"`` is CUDA where there is one, else the CPU.
+    """The torch device of that name; ``"auto"`` is CUDA where it works, else the CPU.
 
-    Raises InputError if torch can't put numbers there and read them.
+    A GPU that torch has no kernels for, such as Kaggle's P100, is left alone with a warning. Raises
+    InputError if torch can't put numbers on a device that was named and read them.
     """
     if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            return resolve_device("cuda" if torch.cuda.is_available() else "cpu")
+        except InputError as error:
+            warnings.warn(f"training on the CPU: {error}; on Kaggle choose the GPU T4",
+                          stacklevel=2)
+            device = "cpu"
     try:
         probe = torch.ones(1, device=device)
         probe.item()                                    # "meta" has no numbers
