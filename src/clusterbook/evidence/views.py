@@ -326,7 +326,7 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     seeds = count(verdict.n, "seed")
     over = f"{spread(verdict.mean, verdict.sd)} ({seeds})"
     if number.kind == "trend":
-        return (f"{spread(verdict.mean, verdict.sd)} {number.relation} {verdict.than:.4g} in "
+        return (f"{spread(verdict.mean, verdict.sd)} {_sign(number)} {verdict.than:.4g} in "
                 f"{round(verdict.ours * verdict.n)} of {seeds}")
     if number.statistic in ("mean", "single") or verdict.ours is None:
         return over
@@ -341,11 +341,15 @@ def told_number(number: Comparison, claim: Claim) -> str:
     while words and own and words[0] == own[0]:
         words, own = words[1:], own[1:]
     if isinstance(number.than, str):
-        return f"{_in_words(number.metric)} {number.relation} {_in_words(number.than)}"
+        return f"{_in_words(number.metric)} {_sign(number)} {_in_words(number.than)}"
     if number.kind == "trend":
         name = words[-1] if words and words[-1] in _METRICS else number.metric
-        return f"{_in_words(name)} {number.relation} {number.than}"
+        return f"{_in_words(name)} {_sign(number)} {number.than}"
     return f"{_in_words('-'.join(words) or number.metric)} {number.value}"
+
+
+def _sign(number: Comparison) -> str:
+    return {">=": "≥", "<=": "≤"}.get(number.relation, number.relation)
 
 
 def _in_words(name: str) -> str:

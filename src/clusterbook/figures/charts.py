@@ -424,7 +424,7 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
     plane's axes.
     """
     figure, grid = blank(2.9, len(panels))
-    palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], COLORS[7])
+    palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], "#9A6FD0")       # seen on any page
     for axis, (title, (points, labels, special)) in zip(grid[0], panels.items(), strict=True):
         for (c, name), color in zip(enumerate(classes), cycle(palette)):
             axis.scatter(*points[labels == c].T, s=5, linewidth=0, alpha=0.75, rasterized=True,

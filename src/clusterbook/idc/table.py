@@ -308,7 +308,7 @@ def _between_seeds(idc: Judged) -> str:
     mean, chance = np.mean(idc.seeds), np.mean(idc.by_chance) if idc.by_chance else -np.inf
     what = ("agree no more than on shuffled data" if mean < chance + 0.1
             else "change with the seed" if mean < 0.5
-            else "agree only in part between seeds" if mean < STABLE
+            else "agree only partly between seeds" if mean < STABLE
             else "agree between seeds")
     nothing = f"; on shuffled data {chance:.2f}" if idc.by_chance else ""
     advice = " Do not rely on a single run." if mean < 0.5 else ""
@@ -345,7 +345,7 @@ def _how_many(points: Mapping[int, Judged], n_clusters: int) -> str:
                 "shuffled data.")
     asked = "as asked for" if best == n_clusters else f"{n_clusters} were asked for"
     more = "; try more" if best == max(points) else ""
-    return f"Of {tried} clusters, k-means separates {best} best ({asked}){more}."
+    return f"Among {tried} clusters, k-means separates the table best with {best} ({asked}){more}."
 
 
 def warnings(labels: ArrayLike, gates: ArrayLike, *, n_clusters: int, weight: float) -> list[str]:
@@ -384,7 +384,7 @@ def about(ranking: pd.DataFrame, cluster: int, n_rows: int, chance: float) -> li
                 f"clusters of shuffled tables (|g| above {chance:.2f}).")
     always = (ranking["share"] == 1).sum()
     if always > 1:
-        said.append(f"By their gates {always:,} features tie: they are open in every row.")
+        said.append(f"The gates do not rank {always:,} features: they are open in every row.")
     return said
 
 
