@@ -111,7 +111,7 @@ def test_sentences_say_what_the_numbers_mean():
             (between_seeds(), "Not checked"),
             (between_seeds(labels=ONE), "all rows into one cluster"),
             (between_seeds(0.9, 0.8), "agree between seeds: mean ARI 0.85 (0.80 to 0.90, 2 pairs)"),
-            (between_seeds(0.6), "only in part between seeds: mean ARI 0.60 (0.60 to 0.60, 1 pa"),
+            (between_seeds(0.6), "only partly between seeds: mean ARI 0.60 (0.60 to 0.60, 1 pa"),
             (between_seeds(0.9, 0.0, 0.1), "change with the seed"),
             (between_seeds(0.9, by_chance=[0.95]), "no more than on shuffled data"),
             (between_seeds(0.9, by_chance=[0.1]), "on shuffled data 0.10."),
