@@ -260,7 +260,7 @@ def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
     bare(axis)
     axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
     if np.isfinite(image).any():
-        axis.spines[:].set(visible=True, color=NEUTRAL, linewidth=0.5)      # black on a black page
+        axis.patch.set(edgecolor=NEUTRAL, linewidth=1)      # for black pictures on a black page
         return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation=_sampling(image))
 
 
