@@ -197,3 +197,11 @@ def test_a_table_is_escaped(book: Book):
     assert "&lt;none&gt;" in page and "<none>" not in page and "<span>--figures</span>" in page
     assert table.rows[0][2] == "clusterbook run tiny -p name my_name --figures out"
     assert str(table).startswith("name\n    Default: '<a> b'\n")
+
+
+def test_the_command_of_a_figure_changes_what_may_change_alone():
+    chapter = parameters.read("weights")
+    assert chapter.parameter("layer").effect.startswith("must lie between")
+    commands = [chapter.command(figure) for figure in chapter.figures().values()]
+    assert not any(" -p layer " in one for one in commands)
+    assert sum(" -p " in one for one in commands) >= 4

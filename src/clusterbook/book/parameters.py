@@ -102,6 +102,7 @@ class Chapter:
         """What draws a figure alone, with another value of the parameter that reaches fewest."""
         reached = Counter(name for one in self.figures().values() for name in one.parameters)
         name = min(figure.parameters, default=None, key=lambda name: (
+            self.parameters[name].effect.startswith("must"),    # alone, another value may not fit
             reached[name], self.parameters[name].type not in ("float", "int"), name == "dataset"))
         changed = f" -p {name} {typed(worth_trying(self.parameters[name]))}" if name else ""
         return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
