@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..checks import one_of
 from ..errors import InputError
 from ..figures.showing import listed
-from .parameters import Chapter, Parameter, measured, read, typed
+from .parameters import Parameter, measured, read
 
 if TYPE_CHECKING:
     from ipywidgets import ValueWidget, VBox
@@ -73,7 +73,7 @@ def explore(chapter: str, figure: str | None = None) -> VBox:
                 if text != _text(known.parameters[name].default)}
 
     def changed(_: object = None) -> None:
-        command.value = f"<code>{escape(_command(known, chosen.value, values()))}</code>"
+        command.value = f"<code>{escape(known.command(changeable[chosen.value], values()))}</code>"
 
     def another(_: object = None) -> None:
         fields.children = [part for name in changeable[chosen.value].parameters
@@ -125,11 +125,6 @@ def _field(parameter: Parameter) -> tuple[ValueWidget, ValueWidget]:
 def _text(value: object) -> str:
     """A value as a field shows it."""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _command(chapter: Chapter, figure: str, changed: dict[str, str]) -> str:
-    given = "".join(f" -p {name} {typed(text)}" for name, text in changed.items())
-    return f"clusterbook run {chapter.name} --only {figure}{given} --figures out"
 
 
 def _drawn(chapter: str, figure: str, changed: dict[str, str]) -> tuple[str, dict[str, bytes]]:

@@ -353,7 +353,13 @@ def _sign(number: Comparison) -> str:
 
 
 def _in_words(name: str) -> str:
-    """A metric's or number's name as a reader says it: ``k60_probe`` is ``probe (60 clusters)``."""
+    """A metric's or number's name as a reader says it.
+
+    Examples
+    --------
+    >>> _in_words("kmeans_acc"), _in_words("k60_probe")
+    ('k-means accuracy', 'probe (60 clusters)')
+    """
     words = [_METRICS.get(word, word) for word in re.split("[-_]", name)]
     clusters = [word for word in words if re.fullmatch(r"k\d+", word)]
     return " ".join([*(word for word in words if word not in clusters),
