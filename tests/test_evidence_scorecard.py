@@ -150,7 +150,7 @@ def test_the_html_is_well_formed_and_escaped(book):
     assert [(row.find(".//a").get("href"), "".join(row.find("th").itertext()),
              row.find("td").text) for row in plot.iter("tr") if row.find("td") is not None] == [
         ("#demo-acc", "paper: acc = 0.95 ± 0.02", "0.95"),
-        ("#demo-best", "paper: acc = 0.5 ± 0.1", "0.945"),
+        ("#demo-best", "paper: acc = 0.5 ± 0.1, best of 3 by loss", "0.945"),
         ("#demo-best", "paper: acc = 0.95 ± 0.1", "0.95")]
     assert scrolling.get("style") == "overflow-x: auto"
     table = scrolling.find("table")
@@ -355,7 +355,7 @@ def test_an_attack_never_leaves_a_hit(planned, attack):
 
 
 def test_the_scorecard_says_which_records_the_manifest_does_not_list(planned):
-    assert "3 records, each as the manifest lists it" in repr(scorecard())
+    assert "3 records, each with the checksum" in repr(scorecard())
     ATTACKS["an edited metric"](planned)
     record_file(planned, 2).unlink()
     shown = scorecard()
@@ -398,6 +398,6 @@ def test_the_origin_of_a_figure_names_runs_seeds_and_time(book):
     assert evidence.origin(live, live) == "live · seed 3 · 3.0 min"
     assert evidence.origin(seed=[1, 0], seconds=4) == "live · seeds 0, 1 · 4.0 s"
     runs = evidence.recorded("demo", "demo-paper")
-    assert evidence.origin(runs) == "recorded demo-paper · seeds 0–2 · 1.0 s per seed"
+    assert evidence.origin(runs) == "recorded demo-paper · seeds 0–2 · 1.0 s per seed on average"
     assert evidence.origin(runs[1], seed=0) == (
         "live · seed 0; recorded demo-paper · seed 1 · 1.0 s")

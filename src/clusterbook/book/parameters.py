@@ -35,6 +35,7 @@ from ..checks import one_of
 from ..errors import InputError
 from ..evidence.claims import mistake
 from ..evidence.templates import MACROS
+from ..evidence.verdicts import count
 from ..evidence.views import View
 from . import slices
 
@@ -462,10 +463,14 @@ def profile_table(name: str) -> View:
     heads = ("Profile", "What it reruns", "Cost of a seed", "Settings that no source has",
              "Command")
     costs = {profile.name: "; ".join(profile.cells[head] for head in
-                                     ("Time, a seed", "Peak memory", "Machine"))
+                                     ("Time, a seed", "Peak memory"))
              for profile in evidence.status().rows}
-    rows = [(profile.name, profile.says, costs.get(profile.name, "not recorded"),
-             ", ".join(profile.assumed) or "none",
-             f"clusterbook run {name} --profile {profile.name} --seeds 0-4 --record out")
-            for profile in read(name).profiles().values()]
-    return table(f"{name}: {len(rows)} profiles", heads, rows, ("Profile", "Command"))
+    rows = []
+    for profile in read(name).profiles().values():
+        seeds = [*profile.seeds] or [*range(5)]
+        ends = f"{seeds[0]}-{seeds[-1]}" if len(seeds) == seeds[-1] - seeds[0] + 1 > 1 else seeds
+        rows.append((profile.name, profile.says, costs.get(profile.name, "not recorded"),
+                     ", ".join(profile.assumed) or "none",
+                     f"clusterbook run {name} --profile {profile.name} --seeds {typed(ends)} "
+                     "--record out"))
+    return table(f"{name}: {count(len(rows), 'profile')}", heads, rows, ("Profile", "Command"))

@@ -54,7 +54,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% endif %}
 {% for one in claim.compares if several or one.why or one.id != claim.id %}
 <div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{{ one.stated }}{#
-#}: {{ one.why or one.cannot_compare or one.not_attempted or one.id }}</div>
+#}: {{ one.why or one.cannot_compare or one.not_attempted or "number " ~ one.id }}</div>
 {% endfor %}
 {% for profile, found in seeds_of(verdict.records).items() %}
 <div>Runs: {% if whole %}<a href="status.html#{{ profile }}">{{ profile }}</a>, {#
@@ -111,7 +111,9 @@ The code or the data have changed since these runs.
 <tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(chapter, chapter) }}</th></tr>
 {% for claim, one, part in rows %}
 <tr><th scope="row"><a href="#{{ claim.id }}">{{ one.profile|replace(chapter ~ "-", "", 1) }}: {#
-#}{{ one.stated|replace("_", " ") }}</a></th><td>{{ "%.4g"|format(part.ours) }}</td>
+#}{{ one.stated|replace("_", " ") }}{#
+#}{{ ", " ~ one.statistic if one.statistic not in ("mean", "single") }}</a></th>
+<td>{{ "%.4g"|format(part.ours) }}</td>
 <td>{{ strip(offsets(one, part)) }}</td></tr>
 {% endfor %}
 </tbody>

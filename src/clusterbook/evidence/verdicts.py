@@ -217,15 +217,15 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
     first = min(runs, key=lambda record: datetime.fromisoformat(record.started))
     held = first.claims.get(goal.id)
     if held != as_it_stands(goal):
-        then = f"; it was {held}" if held and not goal.check else ""
+        then = f" (the record has: {held})" if held and not goal.check else ""
         found.append(f"the {'check' if goal.check else 'claim'} is younger than the first record, "
                      f"or has changed since{then}")
     listed, made = profile_of(first).get("seeds"), {record.seed for record in runs}
     if listed is not None and goal.profile is not None:
         if missing := sorted(set(listed) - made):
-            found.append(f"no record of seed {', '.join(map(str, missing))} of the profile")
+            found.append(f"no record of {seed_list(missing)} of the profile")
         if more := sorted(made - set(listed)):
-            found.append(f"seed {', '.join(map(str, more))} is not one of the profile's")
+            found.append(f"not of the profile: {seed_list(more)}")
     return found
 
 
@@ -250,6 +250,14 @@ def t_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, fl
 def count(n: int, noun: str) -> str:
     """A number with its noun: ``1 seed``, ``3 seeds``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def seed_list(seeds: Iterable[int]) -> str:
+    """Seeds with their noun: ``seed 3``, ``seeds 1, 4``, ``seeds 0–4``."""
+    found = sorted(set(seeds))
+    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
+        return f"seeds {found[0]}–{found[-1]}"
+    return f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 # --- stale records

@@ -32,13 +32,13 @@ from ..errors import InputError
 from .claims import METHODS, Claim, Comparison, Statistic, load_claims, place
 from .records import MANIFEST, Record, git, load_json, load_records
 from .templates import MACROS
-from .verdicts import WORDS, Verdict, count, judge, load_lineage, stale_among
+from .verdicts import WORDS, Verdict, count, judge, load_lineage, seed_list, stale_among
 
 Row = tuple[Claim, Verdict]
 
 WIDTH = 100
 """Columns of a terminal that the plain text fits in."""
-REPLACED = "recorded by earlier code, shown to be bit-identical on short runs"
+REPLACED = "earlier code"
 
 _COLUMNS = (31, 26, 23, 14)     # claim, the source, ours, verdict: with gaps of two, `WIDTH`
 # Of each word: a step down is a regression.
@@ -49,8 +49,9 @@ _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicativ
              "inconclusive": ("inconclusive", "demonstration fails"),
              "contradicted": ("not reproduced", "refuted")}
 _METRICS = {"acc": "accuracy", "allaml": "ALLAML", "ami": "AMI", "ari": "ARI", "f1": "F1",
-            "kmeans": "k-means", "nmi": "NMI", "previous": "with the epoch before,",
-            "prostate": "PROSTATE", "significant": "p", "tox171": "TOX-171"}    # in words
+            "kmeans": "k-means", "nmi": "NMI", "null": "shuffles'",
+            "previous": "with the epoch before,", "prostate": "PROSTATE", "significant": "p",
+            "tox171": "TOX-171"}    # in words
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -129,7 +130,7 @@ def manifest_line() -> str:
         if name not in {record.name for record in records}]
     return f"{count(len(records), 'record')}, " + (
         f"in doubt, or not those of the manifest: {', '.join(sorted(wrong))}." if wrong else
-        "each as the manifest lists it (data/records/manifest.json).")
+        "each with the checksum that data/records/manifest.json lists.")
 
 
 def judged(claims: Sequence[Claim]) -> tuple[Row, ...]:
@@ -326,8 +327,8 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     seeds = count(verdict.n, "seed")
     over = f"{spread(verdict.mean, verdict.sd)} ({seeds})"
     if number.kind == "trend":
-        return (f"{spread(verdict.mean, verdict.sd)} {_sign(number)} {verdict.than:.4g} in "
-                f"{round(verdict.ours * verdict.n)} of {seeds}")
+        return (f"{spread(verdict.mean, verdict.sd)} ({_sign(number)} {verdict.than:.4g} in "
+                f"{round(verdict.ours * verdict.n)} of {seeds})")
     if number.statistic in ("mean", "single") or verdict.ours is None:
         return over
     if math.isclose(verdict.ours, verdict.mean):
@@ -342,6 +343,10 @@ def told_number(number: Comparison, claim: Claim) -> str:
         words, own = words[1:], own[1:]
     if isinstance(number.than, str):
         return f"{_in_words(number.metric)} {_sign(number)} {_in_words(number.than)}"
+    if number.kind == "difference":
+        other = number.minus.removeprefix(f"{number.metric}_")
+        return (f"{_in_words(number.metric)} minus {'its ' * (other != number.minus)}"
+                f"{_in_words(other)} {number.value}")
     if number.kind == "trend":
         name = words[-1] if words and words[-1] in _METRICS else number.metric
         return f"{_in_words(name)} {_sign(number)} {number.than}"
@@ -555,7 +560,7 @@ def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float =
         seconds += sum(run.history_.seconds for run in live if hasattr(run, "history_"))
         seeds = [run.random_state for run in live] or (
             [seed] if isinstance(seed, int) else seed)
-        parts.append(["live", _seeds(seeds), *([duration(seconds)] if seconds else [])])
+        parts.append(["live", seed_list(seeds), *([duration(seconds)] if seconds else [])])
     records = sorted({run.name: run for run in every if isinstance(run, Record)}.values(),
                      key=lambda record: (record.profile, record.seed))
     profiles = list(dict.fromkeys(record.profile for record in records))
@@ -565,16 +570,9 @@ def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float =
         records = []
     for profile, group in groupby(records, key=lambda record: record.profile):
         found = list(group)
-        parts.append([f"recorded {profile}", _seeds(record.seed for record in found),
-                      took(found) + (" per seed" if len(found) > 1 else "")])
+        parts.append([f"recorded {profile}", seed_list(record.seed for record in found),
+                      took(found) + (" per seed on average" if len(found) > 1 else "")])
     return "; ".join(map(" · ".join, parts))
-
-
-def _seeds(seeds: Iterable[int]) -> str:
-    found = sorted(set(seeds))
-    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
-        return f"seeds {found[0]}–{found[-1]}"
-    return f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def duration(seconds: float) -> str:

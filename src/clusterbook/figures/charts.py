@@ -100,7 +100,7 @@ def null_distribution(null: ArrayLike, value: float, *, quantity: str, meaningle
     figure, [[axis]] = blank(2.9)
     axis.hist(null, bins=min(20, max(5, len(null) // 3)), color=NEUTRAL, edgecolor="white",
               label=f"{len(null)} shuffles of the same weights")
-    axis.axvline(value, color=COLORS[1], linewidth=2.5, label="the trained network")
+    axis.axvline(value, color=COLORS[1], linewidth=2.5, label="the trained weights")
     axis.axvline(meaningless, color=COLORS[0], linestyle="--", label="a meaningless partition")
     axis.set(xlabel=quantity, ylabel="number of shuffles")
     axis.margins(x=0.15)

@@ -29,6 +29,7 @@ from ..progress import bar
 SAMPLE = 2000       # other methods, silhouettes and the scan use at most this many rows
 STABLE = 0.8        # mean ARI from which clusterings count as stable
 SAME = 0.9          # ARI from which two methods find the same clusters
+MOST_LISTED = 10    # features of a cluster
 HEADS = {"clusters": "row,cluster,", "features": "cluster,rank,feature,", "gates": "gates of row,"}
 
 
@@ -243,7 +244,7 @@ def ranking(X: ArrayLike, labels: ArrayLike, gates: ArrayLike, cluster: int) -> 
     return found.sort_values(["rank", "share"], ascending=[True, False], kind="stable")
 
 
-def top(ranking: pd.DataFrame, most: int = 10) -> int:
+def top(ranking: pd.DataFrame, most: int = MOST_LISTED) -> int:
     """How many features to list: at most *most*, and no part of a tie."""
     return len(ranking) if len(ranking) <= most else int(ranking["rank"].iloc[most]) - 1
 
@@ -378,13 +379,14 @@ def about(ranking: pd.DataFrame, cluster: int, n_rows: int, chance: float) -> li
     if not g.any():
         return [*said, "No effect sizes: fewer than three rows here or elsewhere."]
     tied = (ranking["rank"] == next_rank).sum()
-    if tied > 1:
+    if tied > 1 and next_rank <= MOST_LISTED:
         said.append(f"{tied:,} features tie at rank {next_rank:,} and are not listed.")
     said.append(f"{(g > chance).sum():,} of {len(g):,} features have a larger effect than any in "
                 f"clusters of shuffled tables (|g| above {chance:.2f}).")
     always = (ranking["share"] == 1).sum()
     if always > 1:
-        said.append(f"The gates do not rank {always:,} features: they are open in every row.")
+        said.append(f"The gates do not rank {always:,} features: their gates are open in every row "
+                    "of the cluster.")
     return said
 
 
