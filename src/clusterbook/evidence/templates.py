@@ -322,7 +322,7 @@ The code or the data have changed since these runs.
 <p class="cb-erratum-head"><strong>{{ row.name }}</strong> <span class="cb-kind">{{ row.version }}{#
 #}</span></p>
 {% if row.offers %}
-<dl>
+<dl class="cb-offers">
 {% for what, used in row.offers.items() %}
 <dt>{{ what }}</dt><dd>{{ used }}</dd>
 {% endfor %}

@@ -127,6 +127,8 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
         axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
     axis.set(xlabel=_broken(quantity, 66), yticks=range(len(groups)), yticklabels=names,
              xscale="log" if log else "linear", ylim=(-0.6, len(groups) - 0.4))
+    if not log and all((np.mod(values, 1) == 0).all() for values in groups.values()):    # counts
+        axis.xaxis.get_major_locator().set_params(integer=True)
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     if references:
