@@ -7,6 +7,10 @@
 #   make benchmark   speed, printed as ratios measured in one run; the memory of every notebook
 #   make test-environments
 #                    every chapter on machines like Colab's, oldest and newest versions (gigabytes)
+#   make lock        the exact versions anew, from pyproject.toml: requirements.txt (needs uv)
+#
+# The first of them installs those versions in .venv, with uv where it is found and otherwise with
+# pip (UV= forces pip). TORCH=cpu takes torch's CPU builds; .venv/installed keeps that choice.
 
 # The first Python that fits, tested ones before newer ones; PYTHON=/path/to/python names another.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python python3.14; do \
@@ -19,11 +23,20 @@ BIN := .venv/bin
 endif
 INSTALLED := .venv/installed
 
+UV ?= $(shell command -v uv 2>/dev/null)
+PIP := $(if $(UV),"$(UV)" pip install --python $(BIN)/python,$(BIN)/python -m pip install) --quiet
+
+TORCH := $(or $(TORCH),$(shell cat $(INSTALLED) 2>/dev/null))
+CPU_BUILDS := https://download.pytorch.org/whl/cpu
+ifneq ($(filter-out cpu,$(TORCH)),)
+$(error TORCH=$(TORCH) is unknown: TORCH=cpu takes torch's CPU builds, without it the ordinary ones are taken)
+endif
+
 # Two test workers with one thread each: more threads than cores cost more than they give.
 WORKERS ?= 2
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: book test faults seeds benchmark test-environments clean
+.PHONY: book test faults seeds benchmark test-environments lock clean
 .DELETE_ON_ERROR:
 
 book: $(INSTALLED)
@@ -44,13 +57,29 @@ benchmark: $(INSTALLED)
 test-environments: $(INSTALLED)
 	@$(BIN)/python tests/environments
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml requirements.txt
 	@test -n "$(PYTHON)" || { echo "clusterbook needs Python 3.11 or newer; none was found. Install one, or name it: make PYTHON=/path/to/python" >&2; exit 2; }
 	@"$(PYTHON)" -c 'import sys; found = "$(PYTHON) is %d.%d" % sys.version_info[:2]; ok = sys.version_info >= (3, 11); ok or sys.stderr.write("clusterbook needs Python 3.11 or newer; %s. Name another: make PYTHON=/path/to/python\n" % found); sys.version_info >= (3, 14) and sys.stderr.write("%s, which clusterbook was not tested with\n" % found); sys.exit(0 if ok else 2)'
+ifeq ($(UV),)
+	@echo "Installing with pip takes minutes; uv is faster: https://docs.astral.sh/uv"
 	"$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[book,test]"
-	@touch $(INSTALLED)
+	$(PIP) --upgrade pip
+else
+	"$(UV)" venv --quiet --clear --seed --python "$(PYTHON)" .venv
+endif
+ifeq ($(TORCH),cpu)
+	$(PIP) --no-deps --index-url $(CPU_BUILDS) $$(grep -oE '^(torch|torchvision)==[^ ]+' requirements.txt)
+	awk '/^[a-z]/ { kept = !/^(torch|torchvision|triton|cuda-|nvidia-)/ } kept' requirements.txt > .venv/requirements.txt
+	$(PIP) --require-hashes --requirement .venv/requirements.txt
+else
+	$(PIP) --require-hashes --requirement requirements.txt
+endif
+	$(PIP) --no-deps --editable .
+	@echo $(TORCH) > $(INSTALLED)
+
+lock:
+	uv pip compile --quiet --universal --python-version 3.11.0 --all-extras --generate-hashes --no-annotate \
+		--no-emit-index-url --custom-compile-command "make lock" $(UPGRADE) --output-file requirements.txt pyproject.toml
 
 clean:
 	rm -rf _build .venv

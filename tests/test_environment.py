@@ -46,18 +46,21 @@ def test_conda_has_the_same_packages_and_ranges_and_binder_finds_them():
         assert not (CHECKOUT / folder).exists()
 
 
-def test_every_dependency_has_a_range_and_is_pinned_inside_it():
-    pins = {}
-    for line in (CHECKOUT / "constraints.txt").read_text(encoding="utf-8").splitlines():
-        if line := line.partition("#")[0].partition(";")[0].strip():
-            name, equals, version = line.partition("==")
-            assert equals, f"constraints.txt: {line!r} is no exact version"
-            assert canonicalize_name(name) not in pins, f"{name} is pinned twice"
-            pins[canonicalize_name(name)] = version
-    ranges = {**declared("book", "test", "dask", "tables"), **declared()}
+def test_every_dependency_has_a_range_and_is_locked_inside_it():
+    text = (CHECKOUT / "requirements.txt").read_text(encoding="utf-8")
+    assert "//" not in text and "--" not in text.replace("    --hash=sha256:", ""), "no address"
+    entry = r"(\S+)==(\S+)(?: ; [^\\\n]+)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)"
+    assert re.fullmatch(rf"(#.*\n)*({entry})+", text), "an exact version and its hashes, no more"
+    found = re.findall(entry, text)
+    pins = {canonicalize_name(name): version for name, version, _ in found}
+    assert len(pins) == len(found), "a package is locked in two versions"
+    extras = PROJECT["project"]["optional-dependencies"]
+    ranges = {**declared(*extras), **declared()}
     for name, bounds in ranges.items():
-        assert pins[name] in bounds, f"{name}=={pins[name]} is outside {bounds}"
+        assert pins[name] in bounds, f"{name}=={pins[name]} is outside {bounds}: make lock"
         assert {">="} <= {bound.operator for bound in bounds} <= {">=", "<"}, f"{name} {bounds}"
+    # What the extras have in common is one range: the conda list has each package once.
+    assert all(declared(extra).items() <= ranges.items() for extra in extras)
     assert not set(declared()) & set(declared("book", "test")), "the book's tools in the library"
     # 2 ignores _config.yml; another maintainer, a compiled extension.
     for name, never in (("jupyter-book", "2.0.0"), ("munkres", "2.0.0")):
@@ -67,7 +70,7 @@ def test_every_dependency_has_a_range_and_is_pinned_inside_it():
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on this machine")
 @pytest.mark.parametrize("there", ["old", ""])
 def test_a_python_that_does_not_fit_is_told_in_one_sentence(tmp_path, there):
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for name in ("Makefile", "pyproject.toml", "requirements.txt"):
         shutil.copy(CHECKOUT / name, tmp_path)
     # It answers the check that it is asked as 3.9 would.
     old = tmp_path / "old python"
