@@ -27,7 +27,7 @@ SEED = "seed: int = 0  # decides everything random | paper: 0 | other numbers"
 CONFIG = """\
 title: A small book
 author: nobody
-repository: {url: "", branch: main}
+repository: {url: "", branch: v1.0, released: false}
 only_build_toc_files: true
 execute: {execute_notebooks: "off"}
 sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}

@@ -109,7 +109,7 @@ DAMAGED = [
       for words in ("run tiny", "parameters tiny", "sweep tiny -p n 1,2")],
     ("notebooks/tiny.ipynb", None, "run tiny", "tiny.ipynb can't be read: Is a directory"),
     ("_config.yml", "title: [a", "site", "_config.yml: not YAML: "),
-    ("_config.yml", "- a", "site", "_config.yml: the keys url and branch under repository are mis"),
+    ("_config.yml", "- a", "site", "_config.yml: the keys url, branch and released "),
     ("book/_toc.yml", "root: [a", "book", "book/_toc.yml: not YAML"),
     ("data/records/x-seed0.json", None, "scorecard", "x-seed0.json: Is a directory"),
 ]

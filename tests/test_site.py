@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 
@@ -16,7 +15,7 @@ from clusterbook.book.site import Address
 from clusterbook.errors import InputError
 
 FIRST = Address("https://github.com/first-owner/the_book", "v0.9")
-SECOND = Address("https://github.com/Second/other.book", "release/1.0")
+SECOND = Address("https://github.com/Second/other.book", "v1.0rc1", released=True)
 SUFFIXES = {".cff", ".ipynb", ".md", ".py", ".toml", ".yaml", ".yml"}
 NAMES = sorted({path.relative_to(CHECKOUT).as_posix()
                 for pattern in ("book/**/*", "notebooks/**/*", "src/**/*", "*")
@@ -59,7 +58,7 @@ def test_one_command_writes_every_place_and_no_other_place_names_the_address(add
     assert set(written) == naming(copy, NAMES, FIRST.repository)
     notebooks = {name for name in written if name.endswith(".ipynb")}
     assert {f"notebooks/{chapter}.ipynb" for chapter in paths.chapters()} <= notebooks
-    assert naming(copy, notebooks, f'REPOSITORY, REF = \\"{FIRST.repository}\\"') == notebooks
+    assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == notebooks
     assert site.current(copy) == FIRST
     if now := site.current(CHECKOUT).repository:
         assert naming(CHECKOUT, NAMES, now) <= set(written)
@@ -68,7 +67,8 @@ def test_one_command_writes_every_place_and_no_other_place_names_the_address(add
 def test_an_address_replaces_another_and_can_be_taken_out(copy):
     before = content(copy)
     site.write(FIRST, copy)
-    assert set(site.write(SECOND, copy)) == naming(copy, FEW, SECOND.repository)
+    assert set(site.write(SECOND, copy)) == naming(copy, FEW, SECOND.repository, SECOND.library)
+    assert site.current(copy) == SECOND
     assert not naming(copy, FEW, "first-owner", FIRST.pages, "v0.9\"")
     assert site.write(SECOND, copy) == []
     site.write(Address(""), copy)
@@ -96,14 +96,16 @@ def test_an_address_that_nothing_opens_is_refused():
                        "https://github.com/a/b/tree/main"):
         with pytest.raises(InputError, match="form https://github"):
             Address(repository, "main")
-    for ref in ("-f", "a b", "v1..2"):
-        with pytest.raises(InputError, match="--ref names"):
+    for ref in ("-f", "a b", "v1..2", "main"):
+        with pytest.raises(InputError, match="--ref names a tag"):
             Address("", ref)
+    with pytest.raises(InputError, match="a release has a tag such as v1.0"):
+        Address("", "first", released=True)
 
 
 def test_a_place_that_lost_its_line_stops_all(copy):
     for name, lost in (("_config.yml", "# address"), ("README.md", "<!-- end of address -->"),
-                       ("notebooks/tell.ipynb", "REPOSITORY, REF =")):
+                       ("notebooks/tell.ipynb", "LIBRARY =")):
         text = (copy / name).read_text(encoding="utf-8")
         assert lost in text
         (copy / name).write_text(text.replace(lost, "gone", 1), encoding="utf-8")
@@ -120,21 +122,47 @@ def test_the_command_says_and_writes(copy, monkeypatch, capsys):
     assert cli.main(["site", "--repository", f"{FIRST.repository}.git/", "--ref", "v0.9"]) == 0
     assert "notebooks/tell.ipynb\n" in capsys.readouterr().out
     assert cli.main(["site"]) == 0
-    assert capsys.readouterr().out == f"{FIRST.repository} at v0.9\n"
-    assert cli.main(["site", "--ref", "v1.0"]) == 0
-    assert site.current(copy) == Address(FIRST.repository, "v1.0")
+    assert capsys.readouterr().out.startswith(f"{FIRST.repository} at v0.9\n yes  every place")
+    assert cli.main(["site", "--ref", "v1.0", "--released"]) == 0
+    assert site.current(copy) == Address(FIRST.repository, "v1.0", released=True)
     assert cli.main(["site", "--repository", ""]) == 0
-    assert site.current(copy) == Address("", "main"), "no address, and no tag of it"
+    assert site.current(copy) == Address(""), "no address, and no tag of it"
     monkeypatch.setattr(paths, "checkout", lambda: None)
     with pytest.raises(InputError, match="written into a checkout"):
         site.write(FIRST)
 
 
+def test_the_steps_are_done_once_the_tag_holds_this_version(copy):
+    def done():
+        return [done for _, done in site.steps(site.current(copy), copy)]
+
+    def git(*words):
+        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=b", *words], cwd=copy,
+                       check=True, capture_output=True)
+
+    git("init")
+    assert done() == [False, True, False, False, *[None] * 4], "no address, and no tag"
+    site.write(Address(FIRST.repository), copy)
+    git("add", "notebooks", "src")
+    git("commit", "-m", "first")
+    assert done()[:4] == [True, True, False, False]
+    git("tag", Address.ref)
+    assert done()[:4] == [True] * 4
+    (copy / "src/clusterbook/cli.py").write_text("a = 1\n")
+    assert done()[:4] == [True, True, True, False], "the tag's library is another one"
+    site.write(FIRST, copy)
+    assert done()[:4] == [True, False, False, False]
+    readme = copy / "README.md"
+    readme.write_text(readme.read_text(encoding="utf-8").replace("v0.9", "v0.8"), encoding="utf-8")
+    assert not done()[0]
+    site.write(Address(FIRST.repository, released=True), copy)
+    assert len(done()) == 9 and done()[-1] is None
+
+
 def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_numpy(
         addressed, monkeypatch):
-    """On a machine like Colab, without the library; on any other the cell does nothing."""
+    """On a machine like Colab; on any other the cell does nothing."""
     called, status = [], 0
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or status)
     for chapter in paths.chapters():
         notebook = nbformat.read(addressed[0] / f"notebooks/{chapter}.ipynb", as_version=4)
@@ -148,10 +176,10 @@ def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_num
         assert command[1:4] == ["-m", "pip", "install"] and "--no-deps" in command
         library, *others = [word for word in command[4:] if not word.startswith("--")]
         assert library == f"clusterbook @ git+{FIRST.repository}@v0.9"
-        assert [word.split(">")[0] for word in others] == ["munkres", "pooch"]
-    with pytest.raises(RuntimeError, match="no repository address yet"):
-        exec(cell.replace(FIRST.repository, ""), {})
+        assert others == ["munkres<2"]
     status = 1
-    with pytest.raises(RuntimeError, match="Settings → Internet → On"):
+    with pytest.raises(RuntimeError, match=f"{FIRST.ref} could.*Settings → Internet → On"):
         exec(cell, {})
-    assert len(called) == 1
+    with pytest.raises(RuntimeError, match="no public address"):
+        exec(cell.replace(FIRST.library, ""), {})
+    assert len(called) == 2

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import nbformat
 
-from .. import paths
+from .. import __version__, paths
 from ..errors import InputError
+from ..evidence.records import git
 from ..paths import write_atomically
 from .parameters import read_notebook, read_yaml
 
@@ -26,7 +27,8 @@ _SENTENCES = (
     "chapters once its owner has set one (`clusterbook site --help`).")
 #: File → what stands between its two marks with an address, and without one.
 _BLOCKS = {
-    "_config.yml": ('repository:\n  url: "{repository}"\n  branch: {ref}\n  path_to_book: ""',) * 2,
+    "_config.yml": ('repository:\n  url: "{repository}"\n  branch: {ref}\n  path_to_book: ""\n'
+                    "  released: {released}",) * 2,
     "pyproject.toml": (
         '[project.urls]\nRepository = "{repository}"\nDocumentation = "{pages}"', ""),
     "CITATION.cff": ('repository-code: "{repository}"\nurl: "{pages}"', ""),
@@ -37,18 +39,31 @@ _BLOCKS = {
 
 @dataclass(frozen=True)
 class Address:
-    """A public repository and the tag or branch that readers are led to."""
+    """A public repository, and the tag that readers are led to."""
 
     repository: str         # https://github.com/OWNER/NAME; empty while there is none
-    ref: str = "main"
+    ref: str = f"v{__version__}"
+    released: bool = False  # the tag's version is on the package index too
 
     def __post_init__(self) -> None:
         """Refuse an address that no link can be made of."""
         if not re.fullmatch(r"(https://github\.com/[\w.-]+/[\w.-]+)?", self.repository):
             raise InputError("a repository's address has the form https://github.com/OWNER/NAME "
                              f"(Colab, Kaggle and Binder open no other), not {self.repository!r}")
-        if not re.fullmatch(r"(?![-/.])[\w./-]+(?<![/.])", self.ref) or ".." in self.ref:
-            raise InputError(f"--ref names a tag or a branch, such as v1.0, not {self.ref!r}")
+        if (not re.fullmatch(r"(?![-/.])[\w./-]+(?<![/.])", self.ref) or ".." in self.ref
+                or self.ref in ("main", "master")):
+            raise InputError("--ref names a tag, such as v1.0, whose library stays the same, not "
+                             f"{self.ref!r}")
+        if self.released and not re.fullmatch(r"v\d[\w.]*", self.ref):
+            raise InputError(f"a release has a tag such as v1.0, not {self.ref!r}")
+
+    @property
+    def library(self) -> str:
+        """What pip installs: a release where there is one, otherwise the tag."""
+        if not self.repository:
+            return ""
+        return (f"clusterbook=={self.ref[1:]}" if self.released else
+                f"clusterbook @ git+{self.repository}@{self.ref}")
 
     @property
     def pages(self) -> str:
@@ -72,10 +87,11 @@ def current(source: Path | None = None) -> Address:
     """The address in ``_config.yml``; InputError if the file is damaged."""
     config = read_yaml((source or paths.root()) / "_config.yml")
     try:
-        return Address(config["repository"]["url"] or "", str(config["repository"]["branch"]))
+        said = config["repository"]
+        return Address(said["url"] or "", str(said["branch"]), str(said["released"]) == "true")
     except (KeyError, TypeError):
-        raise InputError("_config.yml: the keys url and branch under repository are missing; "
-                         "restore it with git") from None
+        raise InputError("_config.yml: the keys url, branch and released under repository are "
+                         "missing; restore it with git") from None
 
 
 def write(address: Address, source: Path | None = None) -> list[str]:
@@ -87,6 +103,33 @@ def write(address: Address, source: Path | None = None) -> list[str]:
     source = source or paths.checkout()
     if source is None:
         raise InputError("the address is written into a checkout; this package is an installed one")
+    wanted = _changes(address, source)
+    for name, text in wanted.items():
+        write_atomically(source / name, text.encode())
+    return list(wanted)
+
+
+def steps(address: Address, source: Path) -> list[tuple[str, bool | None]]:
+    """What the owner of a checkout does: each step, and whether it is done, as far as git knows."""
+    tag, pages = address.ref, f"{address.repository}/settings"
+    found = git(source, "rev-parse", "--verify", "--quiet", f"refs/tags/{tag}") is not None
+    same = found and git(source, "diff", "--quiet", tag, "--", "notebooks", "src") is not None
+    return [
+        ("every place names the address", bool(address.repository)
+         and not _changes(address, source)),
+        (f"{tag} is this version's tag", tag == f"v{__version__}"),
+        (f"the tag {tag} is here: git tag {tag}", found),
+        (f"{tag} has these notebooks and this library", same),
+        (f"{tag} is pushed: {address.repository}/tags", None),
+        (f"Pages are published by GitHub Actions: {pages}/pages", None),
+        (f"tags v* may deploy them: {pages}/environments", None),
+        ("Zenodo archives each release: https://zenodo.org/account/settings/github", None),
+        *[(f"version {tag[1:]} of clusterbook is on the package index", None)] * address.released,
+    ]
+
+
+def _changes(address: Address, source: Path) -> dict[str, str]:
+    """File → its text with the address, where that differs."""
     notebooks = sorted([*source.glob("notebooks/*.ipynb"), *source.glob("book/runs/*.ipynb")])
     wanted = {}
     for path in [*(source / name for name in _BLOCKS), *notebooks]:
@@ -94,15 +137,14 @@ def write(address: Address, source: Path | None = None) -> list[str]:
         after = (_in_block if name in _BLOCKS else _in_notebook)(path, name, address)
         if after != path.read_text(encoding="utf-8"):
             wanted[name] = after
-    for name, text in wanted.items():
-        write_atomically(source / name, text.encode())
-    return list(wanted)
+    return wanted
 
 
 def _in_block(path: Path, name: str, address: Address) -> str:
     """A text file with the address between its two marks, comments that read ``address``."""
     block = _BLOCKS[name][not address.repository].format(
-        repository=address.repository, ref=address.ref, pages=address.repository and address.pages)
+        repository=address.repository, ref=address.ref, released=str(address.released).lower(),
+        pages=address.repository and address.pages)
     return _once(r"^(#|<!--) address( -->)?$.*?^\1 end of address",
                  rf"\1 address\2\n{block}\n\1 end of address",
                  path.read_text(encoding="utf-8"), name)
@@ -112,8 +154,7 @@ def _in_notebook(path: Path, name: str, address: Address) -> str:
     """A notebook with the address in its bootstrap cell, and the links under a chapter's title."""
     notebook = read_notebook(path)
     bootstrap = next(c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", []))
-    bootstrap.source = _once(r'^REPOSITORY, REF = ".*?", ".*?"$',
-                             f'REPOSITORY, REF = "{address.repository}", "{address.ref}"',
+    bootstrap.source = _once('^LIBRARY = ".*?"$', f'LIBRARY = "{address.library}"',
                              bootstrap.source, name)
     title = notebook.cells[0]
     heading, _, rest = title.source.partition("\n\n")
