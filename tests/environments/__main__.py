@@ -1,22 +1,31 @@
-"""Every chapter on machines like Colab's: ``python tests/environments [oldest] [newest]``.
+"""Every chapter on machines like Colab's.
+
+    python tests/environments [oldest] [newest] [colab] [kaggle] [--chapters NAME ...]
+    python tests/environments image [--row "Colab's own image"]
 
 Each environment is a fresh one with what such a machine has, in the oldest or the newest versions
-that pyproject.toml allows, and without papermill, Jupyter Book, nbval, munkres or pooch. In it
-every chapter runs from top to bottom in an empty folder. Its bootstrap cell installs the library
-as it does from the public address; that address is a clone of this checkout's last commit here, so
-pip fetches the tag and builds the wheel. Gigabytes are installed, so `make test` leaves this out.
+that pyproject.toml allows or in those of colab.txt and kaggle.txt, and without papermill, Jupyter
+Book, nbval and munkres; *image* is the Python that runs this script, as it is. In it every chapter
+runs from top to bottom in an empty folder. Its bootstrap cell installs the library as it does from
+the public address; that address is a clone of this checkout's last commit here, so pip fetches the
+tag and builds the wheel. Where every check of every chapter held, --row writes date and versions
+to a row of book/runtimes.csv. Gigabytes are installed, so `make test` leaves this out.
 """
 
 from __future__ import annotations
 
+import argparse
+import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
@@ -27,19 +36,26 @@ from clusterbook.book.runs import failed_checks
 
 CHECKOUT = paths.checkout()
 HOSTED = ("ipykernel", "nbclient")              # what runs a notebook there, in any version
-LEFT_OUT = ("clusterbook", "jupyter_book", "munkres", "nbval", "papermill", "pooch")
+LEFT_OUT = ("clusterbook", "jupyter_book", "munkres", "nbval", "papermill")
+HERE = Path(__file__).parent
+KINDS = ["oldest", "newest", "colab", "kaggle", "image"]
+ROWS = CHECKOUT / "book" / "runtimes.csv"       # what book/rerun.md shows
+SHOWN = ("torch", "numpy", "scikit_learn")      # versions in a row
 VERSIONS = """
-import importlib.metadata as m, json
+import importlib.metadata as m, json, sys
 names = {d.metadata["Name"].lower().replace("-", "_"): d.version for d in m.distributions()}
-print(json.dumps(names))
+print(json.dumps(names | {"python": sys.version.split()[0]}))
 """
 
 
 def requirements(kind: str) -> list[Requirement]:
-    """What the environment has of the library's own list: lower bounds, or whatever is newest."""
+    """What the environment has: a file's versions; the library's list, oldest or newest."""
+    if (HERE / f"{kind}.txt").is_file():
+        lines = (HERE / f"{kind}.txt").read_text(encoding="utf-8").splitlines()
+        return [Requirement(line) for line in lines if not line.startswith("#")]
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [Requirement(text) for text in project["dependencies"]]
-    wanted = [one for one in wanted if one.name not in LEFT_OUT]
+    wanted = [one for one in wanted if one.name not in (*LEFT_OUT, "pooch")]
     if kind == "newest":
         return wanted
     lowest = {one.name: next(s.version for s in one.specifier if s.operator == ">=")
@@ -54,33 +70,40 @@ def versions(python: Path) -> dict[str, str]:
 
 
 def environment(kind: str, folder: Path) -> Path:
-    """Make a clean environment and say what is in it; its Python."""
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    wanted = requirements(kind)
-    for packages in (["--upgrade", "pip"], [*map(str, wanted), *HOSTED]):
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+    """Make a clean environment, unless it is this one, and say what is in it; its Python."""
+    python = Path(sys.executable)
+    if kind != "image":
+        base = sys.executable
+        if (HERE / f"{kind}.txt").is_file():    # it begins "# Python 3.13"
+            name = (HERE / f"{kind}.txt").read_text(encoding="utf-8").split()[2]
+            base = shutil.which(f"python{name}") or sys.exit(f"{kind}: there is no python{name}")
+        subprocess.run([base, "-m", "venv", folder], check=True)
+        python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+        for packages in (["--upgrade", "pip"], [*map(str, requirements(kind)), *HOSTED]):
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
     found = versions(python)
     there = sorted(set(LEFT_OUT) & set(found))
-    assert not there, f"{', '.join(there)} came with the rest; this is no clean environment"
-    print(f"{kind}: Python {sys.version_info[0]}.{sys.version_info[1]}, " + ", ".join(
-        f"{one.name} {found[one.name.lower().replace('-', '_')]}" for one in wanted), flush=True)
+    assert kind == "image" or not there, f"no clean environment: {', '.join(there)} came along"
+    names = [one.name.lower().replace("-", "_") for one in requirements(kind)]
+    print(f"{kind}: " + ", ".join(f"{name} {found.get(name, 'absent')}"
+                                  for name in ("python", *names)), flush=True)
     return python
 
 
-def run(chapter: str, python: Path, address: str) -> list[str]:
+def run(chapter: str, python: Path, library: str, cache: Path) -> list[str]:
     """Run a chapter from top to bottom in an empty folder; what went wrong."""
     notebook = nbformat.read(CHECKOUT / "notebooks" / f"{chapter}.ipynb", as_version=4)
     for cell in notebook.cells:
         if "bootstrap" in cell.metadata.get("tags", []):
-            cell.source = re.sub(r"(?m)^REPOSITORY, REF = .*$", f"REPOSITORY, REF = {address}",
-                                 cell.source)
+            cell.source, found = re.subn("(?m)^LIBRARY = .*$", f'LIBRARY = "{library}"',
+                                         cell.source)
+            assert found == 1, f"the bootstrap cell of {chapter} names no library"
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
     variables = {name: value for name, value in os.environ.items()
                  if not name.startswith(("CLUSTERBOOK_", "PYTHON", "VIRTUAL_ENV"))}
     variables |= {"COLAB_RELEASE_TAG": "like-colab", "MPLBACKEND": "Agg",
-                  "XDG_CACHE_HOME": str(python.parents[1] / "cache"),
+                  "XDG_CACHE_HOME": str(cache),
                   "PATH": f"{python.parent}{os.pathsep}{variables['PATH']}"}
     with tempfile.TemporaryDirectory(prefix="empty-") as empty:
         file = Path(empty, f"{chapter}.ipynb")
@@ -93,8 +116,8 @@ def run(chapter: str, python: Path, address: str) -> list[str]:
         return failed_checks(nbformat.read(file, as_version=4))
 
 
-def trial(kind: str, folder: Path) -> int:
-    """Run every chapter in a kind of environment; the number of things that went wrong."""
+def trial(kind: str, folder: Path, chapters: list[str], row: str | None) -> int:
+    """Run chapters in a kind of environment; the number of things that went wrong."""
     git = {"cwd": CHECKOUT, "check": True, "capture_output": True, "text": True}
     commit = subprocess.run(["git", "rev-parse", "HEAD"], **git).stdout.strip()
     if subprocess.run(["git", "status", "--porcelain"], **git).stdout.strip():
@@ -102,36 +125,54 @@ def trial(kind: str, folder: Path) -> int:
               file=sys.stderr)
     subprocess.run(["git", "clone", "--quiet", "--bare", str(CHECKOUT), folder / "address"],
                    check=True)
-    address = f'"{(folder / "address").as_uri()}", "{commit}"'
+    library = f"clusterbook @ git+{(folder / 'address').as_uri()}@{commit}"
     python, wrong = environment(kind, folder / "environment"), 0
     before = versions(python)
-    for chapter in paths.chapters():
+    for chapter in chapters:
         begun = time.perf_counter()
-        faults = run(chapter, python, address)
+        faults = run(chapter, python, library, folder / "cache")
         wrong += bool(faults)
         print(f"    {chapter}: {'failed' if faults else 'every check holds'} "
               f"({time.perf_counter() - begun:.0f} s)", *faults, sep="\n        ", flush=True)
     after = versions(python)
-    for name in sorted({*before, *after} - {"clusterbook", "munkres", "pooch"}):
+    for name in sorted({*before, *after} - {"clusterbook", "munkres"}):
         if before.get(name) != after.get(name):
             wrong += 1
             print(f"    a bootstrap cell changed the environment: {name} "
                   f"{before.get(name, 'absent')} became {after.get(name, 'absent')}")
+    if row and not wrong:
+        held(row, after)
     return wrong
 
 
-def main(kinds: list[str]) -> int:
-    """Run every chapter in each kind of environment; 1 if anything went wrong."""
-    kinds = kinds or ["oldest", "newest"]
-    if not set(kinds) <= {"oldest", "newest"}:
-        print(__doc__, file=sys.stderr)
-        return 2
+def held(name: str, found: dict[str, str]) -> None:
+    """Write to the file of runtimes that today every check of every chapter held in one."""
+    with ROWS.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    day = f"{datetime.now(UTC):%d %B %Y}".lstrip("0")
+    (index,) = [index for index, row in enumerate(rows) if row[0] == name]
+    rows[index] = [name, day, *(found[key] for key in ("python", *SHOWN))]
+    with ROWS.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def main() -> int:
+    """Run chapters in each kind of environment; 1 if anything went wrong."""
+    parser = argparse.ArgumentParser(prog="tests/environments")
+    parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--chapters", nargs="+", choices=list(paths.chapters()))
+    parser.add_argument("--row", help="the row of book/runtimes.csv to write; needs every chapter")
+    options = parser.parse_args()
+    kinds = options.kinds or KINDS[:-1]
+    if not set(kinds) <= set(KINDS) or options.row and (options.chapters or len(kinds) > 1):
+        parser.error(f"KIND is one of {', '.join(KINDS)}; --row takes one, and every chapter")
     wrong = 0
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-            wrong += trial(kind, Path(folder))
+            wrong += trial(kind, Path(folder), options.chapters or list(paths.chapters()),
+                           options.row)
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
