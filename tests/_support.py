@@ -183,7 +183,8 @@ def alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     status = Path(f"/proc/{pid}/stat")
-    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+    return not (status.exists()
+                and status.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z")
 
 
 def shown(path: Path) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from graphlib import TopologicalSorter
 
-from _support import PACKAGE
+from _support import PACKAGE, without_settings
 
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
@@ -62,3 +62,38 @@ def test_what_needs_no_network_needs_no_torch_and_data_and_help_nothing_heavy():
         code += f"\nimport sys\nprint(sorted({unwanted} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         assert done.stdout.splitlines()[-1:] == ["[]"], code
+
+
+#: Windows as far as Linux can play it: no POSIX, and files and consoles in an old encoding. Other
+#: people's modules are imported before; they have what they need on each system.
+WINDOWS = """
+import importlib, os, signal, sys
+names = sys.argv[1:]
+for name in names:
+    importlib.import_module(name)
+for name in [name for name in sys.modules if name.startswith("clusterbook")]:
+    del sys.modules[name]
+for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
+    sys.modules[name] = None
+for module, gone in ((os, "fork getpgid getuid killpg mkfifo nice O_NOCTTY sched_getaffinity setsid "
+                          "sync ttyname uname"), (signal, "SIGALRM SIGHUP SIGKILL SIGUSR1")):
+    for name in gone.split():
+        delattr(module, name)
+for name in names:
+    importlib.import_module(name)
+from clusterbook.book.runs import _terminal
+from clusterbook.cli import main
+from clusterbook.evidence.records import machine, peak_memory_mb
+assert _terminal() == "off" and machine()["cores"] and peak_memory_mb() is None
+for command in ("scorecard", "data", "parameters tell"):
+    assert main(command.split()) == 0, command
+"""
+
+
+def test_nothing_needs_posix_and_files_and_consoles_may_have_an_old_encoding():
+    names = [f"clusterbook.{name}" for name in MODULES]
+    done = subprocess.run(
+        [sys.executable, "-c", WINDOWS, *names], capture_output=True, check=False,
+        env=without_settings() | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C",
+                                  "PYTHONIOENCODING": "cp1252"})
+    assert done.returncode == 0, done.stderr.decode("cp1252")[-2000:]

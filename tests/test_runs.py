@@ -41,7 +41,7 @@ def sources(path: Path) -> list[str]:
 def earlier_run(book: Book, place: Path) -> str:
     """Put an earlier run of the chapter there; its text."""
     earlier = (book.root / "notebooks" / "tiny.ipynb").read_text() + "\n\n"
-    place.write_text(earlier)
+    place.write_text(earlier, encoding="utf-8")
     return earlier
 
 
@@ -230,13 +230,14 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
         figure.subplots().plot([0, 1])
         save(figure, Path(environment["CLUSTERBOOK_FIGURES"]), "a-line", "A line.", "C.")
         stem = json.loads(environment["CLUSTERBOOK_RUN"])["output"]
-        Path(environment["CLUSTERBOOK_TABLES"], f"{stem}-clusters.csv").write_text("row,cluster\n")
+        Path(environment["CLUSTERBOOK_TABLES"], f"{stem}-clusters.csv").write_text(
+            "row,cluster\n", encoding="utf-8")
         folders.append((output.name, values))
         return new_notebook()
 
     monkeypatch.setattr(runs, "execute", execute)
     Path("out").mkdir()
-    Path("out", "new-old.csv").write_text("mine")
+    Path("out", "new-old.csv").write_text("mine", encoding="utf-8")
     os.utime("out/new-old.csv", (0, 0))
     for output in (Path("out/new.ipynb"), Path("out/new.ipynb"),
                    tiny.root / "notebooks" / "tiny.ipynb"):

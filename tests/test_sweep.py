@@ -227,7 +227,7 @@ def test_a_finished_run_is_made_again_only_if_its_parameters_or_files_changed(
     names = {"my.csv": "my.csv", "folder:pictures": "pictures/a.png"}
     Path("pictures").mkdir()
     for file in names.values():
-        Path(file).write_text("a\n1\n")
+        Path(file).write_text("a\n1\n", encoding="utf-8")
         os.utime(file, (before, before))
     os.utime("pictures", (before, before))
 

@@ -94,7 +94,7 @@ def watched(seconds: float = 0.1) -> Iterator[Peak]:
 def field(process: psutil.Process, file: str, name: str) -> int:
     """A field of /proc that is given in kB, in bytes; 0 for a process that has ended."""
     try:
-        text = Path(f"/proc/{process.pid}/{file}").read_text()
+        text = Path(f"/proc/{process.pid}/{file}").read_text(encoding="utf-8")
     except OSError:
         return 0
     found = re.search(rf"^{name}:\s+(\d+) kB$", text, re.M)

@@ -433,7 +433,7 @@ def machine() -> dict[str, Any]:
     used_gpu = torch and torch.cuda.is_available() and torch.cuda.is_initialized()
     cores = os.cpu_count() or 1
     described = Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*: *(.+)$", described.read_text(), re.M) if (
+    found = re.search(r"^model name\s*: *(.+)$", described.read_text(encoding="utf-8"), re.M) if (
         described.is_file()) else None
     return {"cpu": found[1] if found else platform.processor() or platform.machine(),
             "gpu": torch.cuda.get_device_name() if used_gpu else None, "cores": cores,
