@@ -75,8 +75,9 @@ for name in [name for name in sys.modules if name.startswith("clusterbook")]:
     del sys.modules[name]
 for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
     sys.modules[name] = None
-for module, gone in ((os, "fork getpgid getuid killpg mkfifo nice O_NOCTTY sched_getaffinity setsid "
-                          "sync ttyname uname"), (signal, "SIGALRM SIGHUP SIGKILL SIGUSR1")):
+for module, gone in (
+        (os, "fork getpgid getuid killpg mkfifo nice O_NOCTTY sched_getaffinity sync ttyname"),
+        (signal, "SIGALRM SIGHUP SIGKILL SIGUSR1")):
     for name in gone.split():
         delattr(module, name)
 for name in names:
