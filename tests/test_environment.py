@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -11,12 +12,14 @@ import tomllib
 
 import pytest
 import yaml
-from _support import CHECKOUT, PACKAGE, without_settings
+from _support import CHECKOUT, PACKAGE, module_of, without_settings
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
+from pybtex.database import parse_file, parse_string
 
 import clusterbook
+from clusterbook import paths
 
 # conda-forge's names of what the package index calls otherwise.
 CONDA = {"pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
@@ -130,3 +133,30 @@ def test_the_citation_names_the_packages_version_and_license_and_ci_tests_with_m
     assert {"cff-version", "message", "title", "authors", "type"} <= set(citation)
     run = CHECKOUT / ".ci" / "run"
     assert os.access(run, os.X_OK) and run.read_text().rstrip().endswith("\nmake test")
+
+
+def test_the_citation_is_valid_and_what_follows_from_it_is_in_step():
+    subprocess.run([sys.executable, "-m", "check_jsonschema", "--builtin-schema",
+                    "vendor.citation-file-format", CHECKOUT / "CITATION.cff"], check=True)
+    derived = module_of(CHECKOUT / ".github" / "scripts" / "citation.py").derived(CHECKOUT)
+    for name, text in derived.items():
+        assert (CHECKOUT / name).read_text(encoding="utf-8") == text, \
+            f"{name} is not what CITATION.cff says: python .github/scripts/citation.py"
+    required = {"codemeta.json": {"@context", "@type", "name", "author", "license", "version"},
+                ".zenodo.json": {"title", "creators", "description", "upload_type", "license"}}
+    for name, keys in required.items():
+        assert keys <= {key for key, value in json.loads(derived[name]).items() if value}, name
+
+
+def test_the_page_on_how_to_cite_has_bibtex_of_the_book_its_chapters_and_the_papers():
+    page = (CHECKOUT / "book" / "cite.md").read_text(encoding="utf-8")
+    cited = parse_string("".join(re.findall(r"```bibtex\n(.*?)```", page, re.DOTALL)), "bibtex")
+    own = {"clusterbook", *(f"clusterbook-{name}" for name in paths.chapters())}
+    papers = set(cited.entries) - own
+    assert own <= set(cited.entries)
+    assert papers == {"peng2022tell", "svirsky2024idc", "caron2018deepcluster",
+                      "dhillon2001coclustering", "filan2021clusterability"}
+    known = parse_file(CHECKOUT / "book" / "references.bib").entries
+    for key, entry in cited.entries.items():
+        assert entry.fields["title"] and entry.fields["year"] and entry.persons["author"]
+        assert key in own or entry == known[key]

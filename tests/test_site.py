@@ -16,12 +16,13 @@ from clusterbook.errors import InputError
 
 FIRST = Address("https://github.com/first-owner/the_book", "v0.9")
 SECOND = Address("https://github.com/Second/other.book", "v1.0rc1", released=True)
-SUFFIXES = {".cff", ".ipynb", ".md", ".py", ".toml", ".yaml", ".yml"}
+SUFFIXES = {".bib", ".cff", ".ipynb", ".json", ".md", ".py", ".toml", ".yaml", ".yml"}
 NAMES = sorted({path.relative_to(CHECKOUT).as_posix()
-                for pattern in ("book/**/*", "notebooks/**/*", "src/**/*", "*")
+                for pattern in ("book/**/*", "notebooks/**/*", "src/**/*", "*", ".github/scripts/*")
                 for path in CHECKOUT.glob(pattern) if path.is_file() and path.suffix in SUFFIXES})
-# With one notebook, which is quicker to write.
-FEW = [name for name in NAMES if not name.endswith(".ipynb") or name.endswith("/tell.ipynb")]
+# With one notebook, which is quicker to write; without the script that reads the others' titles.
+FEW = [name for name in NAMES if not name.endswith((".ipynb", "citation.py"))
+       or name.endswith("/tell.ipynb")]
 
 
 def copied(folder, names):
@@ -55,7 +56,8 @@ def naming(folder, names, *words):
 
 def test_one_command_writes_every_place_and_no_other_place_names_the_address(addressed):
     copy, written = addressed
-    assert set(written) == naming(copy, NAMES, FIRST.repository)
+    assert set(written) == naming(copy, NAMES, FIRST.repository, FIRST.pages)
+    assert {"CITATION.cff", "codemeta.json", "book/cite.md"} < set(written)
     notebooks = {name for name in written if name.endswith(".ipynb")}
     assert {f"notebooks/{chapter}.ipynb" for chapter in paths.chapters()} <= notebooks
     assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == notebooks

@@ -7,6 +7,7 @@ too, because they are read without that file: on Colab, in a registry, in a cita
 from __future__ import annotations
 
 import re
+import runpy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +107,12 @@ def write(address: Address, source: Path | None = None) -> list[str]:
     wanted = _changes(address, source)
     for name, text in wanted.items():
         write_atomically(source / name, text.encode())
+    script = source / ".github" / "scripts" / "citation.py"
+    derived = runpy.run_path(str(script))["derived"](source) if script.is_file() else {}
+    for name, text in derived.items():          # what follows from CITATION.cff
+        if text != (source / name).read_text(encoding="utf-8"):
+            write_atomically(source / name, text.encode())
+            wanted[name] = text
     return list(wanted)
 
 
