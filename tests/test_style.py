@@ -14,6 +14,7 @@ import yaml
 from _support import CHECKOUT
 
 WORKFLOWS = sorted((CHECKOUT / ".github" / "workflows").glob("*.yml"))
+FORMS = CHECKOUT / ".github" / "ISSUE_TEMPLATE"
 
 
 def told(*command: object) -> Iterator[str]:
@@ -47,12 +48,16 @@ def by_hand(*files: Path) -> Iterator[str]:
                     for address in re.findall(r"\bhttps?://\S+", text))
 
 
-def test_nothing_is_wrong_with_the_workflows():
-    assert len(WORKFLOWS) >= 3
-    for schema in ("vendor.github-workflows", "custom.github-workflows-require-timeout"):
+def test_nothing_is_wrong_with_the_workflows_and_the_issue_forms():
+    forms = sorted(set(FORMS.glob("*.yml")) - {FORMS / "config.yml"})
+    assert len(WORKFLOWS) >= 3 and len(forms) == 4
+    for schema, files in (("github-workflows", WORKFLOWS), ("github-issue-forms", forms),
+                          ("github-issue-config", [FORMS / "config.yml"])):
         # The schemas are its own, so that it needs no network.
-        assert not list(told(sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema,
-                             *WORKFLOWS))
+        assert not list(told(sys.executable, "-m", "check_jsonschema", "--builtin-schema",
+                             f"vendor.{schema}", *files))
+    assert not list(told(sys.executable, "-m", "check_jsonschema", "--builtin-schema",
+                         "custom.github-workflows-require-timeout", *WORKFLOWS))
     # Rights that are too wide, texts of strangers in commands, and more.
     program = shutil.which("zizmor", path=sysconfig.get_path("scripts")) or "zizmor"
     assert not list(told(program, "--offline", "--no-progress", "--color=never",
