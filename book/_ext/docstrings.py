@@ -71,8 +71,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     def rewrite(app, what, name, obj, options, lines) -> None:
         lines[:] = readable(lines)
 
-    def sign(app, what, name, obj, options, signature, returns) -> tuple[str, str]:
-        return (signature or "").replace("<factory>", "..."), returns
+    def sign(app, what, name, obj, options, signature, returns) -> tuple[str, str] | None:
+        return (signature.replace("<factory>", "..."), returns) if signature else None
 
     app.add_directive("equations", Equations)
     app.connect("autodoc-process-docstring", rewrite, priority=400)
