@@ -30,7 +30,8 @@ def test_ruff_finds_nothing():
 
 
 def by_hand(*files: Path) -> Iterator[str]:
-    """What no linter knows: actions by major version, jobs and files that are there, no address."""
+    """What no linter knows: actions by one commit, jobs and files that are there, no address."""
+    commits = {}
     for file in files:
         text = file.read_text(encoding="utf-8")
         jobs = yaml.safe_load(text)["jobs"]
@@ -38,9 +39,11 @@ def by_hand(*files: Path) -> Iterator[str]:
             needs = job.get("needs", [])
             others = set([needs] if isinstance(needs, str) else needs) - set(jobs)
             yield from (f"needs {other}, which is no job" for other in others)
-        yield from (f"{action}: not by its major version"
-                    for action in re.findall(r"uses: (\S+)", text)
-                    if not re.fullmatch(r"\./\S+|[\w-]+/[\w-]+@v\d+", action))
+        for action, named in re.findall(r"uses: ([\w/-]+)@(.*)", text):
+            if not re.fullmatch(r"[0-9a-f]{40} # v\d+\.\d+\.\d+", named):
+                yield f"{action}: not by its commit, with the version behind it"
+            if commits.setdefault(action, named) != named:
+                yield f"{action}: two versions"
         yield from (f"{file.name} names {path}, which is not there" for path in re.findall(
             r"(?<![\w/])(?:\.github|tests|book|notebooks)/[\w./-]+\.\w+", text)
             if not (CHECKOUT / path).exists())
@@ -52,7 +55,8 @@ def test_nothing_is_wrong_with_the_workflows_and_the_issue_forms():
     forms = sorted(set(FORMS.glob("*.yml")) - {FORMS / "config.yml"})
     assert len(WORKFLOWS) >= 3 and len(forms) == 4
     for schema, files in (("github-workflows", WORKFLOWS), ("github-issue-forms", forms),
-                          ("github-issue-config", [FORMS / "config.yml"])):
+                          ("github-issue-config", [FORMS / "config.yml"]),
+                          ("dependabot", [FORMS.parent / "dependabot.yml"])):
         # The schemas are its own, so that it needs no network.
         assert not list(told(sys.executable, "-m", "check_jsonschema", "--builtin-schema",
                              f"vendor.{schema}", *files))
@@ -61,5 +65,6 @@ def test_nothing_is_wrong_with_the_workflows_and_the_issue_forms():
     # Rights that are too wide, texts of strangers in commands, and more.
     program = shutil.which("zizmor", path=sysconfig.get_path("scripts")) or "zizmor"
     assert not list(told(program, "--offline", "--no-progress", "--color=never",
-                         "--config", CHECKOUT / ".github" / "zizmor.yml", *WORKFLOWS))
+                         "--config", CHECKOUT / ".github" / "zizmor.yml", *WORKFLOWS,
+                         FORMS.parent / "dependabot.yml"))
     assert not list(by_hand(*WORKFLOWS))
