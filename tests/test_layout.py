@@ -9,6 +9,8 @@ from graphlib import TopologicalSorter
 
 from _support import PACKAGE, without_settings
 
+import clusterbook
+
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
     ("errors",), ("checks", "paths"), ("metrics", "figures", "progress", "fingerprint"),
@@ -98,3 +100,11 @@ def test_nothing_needs_posix_and_files_and_consoles_may_have_an_old_encoding():
         env=without_settings() | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C",
                                   "PYTHONIOENCODING": "cp1252"})
     assert done.returncode == 0, done.stderr.decode("cp1252")[-2000:]
+
+
+def test_a_type_checker_knows_every_public_name():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    told = {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level
+            for alias in node.names}
+    assert told == set(clusterbook.__all__) - {"__version__"}
+    assert (PACKAGE / "py.typed").is_file()

@@ -9,7 +9,7 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 
 python -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet build check-wheel-contents twine
+"$work/tools/bin/pip" install --quiet build check-wheel-contents mypy twine
 rm -rf dist
 "$work/tools/bin/python" -m build --outdir dist
 "$work/tools/bin/python" -m build --outdir "$work/again"
@@ -20,8 +20,10 @@ diff -r dist "$work/again"
 wheel="$(echo "$PWD"/dist/*.whl)"
 python -m venv "$work/alone"
 "$work/alone/bin/pip" install --quiet "clusterbook[book] @ file://$wheel"
+"$work/tools/bin/mypy" --strict --python-executable "$work/alone/bin/python" \
+    .github/scripts/public_types.py
 mkdir "$work/empty"
 cd "$work/empty"
-time "$work/alone/bin/clusterbook" run tell -p epochs 2 -p seeds 1 -p ablations "" --output tell.ipynb
+time "$work/alone/bin/clusterbook" run tell -p epochs 2 -p seeds "" -p ablations "" --output tell.ipynb
 time "$work/alone/bin/clusterbook" book --no-execute
 test -s tell.ipynb && test -s _build/html/book/intro.html

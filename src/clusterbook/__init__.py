@@ -6,7 +6,24 @@ The names below load on first use, so that ``import clusterbook`` and the comman
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:       # what a type checker and an editor are to know of them
+    from . import datasets as datasets
+    from . import deepcluster as deepcluster
+    from . import evidence as evidence
+    from . import figures as figures
+    from . import idc as idc
+    from . import metrics as metrics
+    from . import tell as tell
+    from . import training as training
+    from . import weights as weights
+    from .book.explore import explore as explore
+    from .deepcluster import DeepCluster as DeepCluster
+    from .idc import IDC as IDC
+    from .tell import TELL as TELL
+    from .tell import ClusterLayer as ClusterLayer
+    from .weights import WeightCoclustering as WeightCoclustering
 
 __version__ = "0.1.0"
 

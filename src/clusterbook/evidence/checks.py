@@ -33,7 +33,7 @@ from ..errors import InputError
 from ..figures import SHOWN
 from .claims import STRICT, Comparison, Id, read_folder
 
-COMPARE: dict[str, Callable] = {
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 """The signs of an order as functions."""
 UNMADE = "not checked: "
@@ -160,7 +160,7 @@ def drawn(page: str) -> Checked:
                    if wrong else f"✓ {says}")
 
 
-def differences(expected: dict, found: Mapping[str, list[float]]) -> list[str]:
+def differences(expected: Mapping[str, Any], found: Mapping[str, list[float]]) -> list[str]:
     """In which series a figure draws other numbers than expected, with the largest deviation."""
     series, within = expected.get("series", {}), expected.get("within", 0)
     if series.keys() != found.keys():

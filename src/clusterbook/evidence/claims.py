@@ -13,7 +13,7 @@ from functools import cache
 from math import nan
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import ConfigDict, Field, Strict, ValidationError, model_validator
@@ -39,7 +39,7 @@ def place(chapter: str) -> int:
 
 # --- statistics: how a source turns several runs into one number
 
-SELECTORS: dict[str, tuple[str, Callable]] = {
+SELECTORS: dict[str, tuple[str, Callable[..., Any]]] = {
     "loss": ("loss", min),
     "silhouette": ("silhouette", max),
     "labels": ("acc", max),     # selection on ground truth: only where the source did
@@ -84,7 +84,8 @@ class Statistic:
         self.is_mean = name in ("mean", "single") or self.best_epoch
         self.seeds = 2 if name == "standard deviation" else int(seeds or 1)
 
-    def row(self, metrics: Mapping[str, float], history: Sequence[Mapping]) -> Mapping:
+    def row(self, metrics: Mapping[str, float], history: Sequence[Mapping[str, Any]]
+            ) -> Mapping[str, Any]:
         """The numbers of a run to read: its metrics, or its best epoch; empty if it has none."""
         if self.selector is None:
             return metrics
@@ -231,13 +232,14 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 # --- YAML files that are lists of entries
 
 
-def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter") -> list:
+def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter"
+                ) -> list[Any]:
     """Every entry of the YAML files of a folder as a *kind*, by file and line; see `read_file`."""
     return [entry for path in sorted(Path(folder).glob("*.yaml"))
             for entry in read_file(path, kind, noun, home)]
 
 
-def read_file(path: Path, kind: type, noun: str, home: str | None = None) -> tuple:
+def read_file(path: Path, kind: type, noun: str, home: str | None = None) -> tuple[Any, ...]:
     """Every entry of a YAML file, validated; it is read again only when it has changed.
 
     *kind* is a pydantic dataclass and *noun* names it in errors. With *home*, that field takes the
@@ -272,7 +274,7 @@ def _read(path: Path, kind: type, noun: str, home: str | None, _written: int) ->
     return tuple(found.values())
 
 
-def mistake(error: Exception) -> tuple[str, tuple]:
+def mistake(error: Exception) -> tuple[str, tuple[Any, ...]]:
     """A mistake in words, the last that pydantic found; and the keys that lead to it."""
     if isinstance(error, ValidationError):
         last = error.errors()[-1]

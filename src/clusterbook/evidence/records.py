@@ -134,7 +134,7 @@ def load_records(folder: Path | str | None = None) -> list[Record]:
 
 
 def read_record(path: Path, listed: Mapping[str, str] | None = None,
-                held: Mapping[str, dict] | None = None) -> Record:
+                held: Mapping[str, dict[str, Any]] | None = None) -> Record:
     """One record from its file; with the manifest and the claims held, as `load_records` reads it.
     """
     file, content = "/".join(path.parts[-3:]), path.read_bytes()

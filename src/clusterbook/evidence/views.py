@@ -60,7 +60,7 @@ _FOLDED = 8     # more claims than this would stand between a reader and the cha
 class View:
     """Rows of something; displays as HTML on a page and as text elsewhere."""
 
-    rows: tuple
+    rows: tuple[Any, ...]
     text: str
     html: str
 

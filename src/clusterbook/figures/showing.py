@@ -60,7 +60,7 @@ _STYLE = {
     "pdf.fonttype": 42,                     # whole fonts are in the file; an SVG has outlines
 }
 #: What a style of a run's files changes in the book's; `_DARK` replaces colors after drawing.
-STYLES = {"plain": {}, "dark": {}, "paper": {
+STYLES: dict[str, dict[str, Any]] = {"plain": {}, "dark": {}, "paper": {
     "font.size": 8, "axes.titlesize": 8, "axes.grid": False, "axes.linewidth": 0.6,
     "lines.linewidth": 1.2, **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor",
                                              "xtick.color", "ytick.color"), "black")}}
@@ -102,7 +102,8 @@ def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
     return drawn
 
 
-def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True):
+def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True
+          ) -> tuple[Figure, Any]:
     """An empty figure of that height in inches, and its axes (rows, columns).
 
     On a phone the columns stand below each other, unless the picture does not stack.
@@ -221,7 +222,7 @@ def _explorable(about: Mapping[str, Any], pictures: Sequence[str]) -> str:
                            pause=about["pause"])
 
 
-def on_a_page(about: Mapping, page: str) -> str:
+def on_a_page(about: Mapping[str, Any], page: str) -> str:
     """The HTML of a shown figure on a page of the book, from its output's metadata.
 
     Its SVGs for a wide and for a narrow screen, of which the style sheet shows one. Ids inside an
@@ -340,7 +341,7 @@ def _redrawn(figure: Figure, width: float, style: str = "plain") -> Figure:
     return redrawn
 
 
-def listed(folder: Path) -> list[dict]:
+def listed(folder: Path) -> list[dict[str, Any]]:
     """The ``name``, ``alt``, ``caption`` and titles of ``steps`` of the figures that a run left."""
     path = folder / LIST
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
