@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import date
 from importlib.resources import files
 from types import SimpleNamespace
 
 import requests
+import yaml
 from rocrate_validator import services
 
 from clusterbook import evidence
@@ -42,3 +44,31 @@ def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
     assert problems() == []
     (tmp_path / "records" / "one.json").unlink()
     assert any("one.json" in problem for problem in problems()), "a file that is gone"
+
+
+def test_each_trained_network_has_a_card_made_from_its_record(tmp_path, monkeypatch):
+    export.models(tmp_path)
+    records = {record.name: record for record in evidence.load_records()}
+    kept = {name for name, record in records.items() if record.path.with_suffix(".pt").is_file()}
+    assert kept == {folder.name for folder in tmp_path.iterdir()} and len(kept) >= 5
+    for name in kept:
+        record, folder = records[name], tmp_path / name
+        assert {file.name for file in folder.iterdir()} == {"README.md", f"{name}.pt"}
+        _, front, text = (folder / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+        about = yaml.safe_load(front)
+        (result,) = about["model-index"][0]["results"]
+        assert about["license"] == "mit" and result["dataset"]["type"] == record.data["name"]
+        scores = {score["type"]: score["value"] for score in result["metrics"]}
+        assert scores and scores.items() <= record.metrics.items()
+        for score, value in record.metrics.items():
+            assert f"\n| {score} | {value:.4g} |" in text
+        for parameter, value in record.parameters.items():
+            assumed = ", assumed" if parameter in record.assumed else "\n"
+            assert f"\n- `{parameter}`: {value}{assumed}" in text
+        for claim, verdict in evidence.scorecard().rows if name == "tell-mnist-30-seed0" else ():
+            asked = any(one.profile == record.profile for one in claim.compares)
+            assert (f"\n- {verdict.label}: {claim.says}\n" in text) == asked
+        monkeypatch.chdir(folder)
+        loaded = {}
+        exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], loaded)
+        assert {"model", "weights"} & set(loaded)

@@ -53,6 +53,7 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
                     _fit(cell, place, target, commands)
             write_notebook(notebook, target / place)
     export.write(target / "extra")
+    export.models(target / "models")        # for a release; the site would grow by a sixth
 
 
 def undrawn(notebook: Path) -> str:

@@ -1,4 +1,4 @@
-"""The evidence as data beside the site: claims with their verdicts as JSON, in an RO-Crate.
+"""The evidence as data: claims with their verdicts as JSON, in an RO-Crate; networks with cards.
 
 An RO-Crate (https://w3id.org/ro/crate/1.3) is a folder whose ``ro-crate-metadata.json`` describes
 each of its files.
@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import json
 import mimetypes
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
-from .records import load_records
+import yaml
+from jinja2 import Environment, StrictUndefined
+
+from .. import __version__, datasets
+from .claims import METHODS
+from .records import Runs, load_records, profile_of
 from .sources import load_errata, load_sources
-from .views import assessed, scorecard
+from .templates import CARD
+from .views import assessed, described, scorecard
 
 TITLE = "Interpretable Deep Clustering, Reproduced"
 
@@ -54,3 +60,40 @@ def write(folder: Path) -> None:
                 "name": place, "encodingFormat": mimetypes.guess_type(place)[0],
                 "contentSize": str(file.stat().st_size)})
     crate.metadata.write(folder)
+
+
+def models(folder: Path) -> None:
+    """Write each trained network to a folder of its own, with a card made from its record.
+
+    A model hub takes such a folder as it is: ``README.md``, which begins with metadata, beside the
+    weights.
+    """
+    card = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+                       keep_trailing_newline=True).from_string(CARD)
+    sources, records = {source.name: source for source in datasets.catalog()}, load_records()
+    rows = scorecard().rows
+    for record in records:
+        if record.path is None or not (file := record.path.with_suffix(".pt")).is_file():
+            continue
+        method, data = METHODS[record.chapter], (record.data or {}).get("name", "not recorded")
+        load = (f"import torch\n\nweights = torch.load(\"{file.name}\", weights_only=True)"
+                if record.chapter == "weights" else
+                f"from clusterbook import {method}\n\nmodel = {method}.load(\"{file.name}\")")
+        scores = [{"type": name, "value": record.metrics[name]}
+                  for name in ("acc", "nmi", "ari", "test_accuracy") if name in record.metrics]
+        front = {
+            "license": "mit", "library_name": "clusterbook", "tags": ["clustering", record.chapter],
+            "model-index": [{"name": record.name, "results": [{
+                "task": {"type": "clustering"}, "dataset": {"name": data, "type": data},
+                "metrics": scores}]}]}
+        text = card.render(
+            front=yaml.safe_dump(front, sort_keys=False), record=record, load=load, title=TITLE,
+            runs=Runs(one for one in records if one.profile == record.profile),
+            says=profile_of(record).get("says", ""), data=sources.get(data),
+            run={name: value for name, value in described([record]).items() if name != "Seeds"},
+            claims=[(claim, verdict) for claim, verdict in rows
+                    if any(one.profile == record.profile for one in claim.compares)])
+        target = folder / record.name
+        target.mkdir(parents=True)
+        shutil.copy2(file, target)
+        (target / "README.md").write_text(text, encoding="utf-8")

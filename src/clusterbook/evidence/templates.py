@@ -1,7 +1,8 @@
 """The HTML of every view, as Jinja2 macros: one table for all, and a macro for each view.
 
 It stands in a module, so that the build executes pages anew when it changes. Outputs are compared
-by character: a comment at the end of a line, closed on the next, leaves no line break.
+by character: a comment at the end of a line, closed on the next, leaves no line break. The card of
+a trained network is Markdown.
 """
 
 MACROS = """\
@@ -332,4 +333,64 @@ The code or the data have changed since these runs.
 {% endfor %}
 <p class="cb-say">{{ letters }}</p>
 {% endmacro %}
+"""
+CARD = """\
+---
+{{ front }}---
+
+# {{ record.name }}
+
+{{ runs.title }}: the network of seed {{ record.seed }}. {{ says }}
+It was trained to check published numbers for the book *{{ title }}*.
+
+## Load it
+
+```python
+{{ load }}
+```
+
+## Data
+
+{% if data %}{{ data.title }}: {{ data.size }}. License: {{ data.license }}.{% endif %}{#
+#}{% if record.data %} The SHA-256 of what was loaded is `{{ record.data.sha256 }}`.{% endif %}
+
+
+## Parameters
+
+{% for name, value in record.parameters.items() %}
+- `{{ name }}`: {{ value }}{#
+#}{{ ", assumed: the source does not state it" if name in record.assumed }}
+{% endfor %}
+
+## Scores
+
+| Score | This network | Mean over seeds ({{ runs|length }}) | Smallest | Largest |
+|---|---|---|---|---|
+{% for name, value in record.metrics.items() %}
+{% set all = runs.values(name) %}
+| {{ name }} | {{ "%.4g"|format(value) }} | {{ "%.4g"|format(all|sum / all|length) }} | {#
+#}{{ "%.4g"|format(all|min) }} | {{ "%.4g"|format(all|max) }} |
+{% endfor %}
+
+## Limits
+
+The scores are of the data that the network was trained on, or of their test part where there is
+one. Nothing is known of other data.
+{% if claims %}Of the published claims that its profile was run for:
+
+{% for claim, verdict in claims %}
+- {{ verdict.label }}: {{ claim.says }}
+{% endfor %}
+{% else %}No published claim depends on its profile.
+{% endif %}
+
+## The run
+
+{% for name, value in run.items() %}
+- {{ name }}: {{ value }}
+{% endfor %}
+
+## License
+
+The network is under the MIT license, like the code that trained it. The data have their own.
 """
