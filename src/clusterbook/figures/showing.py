@@ -269,6 +269,8 @@ def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
         raise InputError(f"a figure's name is lower-case words joined by hyphens, not {name!r}")
     if not (alt.strip() and caption.strip()):
         raise InputError(f"figure {name!r} needs an alternative text and a caption")
+    # A tag in a caption, of a table's name for example, is text.
+    caption = re.sub(r"<(?=[a-z/!?])", "&lt;", caption, flags=re.IGNORECASE)
     if changed := paths.run_context().get("changed"):
         # In a code span Markdown's signs mean nothing, and a backtick would end it.
         short = {key: reprlib.repr(value).replace("`", "'") for key, value in changed.items()}

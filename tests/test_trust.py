@@ -1,0 +1,154 @@
+"""Nothing that is loaded can execute, and no name becomes a part of a page: hostile files."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from bs4 import BeautifulSoup
+from markdown_it import MarkdownIt
+from matplotlib.figure import Figure
+
+from clusterbook import IDC, TELL, DeepCluster, datasets, evidence, figures
+from clusterbook.book import parameters, sheet
+from clusterbook.datasets import loaders
+from clusterbook.errors import InputError
+from clusterbook.evidence import claims, records, views
+from clusterbook.training import Checkpoint
+
+TAG = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
+
+
+class Trap:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, struck: Path):
+        self.struck = struck
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.struck),)
+
+
+@pytest.fixture
+def trap(tmp_path):
+    """A trap; it must not have been struck when the test ends."""
+    made = Trap(tmp_path / "struck")
+    yield made
+    assert not made.struck.exists(), "what was loaded ran"
+
+
+def test_the_trap_works(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.array([Trap(tmp_path / "struck")]))
+    with np.load(tmp_path / "a.npz", allow_pickle=True) as loaded:
+        loaded["X"]
+    assert (tmp_path / "struck").is_dir()
+
+
+def test_arrays_with_pickled_objects_are_not_loaded(tmp_path, trap):
+    table = tmp_path / "table.npz"
+    np.savez(table, X=np.array([[trap], [trap]]))
+    with pytest.raises(InputError, match="allow_pickle=False"):
+        datasets.read(table)
+    np.savez(tmp_path / "one-seed0.npz", history=np.array([trap]))
+    packed = records.sha256((tmp_path / "one-seed0.npz").read_bytes())
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        evidence.arrays(SimpleNamespace(path=tmp_path / "one-seed0.json", arrays=packed))
+
+
+@pytest.mark.parametrize("load", [TELL.load, IDC.load, DeepCluster.load, TELL.from_released,
+                                  lambda path: Checkpoint(path, data="", code="",
+                                                          parameters={}).load()])
+def test_models_and_checkpoints_with_pickled_objects_are_not_loaded(tmp_path, trap, load):
+    path = tmp_path / "model.pt"
+    torch.save({"clusterbook": "TELL", "settings": "{}", "net": trap, "weights": trap}, path)
+    content = path.read_bytes()
+    for whole in (content, bytes.fromhex(records.sha256(content)) + content):
+        path.write_bytes(whole)
+        with pytest.raises(InputError, match="model.pt"):
+            load(path)
+
+
+@pytest.mark.parametrize("read", [
+    lambda path: claims.read_file(path, dict, "claim"), parameters.read_yaml, IDC.from_config,
+    lambda path: records.profile_of(SimpleNamespace(profile="hostile"))])
+def test_yaml_makes_no_object(tmp_path, trap, monkeypatch, read):
+    monkeypatch.setattr(records.paths, "root", lambda: tmp_path)
+    path = tmp_path / "notebooks" / "profiles" / "hostile.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"a: !!python/object/apply:os.mkdir ['{trap.struck}']\n", encoding="utf-8")
+    try:
+        found = read(path)
+    except Exception as error:
+        assert "python/object/apply:os.mkdir" in str(error)
+    else:
+        assert found == {"a": [str(trap.struck)]}, "a reader of texts reads a list"
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:xz"])
+def test_archives_write_nothing_where_their_members_say(tmp_path, trap, mode):
+    """Not even if their checksum were right, which is compared before."""
+    home = tmp_path / "data"
+    home.mkdir()
+    path, content = home / "archive.tar", b"no image"
+    with tarfile.open(path, mode) as archive:
+        for name in ("../outside.jpg", str(tmp_path / "outside.jpg"), "train/../../outside.jpg"):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo("cifar-10-batches-py/data_batch_1")
+        link.type, link.linkname = tarfile.SYMTYPE, "../../../etc/passwd"
+        archive.addfile(link)
+    named = {source.name: source for source in datasets.catalog()}
+    load, name = ((loaders.cifar10, "cifar10") if mode == "w:gz" else
+                  (loaders.cifar10_jpeg, "cifar10-jpeg"))
+    with pytest.raises((InputError, KeyError, AttributeError, TypeError)):
+        load(named[name], path)
+    assert sorted(tmp_path.rglob("*")) == [home, path]
+
+
+def harmless(html: str) -> bool:
+    """Whether nothing of `TAG` is an element or an attribute of the page, and it is shown."""
+    soup = BeautifulSoup(html, "html.parser")
+    assert "alert(1)" in soup.get_text() or "alert(1)" in str(soup), "it is shown nowhere"
+    return not (soup.select("[onerror], [src=x]") or
+                any("alert" in script.get_text() for script in soup.find_all("script")))
+
+
+def test_a_name_is_text_in_every_view():
+    shown = [
+        views.table({TAG: {TAG: 0.5}}, TAG).html,
+        *(views.html(view, **values) for view, values in {
+            "summary": {"sentence": TAG, "works": {TAG: {"a": 1}}, "heads": [TAG]},
+            "status": {"groups": [(TAG, [SimpleNamespace(
+                name=TAG, parameters={TAG: TAG}, cells={"Machine": TAG, "Seeds": ""}, seeds=[0])])],
+                "caption": TAG, "heads": [TAG]},
+            "under_way": {"rows": [(TAG, TAG)]},
+            "amendments": {"rows": [(TAG,)], "records": [(TAG,)], "places": [(TAG, TAG, TAG, TAG)]},
+        }.items()),
+        parameters.table(TAG, [TAG], [(TAG,)], [TAG]).html,
+        figures.explorable.html([[TAG], [TAG]], [figures.explorable.Position(TAG, TAG, (0, 0))],
+                                ["<b></b>"], start=0, names=[TAG, TAG]),
+    ]
+    assert all(map(harmless, shown))
+
+
+def test_a_name_is_text_on_a_contact_sheet_and_in_a_caption(tmp_path, monkeypatch):
+    (tmp_path / "figures.json").write_text(json.dumps([{
+        "name": "a-line", "alt": TAG, "caption": f"Rows of {TAG}", "formats": ["png"],
+        "steps": [TAG]}]), encoding="utf-8")
+    chapter = SimpleNamespace(parameters={"dataset": SimpleNamespace(default=TAG, meaning=TAG)})
+    page = sheet.write(tmp_path, title=TAG, chapter=chapter, values=[{"dataset": TAG}],
+                       parts={TAG: tmp_path}, command=TAG, problems=[TAG])
+    assert harmless(page.read_text(encoding="utf-8"))
+    displayed = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **more: displayed.append(data))
+    figures.show(Figure(figsize=(1, 1)), name="a-line", alt=TAG, caption=f"Rows of {TAG}")
+    caption = displayed[-1].data
+    assert harmless(MarkdownIt().render(caption))       # a page of the book renders HTML in it
