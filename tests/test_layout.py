@@ -13,9 +13,10 @@ import clusterbook
 
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
-    ("errors",), ("checks", "paths"), ("metrics", "figures", "progress", "fingerprint"),
-    ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
+    ("errors",), ("checks", "paths"),
+    ("metrics", "figures", "progress", "fingerprint", "distributed"), ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
+    ("__main__",),
 )
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 #: Every module by its name in the package, ``__init__`` as the package itself.

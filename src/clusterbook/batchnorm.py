@@ -4,6 +4,8 @@ With channels last, torch's own batch normalization adds up all pixels of a batc
 other in single precision: with 200,000 of them its outputs are off by :math:`10^{-4}`. Here each
 sample is summed by itself, which torch does pairwise, and the samples' sums in double precision.
 Everywhere else (GPU, evaluation, other types) torch's own is used.
+
+Where several processes train together, on any device, the statistics are those of all their images.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
+
+from . import distributed
 
 
 class BatchNorm2d(nn.BatchNorm2d):
@@ -32,50 +36,55 @@ class BatchNorm2d(nn.BatchNorm2d):
     def forward(self, images: Tensor) -> Tensor:
         """Normalize *images*, (n_samples, channels, height, width), channel by channel."""
         n = images.numel() // images.shape[1]
-        if (not self.training or images.device.type != "cpu" or images.dtype != torch.float32
+        if not self.training or distributed.here.size == 1 and (
+                images.device.type != "cpu" or images.dtype != torch.float32
                 or n < 2 or not images.is_contiguous(memory_format=torch.channels_last)):
             return super().forward(images)
         normalized, mean, variance = _Normalize.apply(images, self.weight, self.bias, self.eps)
         with torch.no_grad():
             self.num_batches_tracked.add_(1)
             self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance * (n / (n - 1)), self.momentum)
+            self.running_var.lerp_(variance, self.momentum)
         return normalized
 
 
 class _Normalize(torch.autograd.Function):
-    """Normalization by the batch's own statistics, and its gradient."""
+    """Normalization by the batch's own statistics, and its gradient; also the unbiased variance."""
 
     @staticmethod
     def forward(ctx: Any, images: Tensor, weight: Tensor, bias: Tensor,
                 eps: float) -> tuple[Tensor, Tensor, Tensor]:
         x = _rows(images)
-        n = x.shape[0] * x.shape[1]
-        mean = _total(x) / n
-        variance = (_total(x * x) / n - mean.square()).clamp_(min=0)
-        ctx.save_for_backward(images, weight, mean, (variance + eps).rsqrt())
+        n = torch.full((1,), x.shape[0] * x.shape[1], dtype=torch.float64, device=x.device)
+        sums = distributed.total(torch.cat([_total(x), _total(x * x), n]))
+        total, squares, n = sums.split([x.shape[2], x.shape[2], 1])
+        mean = total / n
+        variance = (squares / n - mean.square()).clamp_(min=0)
+        ctx.save_for_backward(images, weight, mean, (variance + eps).rsqrt(), n)
         mean, variance = mean.float(), variance.float()
-        ctx.mark_non_differentiable(mean, variance)
+        unbiased = variance * (n / (n - 1)).float()
+        ctx.mark_non_differentiable(mean, unbiased)
         # torch's evaluation form takes the statistics as given: one pass, exact.
         return (functional.batch_norm(images, mean, variance, weight, bias, False, 0.0, eps),
-                mean, variance)
+                mean, unbiased)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor, None]:
-        images, weight, mean, scale = ctx.saved_tensors
+        images, weight, mean, scale, n = ctx.saved_tensors
         x, dy = _rows(images), _rows(grad.contiguous(memory_format=torch.channels_last))
-        n = x.shape[0] * x.shape[1]
-        d_bias = _total(dy)
-        d_weight = (_total(dy * x) - mean * d_bias) * scale
+        own = torch.stack([_total(dy), _total(dy * x)])
+        (d_bias, d_weight), (own_bias, own_weight) = (
+            (sums[0], (sums[1] - mean * sums[0]) * scale) for sums in (distributed.total(own), own))
         # dx = w s (dy - d_bias/n - x̂ d_weight/n) with x̂ = (x - m) s, as a dy + b x + c
         a = weight * scale
         b = -a * scale * d_weight / n
         c = -a * d_bias / n - b * mean
         dx = torch.addcmul(c.float(), dy, a.float()).addcmul_(x, b.float())
         shape = images.shape
-        return (dx.unflatten(1, shape[2:]).permute(0, 3, 1, 2), d_weight.float(), d_bias.float(),
-                None)
+        # The gradients of weight and bias are summed with those of all other parameters.
+        return (dx.unflatten(1, shape[2:]).permute(0, 3, 1, 2), own_weight.float(),
+                own_bias.float(), None)
 
 
 def _rows(images: Tensor) -> Tensor:

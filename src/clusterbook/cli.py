@@ -173,7 +173,14 @@ def _book(options) -> None:
 def _run(options) -> None:
     from .book import runs
 
-    print("\n".join(runs.run(**_asked(options))))
+    go = partial(runs.run, **_asked(options))
+    if "TORCHELASTIC_RUN_ID" in os.environ:     # torchrun started this process
+        from . import distributed
+
+        go = partial(distributed.command, go)
+    if (said := go()) is None:
+        return
+    print("\n".join(said))
     if not (options.output or options.figures or options.records):
         print(f"{options.name} ran to its end; nothing was kept. "
               "--output FILE keeps the notebook, --figures DIR its figures, --record its numbers.")

@@ -1,5 +1,8 @@
 r"""Pseudo-labels of DeepCluster: PCA and whitening, k-means, sampling (sections 3.2 to 3.4).
 
+Where several processes fit together, each has consecutive rows of what is clustered, and sums are
+those of all.
+
 Features :math:`f` with mean :math:`\mu` and covariance :math:`U \Lambda U^\top` become
 :math:`z = \Lambda_d^{-1/2} U_d^\top (f - \mu)`, of 256 dimensions in the paper, then
 :math:`z / \lVert z \rVert`.
@@ -15,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .. import checks
+from .. import checks, distributed
 from ..errors import InputError
 
 #: A component with less than this part of the largest variance is rounding noise, and becomes 0.
@@ -51,9 +54,11 @@ def fit_reduction(features: Tensor | Iterable[Tensor], n_components: int | None 
     ``n_components=None`` keeps all dimensions. Raises InputError if there are fewer samples or
     features than components, or features are not finite.
     """
-    if isinstance(features, Tensor) and 1 < len(features) < features.shape[1]:
-        _check_finite(features)             # as many directions as samples
-        n, mean = len(features), features.double().mean(0)
+    held = sum(distributed.gathered(len(features))) if isinstance(features, Tensor) else 0
+    if held > 1 and held < features.shape[1]:       # as many directions as samples
+        features = distributed.rows(features)
+        _check_finite(features)
+        n, mean = held, features.double().mean(0)
         _, lengths, directions = torch.linalg.svd(features.double() - mean, full_matrices=False)
         spectrum = lengths.square() / (n - 1)
     else:
@@ -61,9 +66,11 @@ def fit_reduction(features: Tensor | Iterable[Tensor], n_components: int | None 
         for batch in features.split(HELD_ROWS) if isinstance(features, Tensor) else features:
             rows = batch.double()
             if origin is None:              # near the mean, so that squares lose no digits
-                origin = rows.mean(0)
+                origin = distributed.total(rows.mean(0)) / distributed.here.size
             rows = rows - origin
             n, total, outer = n + len(rows), total + rows.sum(0), outer + rows.T @ rows
+        n = sum(distributed.gathered(n))
+        total, outer = distributed.total(total), distributed.total(outer)
         _check_finite(outer)
         shift = total / n
         mean, covariance = origin + shift, (outer - n * torch.outer(shift, shift)) / max(n - 1, 1)
@@ -72,8 +79,10 @@ def fit_reduction(features: Tensor | Iterable[Tensor], n_components: int | None 
     kept = check_components(n_components, n, len(mean))
     components = directions[:kept]
     components = components * components.gather(1, components.abs().argmax(1, keepdim=True)).sign()
-    return Reduction(mean.float(), components.float().contiguous(), spectrum[:kept].float(),
-                     spectrum.float(), whiten, normalize)
+    found = (mean.float(), components.float().contiguous(), spectrum[:kept].float(),
+             spectrum.float())
+    distributed.same(*found)
+    return Reduction(*found, whiten, normalize)
 
 
 def _check_finite(values: Tensor) -> None:
@@ -140,14 +149,17 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
     """
     for name, value in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
         checks.whole(name, value, 1)
-    if n_clusters > len(X):
-        raise InputError(f"n_clusters={n_clusters} exceeds n_samples={len(X)}")
-    _check_finite(X.sum(0))                     # of X itself, isfinite would take a copy
+    n = sum(distributed.gathered(len(X)))
+    if n_clusters > n:
+        raise InputError(f"n_clusters={n_clusters} exceeds n_samples={n}")
+    sums = distributed.total(X.sum(0))
+    _check_finite(sums)                         # of X itself, isfinite would take a copy
     generator = torch.Generator().manual_seed(seed)
     # Differences of squares lose digits far from the origin, so the origin moves to the mean.
-    mean = X.mean(0)
-    squares = sum((part - mean).square().sum(dtype=torch.float64) for part in X.split(HELD_ROWS))
-    if float(mean.square().sum()) > 1e-3 * float(squares) / len(X):
+    mean = sums / n
+    squares = distributed.total(sum((part - mean).square().sum(dtype=torch.float64)
+                                    for part in X.split(HELD_ROWS)))
+    if float(mean.square().sum()) > 1e-3 * float(squares) / n:
         X = X - mean
     else:                                       # spares a copy
         mean = torch.zeros_like(mean)
@@ -162,7 +174,7 @@ def _one_start(X: Tensor, k: int, max_iter: int, reassign_empty: bool,
     centers, before = _first_centers(X, k, generator), None
     for _ in range(max_iter):
         labels, _ = assign(X, centers)
-        if before is not None and torch.equal(labels, before):
+        if before is not None and all(distributed.gathered(torch.equal(labels, before))):
             break
         before = labels
         if reassign_empty:
@@ -171,21 +183,23 @@ def _one_start(X: Tensor, k: int, max_iter: int, reassign_empty: bool,
     labels, distances = assign(X, centers)
     # The last move can leave a cluster empty; only equal samples can keep it so.
     for _ in range(10 if reassign_empty else 0):
-        if torch.bincount(labels, minlength=k).all():
+        if _counts(labels, k).all():
             break
         centers = _means(X, split_empty(X, labels, centers, generator), centers)
         labels, distances = assign(X, centers)
-    return Clusters(labels, centers, float(distances.sum(dtype=torch.float64)))
+    inertia = distributed.total(distances.sum(dtype=torch.float64))
+    return Clusters(labels, centers, float(inertia))
 
 
 def _first_centers(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """Centers by k-means++; of many samples on a random part, where they also move a few times."""
-    m = max(SEEDED_ON, PER_CLUSTER * k)
-    if len(X) <= m:
-        return _plus_plus(X, k, generator)
-    part = X[torch.randperm(len(X), generator=generator)[:m].to(X.device)]
-    centers = _plus_plus(part, k, generator)
-    for _ in range(FIRST_ROUNDS):
+    n, m = sum(distributed.gathered(len(X))), max(SEEDED_ON, PER_CLUSTER * k)
+    chosen = torch.randperm(n, generator=generator)[:m].to(X.device) if n > m else None
+    part = distributed.rows(X, chosen)
+    centers = _plus_plus(part, k, generator)        # by each process
+    distributed.same(centers)                       # on GPUs the last bits of a sum vary
+    part = distributed.part(part)
+    for _ in range(FIRST_ROUNDS if n > m else 0):
         centers = _means(part, assign(part, centers)[0], centers)
     return centers
 
@@ -228,10 +242,15 @@ def _lengths(X: Tensor) -> Tensor:
     return torch.linalg.vector_norm(X, dim=1).square_()
 
 
+def _counts(labels: Tensor, k: int) -> Tensor:
+    """The number of samples of each cluster."""
+    return distributed.total(torch.bincount(labels, minlength=k))
+
+
 def _means(X: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
     """The mean of each cluster's rows; an empty one keeps its center."""
-    counts = torch.bincount(labels, minlength=len(centers))
-    sums = torch.zeros_like(centers).index_add_(0, labels, X)
+    counts = _counts(labels, len(centers))
+    sums = distributed.total(torch.zeros_like(centers).index_add_(0, labels, X))
     return torch.where((counts > 0)[:, None], sums / counts.clamp(min=1)[:, None], centers)
 
 
@@ -242,7 +261,7 @@ def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Gen
     and its samples go to the nearer of the two. The generator is on the CPU.
     """
     labels = labels.clone()
-    counts = torch.bincount(labels, minlength=len(centers))
+    counts = _counts(labels, len(centers))
     for empty in torch.nonzero(counts == 0)[:, 0].tolist():
         donors = torch.nonzero(counts > 1)[:, 0]
         donor = int(donors[int(torch.randint(len(donors), (), generator=generator))])
@@ -250,12 +269,16 @@ def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Gen
         signs = torch.randint(2, (X.shape[1],), generator=generator).to(X) * 2 - 1
         # Nearer to center + p than to center - p: on the side of the plane to which p points.
         offset = PERTURBATION * centers[donor].norm() * signs
-        away = (X[members] - X[members].mean(0)) @ offset > 0
-        if away.all() or not away.any():                        # equal samples: any half
-            away = torch.arange(len(members), device=X.device) < len(members) // 2
+        mean = distributed.total(X[members].sum(0)) / counts[donor]
+        away = (X[members] - mean) @ offset > 0
+        moved = distributed.total(away.sum())
+        if moved == counts[donor] or not moved:                 # equal samples: any half
+            moved = counts[donor] // 2
+            earlier = sum(distributed.gathered(len(members))[:distributed.here.rank])
+            away = torch.arange(earlier, earlier + len(members), device=X.device) < moved
         labels[members[away]] = empty
-        counts[empty] = away.sum()
-        counts[donor] -= counts[empty]
+        counts[empty] = moved
+        counts[donor] -= moved
     return labels
 
 

@@ -10,6 +10,9 @@ An epoch is
    cross-entropy :math:`\ell`, on augmented images, equally many of each cluster (`epoch_indices`).
 
 After the last epoch the final network's features are clustered once more.
+
+Several processes (`clusterbook.distributed`) take these steps together: each computes the features
+of consecutive images and clusters these, and takes its part of each batch of training.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
@@ -31,11 +35,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from .. import checks, training
+from .. import checks, distributed, training
 from ..base import DeepClusterer, as_tensor
 from ..datasets.folders import find_images
 from ..errors import InputError, unknown
 from ..metrics import accuracy
+from ..training import Checkpoint
 from . import clustering, networks
 from .clustering import Clusters, Reduction, epoch_indices
 from .images import IMAGENET, ArrayImages, StreamedImages
@@ -148,6 +153,16 @@ class DeepCluster(DeepClusterer):
         Raises InputError for a setting, images or a checkpoint that can't be used.
         """
         self._check_settings()
+        # A network of the caller's may have statistics of its own of a batch.
+        alone = not isinstance(self.network, str)
+        with nullcontext() if alone else distributed.together(self, X):
+            return self._fit(X, y)
+
+    def _fit(self, X: Images, y: ArrayLike | None) -> DeepCluster:
+        rank, size = distributed.here.rank, distributed.here.size
+        if size > 1 and (self.random_state is None or self.batch_size < size):
+            raise InputError(f"{size} processes need random_state, such as 0, and at least "
+                             f"batch_size={size}")
         imagenet = self.pixel_statistics == "imagenet"
         images = self._images(X, self._shape(), IMAGENET if imagenet else None,
                               training.resolve_device(self.device), fitting=True)
@@ -161,7 +176,10 @@ class DeepCluster(DeepClusterer):
                  {"params": head.parameters()}],                    # without momentum
                 lr=self.learning_rate, weight_decay=self.weight_decay)
             assignments = nn.Module()           # its one buffer is kept in checkpoints
-            assignments.register_buffer("labels", torch.zeros(self.epochs + 1, n, dtype=torch.int))
+            assignments.register_buffer("labels", torch.zeros(1 if rank else self.epochs + 1, n,
+                                                              dtype=torch.int))
+            state = {"network": network, "head": head, "optimizer": optimizer,
+                     **({} if rank else {"assignments": assignments})}
             targets = torch.empty(n, dtype=torch.int64, device=device)      # of the current epoch,
             row, batches, started = {}, None, 0.0                           # and more of it
 
@@ -169,11 +187,14 @@ class DeepCluster(DeepClusterer):
                 nonlocal row, batches, started
                 clusters, _, spent = self._cluster(network, images, generator)  # steps 1 to 3
                 labels = clusters.labels.cpu()
-                assignments.labels[epoch - 1] = labels
-                row = {"inertia": clusters.inertia / n, **spent,
-                       **describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)}
+                if not rank:                    # the first process alone keeps what is reported
+                    assignments.labels[epoch - 1] = labels
+                    row = {"inertia": clusters.inertia / n, **spent,
+                           **describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)}
                 if self.renew_classifier and epoch > 1:                         # step 4
                     networks.initialize(head)
+                distributed.same(*network.parameters(), *head.parameters())
+                distributed.own_noise(generator)
                 order = epoch_indices(labels, n, generator, self.sampling)      # step 5
                 targets.copy_(clusters.labels[order.to(device)])
                 batches = images.batches(self.batch_size, order, generator)
@@ -182,19 +203,21 @@ class DeepCluster(DeepClusterer):
 
             def step(_epoch: int, labels: Tensor) -> dict[str, Tensor]:
                 """A step of network and classifier on the pseudo-labels (Eq. 1)."""
+                own = distributed.part(labels)
                 features = functional.relu(network.features(next(batches)))
-                loss = functional.cross_entropy(head(features), labels)         # Eq. 1
+                loss = functional.cross_entropy(head(features), own)            # Eq. 1
+                loss = loss * (len(own) / len(labels))      # 1, or the share of this process
                 optimizer.zero_grad()
                 loss.backward()
+                distributed.sum_gradients([*network.parameters(), *head.parameters()])
                 optimizer.step()
-                return {"loss": loss}
+                return {"loss": distributed.total(loss.detach())}
 
             self.history_ = train(
                 step, (targets,), epochs=self.epochs,
                 shuffle=False,                              # `start_epoch` shuffles
-                drop_last=n % self.batch_size == 1,         # batch normalization needs two images
-                state={"network": network, "head": head, "optimizer": optimizer,
-                       "assignments": assignments},
+                # Batch normalization needs two images, each process one.
+                drop_last=0 < n % self.batch_size < max(2, size), state=state,
                 on_epoch_start=start_epoch, description="DeepCluster",
                 on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
             clusters, reduction, _ = self._cluster(network, images, generator)
@@ -210,23 +233,31 @@ class DeepCluster(DeepClusterer):
         n, options = len(images), {"whiten": self.whiten, "normalize": self.normalize}
         started = _seconds(images.device)
 
-        def outputs(rows: Tensor | None = None) -> Iterator[Tensor]:
-            return networks.outputs(network, images.batches(self.batch_size, rows))
+        def outputs(rows: Tensor) -> Iterator[Tensor]:
+            own = distributed.part(rows)
+            return networks.outputs(network, images.batches(self.batch_size, own))
 
+        everything = torch.arange(n)
         if n <= PCA_SAMPLES:
-            features = torch.cat(list(outputs()))
+            features = torch.cat(list(outputs(everything)))
             computed = _seconds(images.device)
             fitted = clustering.fit_reduction(features, self.n_components, **options)
             reduced = clustering.reduce(features, fitted)
         else:           # a second pass over all images holds the reduced features only
             rows = torch.randperm(n, generator=generator)[:PCA_SAMPLES].sort().values
             fitted = clustering.fit_reduction(outputs(rows), self.n_components, **options)
-            reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs()])
+            reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs(everything)])
             computed = _seconds(images.device)
         clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
                                      seed=int(torch.randint(2**31, (), generator=generator)))
+        clusters.labels = distributed.rows(clusters.labels)
         return clusters, fitted, {"feature_seconds": computed - started,
                                   "clustering_seconds": _seconds(images.device) - computed}
+
+    def _checkpoint(self, *about: Any) -> Checkpoint | _OfFirst | None:
+        if distributed.here.size == 1:
+            return super()._checkpoint(*about)
+        return _OfFirst(None if distributed.here.rank else super()._checkpoint(*about))
 
     # ----------------------------------------------------------------------------- the fitted model
 
@@ -328,6 +359,22 @@ class DeepCluster(DeepClusterer):
         if not 0 < smallest <= largest <= 1:
             raise InputError("crop_scale must be None or the smallest and largest part of an "
                              f"image's area, such as (0.08, 1.0), not {self.crop_scale!r}")
+
+
+@dataclass
+class _OfFirst:
+    """The checkpoint of several processes: all resume from it, and the first one alone saves it."""
+
+    own: Checkpoint | None
+
+    def __bool__(self) -> bool:
+        return self.own is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def load(self) -> dict[str, Any] | None:
+        return distributed.of_first(self.own and self.own.load())
 
 
 def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:

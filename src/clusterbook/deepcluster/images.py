@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 from torchvision.transforms import v2
 
+from .. import distributed
 from ..datasets.folders import refuse_deep
 from ..errors import InputError
 
@@ -124,13 +125,17 @@ class ArrayImages:
 
     def batches(self, batch_size: int, rows: Tensor | None = None,
                 generator: torch.Generator | None = None) -> Iterator[Tensor]:
-        """All images, or those of *rows*, in batches, augmented if there is a *generator*."""
+        """All images, or those of *rows*, in batches.
+
+        With a *generator* they are augmented, and this process gets its part of each batch.
+        """
         rows = torch.arange(len(self)) if rows is None else rows
         for part in rows.to(self.device).split(batch_size):
             images = self.images[part]
             if generator is not None and images.ndim == 4:
+                # All of it in each process, so that their random numbers stay the same.
                 images = augment(images, generator, self.scale, self.flip)
-            yield images
+            yield images if generator is None else distributed.part(images)
 
 
 class StreamedImages:
@@ -148,15 +153,20 @@ class StreamedImages:
         self._num_workers = num_workers
         self._plain = clustering_transform(shape[1:], resize)
         self._random = training_transform(shape[1:], scale, flip, resize)
-        found = [sums for batch in self._loader(range(len(self)), self._sums, 64) for sums in batch]
+        own = distributed.part(torch.arange(len(self))).tolist()
+        batches = [own[i:i + 64] for i in range(0, len(own), 64)]
+        found = [sums for batch in self._loader(range(len(self)), self._sums, batches)
+                 for sums in batch]
         names = dataset if isinstance(dataset, tuple) else range(len(self))
-        broken = [f"{names[i]} ({sums})" for i, sums in enumerate(found) if isinstance(sums, str)]
+        broken = sum(distributed.gathered([f"{names[i]} ({sums})" for i, sums in
+                                           zip(own, found, strict=True) if isinstance(sums, str)]),
+                     [])
         if broken:
             raise InputError(f"{len(broken)} of {len(self)} images can't be used: "
                              f"{', '.join(broken[:5])}; repair or remove them")
-        self.content = (torch.stack(found),)
+        self.content = (distributed.rows(torch.stack(found)),)
         if statistics is None:
-            statistics = _of_sums(sum(found), len(self) * shape[1] * shape[2])
+            statistics = _of_sums(sum(self.content[0]), len(self) * shape[1] * shape[2])
         self.statistics = statistics
 
     def __len__(self) -> int:
@@ -164,19 +174,22 @@ class StreamedImages:
 
     def batches(self, batch_size: int, rows: Tensor | None = None,
                 generator: torch.Generator | None = None) -> Iterator[Tensor]:
-        """All images, or those of *rows*, in batches, augmented if there is a *generator*."""
+        """All images, or those of *rows*, in batches; see `ArrayImages.batches`."""
         rows = torch.arange(len(self)) if rows is None else rows
-        items = TensorDataset(rows)
+        items, batches = TensorDataset(rows), torch.arange(len(rows)).split(batch_size)
         if generator is not None:
             # A seed for each image, so that its augmentation does not depend on the worker.
             items = TensorDataset(rows, torch.randint(2**31, rows.shape, generator=generator))
-        for batch in self._loader(items, self._stacked, batch_size):
+            batches = map(distributed.part, batches)
+        for batch in self._loader(items, self._stacked, [batch.tolist() for batch in batches]):
             yield normalize(batch.to(self.device, non_blocking=True), self.statistics)
 
-    def _loader(self, items: Any, read: Callable[[list], Any], batch_size: int) -> DataLoader:
+    def _loader(self, items: Any, read: Callable[[list], Any], batches: list[list[int]]
+                ) -> DataLoader:
         """What *read*, called by the workers, makes of the items of each batch."""
         # The loader draws a number to seed its workers; it must not be the caller's.
-        return DataLoader(items, batch_size, collate_fn=read, num_workers=self._num_workers,
+        return DataLoader(items, batch_sampler=batches, collate_fn=read,
+                          num_workers=self._num_workers,
                           generator=torch.Generator().manual_seed(0))
 
     def _stacked(self, items: list[tuple[Tensor, ...]]) -> Tensor:
