@@ -14,7 +14,8 @@ import clusterbook
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
     ("errors",), ("checks", "paths"),
-    ("metrics", "figures", "progress", "fingerprint", "distributed"), ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
+    ("metrics", "figures", "progress", "fingerprint", "distributed"),
+    ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
     ("__main__",),
 )

@@ -107,9 +107,13 @@ def same(*tensors: Tensor) -> None:
 
 
 def own_noise(generator: torch.Generator) -> None:
-    """Let each rank draw other noise from torch's global generators, as *generator* decides."""
-    if here.size > 1:
-        seed = int(torch.randint(2**31, (), generator=generator)) + here.rank
+    """Let torch's global generators draw noise for a part of a batch that rank 0 does not draw.
+
+    A copy of *generator* decides it; rank 0 goes on as one process would.
+    """
+    if here.rank:
+        copy = generator.clone_state()
+        seed = int(torch.randint(2**31, (), generator=copy)) + here.rank
         torch.default_generator.manual_seed(seed)
         torch.cuda.manual_seed(seed)                # of this rank's GPU, if there is any
 

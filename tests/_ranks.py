@@ -1,0 +1,175 @@
+"""What ``test_distributed`` compares: the same functions in one process and in each of several."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from _fits import before_steps
+from torch import multiprocessing, nn
+
+from clusterbook import DeepCluster, datasets, distributed
+from clusterbook.batchnorm import BatchNorm2d
+from clusterbook.deepcluster import clustering, fit_reduction, kmeans, reduce
+from clusterbook.deepcluster.images import StreamedImages
+from clusterbook.errors import OutOfTime
+
+SIZE = 2
+SETTINGS = {"n_clusters": 10, "image_shape": (1, 8, 8), "n_components": 16, "batch_size": 101,
+            "crop_scale": (0.8, 1.0), "flip": False, "random_state": 0, "device": "cpu",
+            "progress": False}
+
+
+def together(folder: Path) -> list[dict[str, Any]]:
+    """What each of the ranks, a process of its own, computes of `alone`; and a stop, and after it."""
+    multiprocessing.spawn(_one, (folder,), SIZE)
+    return [torch.load(folder / f"{rank}.result", weights_only=False) for rank in range(SIZE)]
+
+
+def _one(rank: int, folder: Path) -> None:
+    torch.set_num_threads(1)
+    found = {}
+    for number, work in enumerate((alone, stopped, resumed)):
+        with distributed.group(dist.FileStore(str(folder / f"store{number}"), SIZE), rank, SIZE):
+            found[work.__name__] = work(folder)
+    torch.save(found.pop("alone") | found, folder / f"{rank}.result")
+
+
+def alone(folder: Path) -> dict[str, Any]:
+    """All that is compared, here or in each of the ranks."""
+    files = {"X": folder / "images", "batch_size": 20, "n_clusters": 5, "epochs": 2}
+    return {"clusters": clusters(), "split": split(), "reductions": reductions(),
+            "normalized": normalized(), "step": first_step(), "noise": noise(),
+            "trained": trained(), "files": trained(**files)}
+
+
+def digits(n: int) -> np.ndarray:
+    return datasets.load("digits").X[:n]
+
+
+def clusters() -> dict[str, tuple]:
+    """K-means of features of which each process has a part: labels of all, centers, inertia."""
+    torch.manual_seed(0)
+    middles = torch.randn(12, 16) * 3
+    found = {}
+    for name, X in {
+            "as many as are held": middles.repeat(100, 1)[:901] + torch.randn(901, 16),
+            "seeded on a part": middles.repeat(600, 1)[:5001] + torch.randn(5001, 16),
+            "far from the origin": middles.repeat(50, 1)[:301] + torch.randn(301, 16) + 1000,
+            "too few points": torch.arange(8.0).repeat_interleave(5)[:37, None]}.items():
+        before, clustering.SEEDED_ON = clustering.SEEDED_ON, 2000
+        one = kmeans(distributed.part(X), 12, seed=3)
+        clustering.SEEDED_ON = before
+        assert len(one.labels) in (len(X) // distributed.here.size,
+                                   len(X) // distributed.here.size + 1)
+        found[name] = (distributed.rows(one.labels), one.centers, one.inertia)
+    return found
+
+
+def split() -> list[torch.Tensor]:
+    """Labels after two empty clusters took part of others: of different samples, of equal ones."""
+    torch.manual_seed(3)
+    found = []
+    for X in (torch.randn(41, 5), torch.ones(41, 5)):
+        labels = torch.arange(41) % 3
+        centers = torch.stack([*(X[labels == c].mean(0) for c in range(3)), X[0], X[1]])
+        found.append(distributed.rows(clustering.split_empty(
+            distributed.part(X), distributed.part(labels), centers,
+            torch.Generator().manual_seed(0))))
+    return found
+
+
+def reductions() -> dict[str, tuple]:
+    """PCA of parts: its numbers, and all reduced features."""
+    torch.manual_seed(1)
+    X = torch.randn(501, 20) @ torch.randn(20, 20) + 100
+    fewer, found = torch.randn(15, 20), {}
+    for name, features in {"rows": distributed.part(X), "fewer than features":
+                           distributed.part(fewer),
+                           "batches": iter(distributed.part(X).split(50))}.items():
+        fitted = fit_reduction(features, 8)
+        own = distributed.part(fewer if name.startswith("fewer") else X)
+        found[name] = (fitted.mean, fitted.components, fitted.variances,
+                       distributed.rows(reduce(own, fitted)))
+    return found
+
+
+def normalized() -> dict[str, torch.Tensor]:
+    """Batch normalization of parts of a batch: outputs and gradients of all, and what it keeps."""
+    torch.manual_seed(2)
+    images = 3 * torch.randn(9, 4, 6, 6) + torch.arange(9.0).view(9, 1, 1, 1)
+    factors, layer = torch.randn(9, 4, 6, 6), BatchNorm2d(4)
+    nn.init.uniform_(layer.weight, 0.5, 1.5)
+    own = distributed.part(images).contiguous(memory_format=torch.channels_last).requires_grad_()
+    out = layer(own)
+    (out * distributed.part(factors)).square().sum().backward()
+    distributed.sum_gradients(layer.parameters())
+    return {"out": distributed.rows(out.detach()), "images": distributed.rows(own.grad),
+            "weight": layer.weight.grad, "bias": layer.bias.grad,
+            "mean": layer.running_mean, "variance": layer.running_var}
+
+
+def first_step() -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Gradients of the first step of a training, of all images at once; the weights before it."""
+    found: list = []
+
+    def take(number: int, optimizer: torch.optim.Optimizer) -> None:
+        parameters = [one for part in optimizer.param_groups for one in part["params"]]
+        found[:] = [one.grad.clone() for one in parameters], [one.clone() for one in parameters]
+
+    with before_steps(take):
+        DeepCluster(**{**SETTINGS, "batch_size": 301}, epochs=1).fit(digits(301))
+    return tuple(found)
+
+
+def trained(X: Any = None, **more: Any) -> dict[str, Any]:
+    """What a training leaves; 303 images in batches of 101, the last of one in each process."""
+    held, read = [], [0]
+    own_kmeans, own_image = clustering.kmeans, StreamedImages._image
+
+    def counting(X: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        held.append(len(X))
+        return own_kmeans(X, *arguments, **options)
+
+    def reading(images: StreamedImages, *arguments: Any) -> torch.Tensor:
+        read[0] += 1
+        return own_image(images, *arguments)
+
+    clustering.kmeans, StreamedImages._image = counting, reading
+    try:
+        model = DeepCluster(**{**SETTINGS, "epochs": 4, **more}).fit(
+            digits(303) if X is None else X)
+    finally:
+        clustering.kmeans, StreamedImages._image = own_kmeans, own_image
+    return {"labels": model.labels_, "weights": model.network_.state_dict(), "held": held, "read": read[0],
+            "rows": model.history_.rows, "assignments": model.assignments_.shape,
+            "statistics": torch.stack([model.pixel_mean_, model.pixel_std_])}
+
+
+def stopped(folder: Path) -> str:
+    """The error that ends a training whose first process is out of time after an epoch."""
+    os.environ["CLUSTERBOOK_UNTIL"] = "inf" if distributed.here.rank else "0"
+    try:
+        resumed(folder)
+    except OutOfTime:
+        return "out of time"
+    except RuntimeError as error:
+        return f"lost: {error}"
+    finally:
+        del os.environ["CLUSTERBOOK_UNTIL"]
+    return "finished"
+
+
+def resumed(folder: Path) -> dict[str, Any]:
+    return trained(checkpoint=folder / "checkpoints" / f"{distributed.here.rank}.pt")
+
+
+def noise() -> tuple[torch.Tensor, torch.Tensor]:
+    """Random numbers of torch's own generator, and the next of the shared one."""
+    generator = torch.Generator().manual_seed(0)
+    distributed.own_noise(generator)
+    return torch.rand(4), torch.rand(4, generator=generator)

@@ -1,0 +1,109 @@
+"""Several processes: what they compute together is what one computes, and how they end."""
+
+from __future__ import annotations
+
+import _ranks
+import numpy as np
+import pytest
+import torch
+from _support import tree
+from PIL import Image
+from sklearn.metrics import adjusted_rand_score
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What one process computes, what the first and the second of two do, and their folder."""
+    folder = tmp_path_factory.mktemp("ranks")
+    (folder / "images").mkdir()
+    for number, image in enumerate(_ranks.digits(61)):
+        Image.fromarray((image.reshape(8, 8) * 255).astype(np.uint8)).save(
+            folder / "images" / f"{number:03}.png")
+    return _ranks.alone(folder), *_ranks.together(folder), folder
+
+
+def close(one, other, part=1e-5):
+    """Whether numbers differ by at most a part of the largest."""
+    return float((one - other).abs().max()) <= part * float(other.abs().max())
+
+
+def test_the_same_features_give_the_same_clusters(found):
+    expected, *ranks, _ = found
+    for name, (labels, centers, inertia) in expected["clusters"].items():
+        for one in ranks:
+            assert torch.equal(one["clusters"][name][0], labels), name
+            assert close(one["clusters"][name][1], centers), name
+            assert one["clusters"][name][2] == pytest.approx(inertia, rel=1e-5, abs=1e-6), name
+        assert torch.equal(*(one["clusters"][name][1] for one in ranks)), name
+
+
+def test_an_empty_cluster_takes_the_same_samples(found):
+    expected, *ranks, _ = found
+    for one in ranks:
+        assert all(map(torch.equal, one["split"], expected["split"]))
+    assert [len(labels.unique()) for labels in expected["split"]] == [5, 5]
+
+
+def test_moments_are_of_all_features(found):
+    expected, *ranks, _ = found
+    for one in ranks:
+        for name, parts in expected["reductions"].items():
+            assert all(map(close, one["reductions"][name], parts)), name
+
+
+def test_batch_statistics_and_their_gradients_are_of_all_images(found):
+    expected, *ranks, _ = found
+    for one in ranks:
+        for name, values in expected["normalized"].items():
+            assert close(one["normalized"][name], values), name
+
+
+def test_one_step_has_the_same_averaged_gradients(found):
+    (gradients, weights), *ranks = (one["step"] for one in found[:3])
+    assert len(gradients) > 10
+    for one in ranks:
+        assert all(map(torch.equal, one[1], weights))
+        for grad, exact in zip(one[0], gradients, strict=True):     # of biases only rounding is left
+            assert float((grad - exact).abs().max()) < 1e-5 * float(gradients[0].abs().max())
+
+
+def test_trained_labels_are_those_of_one_process(found):
+    expected, first, second = (one["trained"] for one in found[:3])
+    assert adjusted_rand_score(expected["labels"], first["labels"]) > 0.9
+    assert np.array_equal(first["labels"], second["labels"])
+    assert all(map(torch.equal, first["weights"].values(), second["weights"].values()))
+    assert [row["loss"] for row in first["rows"]] == pytest.approx(
+        [row["loss"] for row in expected["rows"]], rel=1e-2)
+
+
+def test_each_holds_its_part_of_the_features_and_the_first_the_assignments(found):
+    expected, first, second = (one["trained"] for one in found[:3])
+    assert expected["held"] == [303] * 5
+    assert (first["held"], second["held"]) == ([152] * 5, [151] * 5)
+    assert (first["assignments"], second["assignments"]) == ((5, 303), (1, 303))
+
+
+def test_images_in_files_are_read_in_parts(found):
+    expected, *ranks = (one["files"] for one in found[:3])
+    for one in ranks:
+        assert torch.equal(one["statistics"], expected["statistics"])
+        assert adjusted_rand_score(expected["labels"], one["labels"]) > 0.9
+        assert one["read"] < 0.6 * expected["read"]
+
+
+def test_noise_is_of_each_rank_and_shared_numbers_are_not(found):
+    expected, first, second = (one["noise"] for one in found[:3])
+    assert not torch.equal(first[0], second[0])
+    assert torch.equal(first[1], second[1]) and torch.equal(first[1], expected[1])
+
+
+def test_rank_0_alone_writes_and_all_resume_from_its_file(found):
+    *ranks, folder = found[1:]
+    said = [one["stopped"] for one in ranks]
+    assert said[0] == "out of time" and said[1].startswith("lost: "), said
+    assert sorted(tree(folder / "checkpoints")) == ["0.json", "0.pt"]
+    for one in ranks:
+        through, resumed = one["trained"], one["resumed"]
+        assert np.array_equal(resumed["labels"], through["labels"])
+        assert all(map(torch.equal, resumed["weights"].values(), through["weights"].values()))
+        assert len(resumed["held"]) < len(through["held"]), "nothing was resumed"
