@@ -25,7 +25,7 @@ SETTINGS = {"n_clusters": 10, "image_shape": (1, 8, 8), "n_components": 16, "bat
 
 
 def together(folder: Path) -> list[dict[str, Any]]:
-    """What each of the ranks, a process of its own, computes of `alone`; and a stop, and after it."""
+    """What each of the ranks, a process of its own, computes of `alone`; then a stop."""
     multiprocessing.spawn(_one, (folder,), SIZE)
     return [torch.load(folder / f"{rank}.result", weights_only=False) for rank in range(SIZE)]
 
@@ -145,8 +145,9 @@ def trained(X: Any = None, **more: Any) -> dict[str, Any]:
             digits(303) if X is None else X)
     finally:
         clustering.kmeans, StreamedImages._image = own_kmeans, own_image
-    return {"labels": model.labels_, "weights": model.network_.state_dict(), "held": held, "read": read[0],
-            "rows": model.history_.rows, "assignments": model.assignments_.shape,
+    return {"labels": model.labels_, "weights": model.network_.state_dict(), "held": held,
+            "read": read[0], "rows": model.history_.rows,
+            "assignments": model.assignments_.shape,
             "statistics": torch.stack([model.pixel_mean_, model.pixel_std_])}
 
 

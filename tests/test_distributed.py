@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
 import _ranks
 import numpy as np
 import pytest
 import torch
-from _support import tree
+from _support import CHECKOUT, SEED, Book, alive, tree, wait_for, without_settings
 from PIL import Image
 from sklearn.metrics import adjusted_rand_score
 
@@ -63,7 +70,8 @@ def test_one_step_has_the_same_averaged_gradients(found):
     assert len(gradients) > 10
     for one in ranks:
         assert all(map(torch.equal, one[1], weights))
-        for grad, exact in zip(one[0], gradients, strict=True):     # of biases only rounding is left
+        for grad, exact in zip(one[0], gradients, strict=True):
+            # Of a bias before batch normalization only rounding is left.
             assert float((grad - exact).abs().max()) < 1e-5 * float(gradients[0].abs().max())
 
 
@@ -107,3 +115,114 @@ def test_rank_0_alone_writes_and_all_resume_from_its_file(found):
         assert np.array_equal(resumed["labels"], through["labels"])
         assert all(map(torch.equal, resumed["weights"].values(), through["weights"].values()))
         assert len(resumed["held"]) < len(through["held"]), "nothing was resumed"
+
+
+# --- the command -------------------------------------------------------------------------------
+
+EPOCHS = "epochs: int = 20  # rounds | paper: 500 | more"
+#: Each epoch is saved, and k-means says how many features it was given.
+FIT = """\
+import time
+from clusterbook import DeepCluster, datasets, evidence, training
+from clusterbook.base import variant
+from clusterbook.deepcluster import clustering
+training.Checkpoint.__init__.__kwdefaults__["every_seconds"] = 0.0
+own_kmeans, held = clustering.kmeans, []
+
+def kmeans(X, *arguments, **options):
+    held.append(len(X))
+    time.sleep(0.1)
+    return own_kmeans(X, *arguments, **options)
+
+clustering.kmeans = kmeans
+model = DeepCluster(10, image_shape=(1, 8, 8), n_components=16, epochs=epochs, batch_size=101,
+                    flip=False, device="cpu")
+model = variant(model, seed).fit(datasets.load("digits").X[:303])
+print("clustered", len(held), "times", set(held))
+rows = [{name: row[name] for name in ("epoch", "loss")} for row in model.history_.rows]
+evidence.record({"loss": rows[-1]["loss"]}, history=rows)"""
+
+
+class Torchrun:
+    """A command of two ranks, all of whose processes are known."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], *arguments: object) -> None:
+        self._mark = f"RANKS_MARK={uuid.uuid4()}"
+        name, _, value = self._mark.partition("=")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
+             "-m", "clusterbook", "run", *map(str, arguments)], cwd=folder, text=True,
+            env=environment | {name: value, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+
+    def processes(self) -> dict[int, dict[str, str]]:
+        """The living processes and their environments."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                lines = (folder / "environ").read_text(errors="replace").split("\0")
+            except OSError:
+                continue
+            if self._mark in lines and alive(int(folder.name)):
+                found[int(folder.name)] = dict(line.partition("=")[::2] for line in lines)
+        return found
+
+    def rank(self, number: int) -> int:
+        """The process that torchrun started for a rank."""
+        found = [pid for pid, about in self.processes().items() if about.get("RANK") == str(number)
+                 and "CLUSTERBOOK_RUN" not in about]
+        return min(found)
+
+    def end(self, seconds: float = 240) -> tuple[int, str]:
+        """Status and text; fails if it takes longer, or if a process is left."""
+        said, _ = self.process.communicate(timeout=seconds)
+        wait_for(lambda: not self.processes(), seconds=20)
+        return self.process.returncode, said
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+
+
+@linux
+def test_the_chapter_runs_under_torchrun(tmp_path):
+    small = [word for pair in {"epochs": 2, "n_clusters": 10}.items()
+             for word in ("-p", *pair)]
+    run = Torchrun(tmp_path, without_settings() | {"PYTHONPATH": str(CHECKOUT / "src")},
+                   "deepcluster", "--only", "training", *small, "--figures", "figures")
+    status, said = run.end()
+    assert status == 0, said
+    assert said.count("deepcluster-seed0: figures in figures") == 1
+    assert os.listdir(tmp_path) == ["figures"] and (tmp_path / "figures/training.png").is_file()
+
+
+@linux
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(rank, book: Book, tmp_path):
+    book.notebook("tiny", FIT, parameters=f"{EPOCHS}\n{SEED}")
+    book.profile("tiny-paper", epochs=20)
+    command = (tmp_path, book.environment(), "tiny", "--profile", "tiny-paper", "--record",
+               "records", "--output", "out.ipynb")
+    run, before = Torchrun(*command), tree(tmp_path)
+    wait_for(lambda: list(book.root.rglob("main-0.pt")), run.process, 120)
+    os.kill(run.rank(rank), signal.SIGKILL)
+    status, said = run.end(60)
+    assert status not in (0, None), said
+    left = {Path(one).name for one in tree(tmp_path, leaving_out=["__pycache__"]).keys() - before}
+    assert left <= {"main-0.pt", "main-0.json", "clock.json", "tiny-paper-seed0.json"}, left
+    status, said = Torchrun(*command).end()
+    assert status == 0, said
+    shown = (tmp_path / "out.ipynb").read_text()
+    times = int(shown.partition("clustered ")[2].partition(" ")[0])
+    assert 1 <= times < 21, "nothing was resumed"
+    assert "times {152}" in shown, "rank 0 clustered all features"
+    assert '"epoch": 20' in (tmp_path / "records/tiny-paper-seed0.json").read_text()
+
+
+@linux
+@pytest.mark.parametrize("code, wanted", [("1 / 0", 1), ("print(seed)", 0)])
+def test_all_ranks_end_with_the_notebook(code, wanted, book: Book, tmp_path):
+    book.notebook("tiny", code)
+    status, said = Torchrun(tmp_path, book.environment(), "tiny", "--output", "out.ipynb").end(60)
+    assert status == wanted, said
+    assert ("ZeroDivisionError" in said) == bool(wanted)
+    assert (tmp_path / "out.ipynb").is_file() != bool(wanted)
