@@ -174,9 +174,13 @@ class Torchrun:
         return min(found)
 
     def end(self, seconds: float = 240) -> tuple[int, str]:
-        """Status and text; fails if it takes longer, or if a process is left."""
-        said, _ = self.process.communicate(timeout=seconds)
-        wait_for(lambda: not self.processes(), seconds=20)
+        """Status and text; fails if it takes longer, or if a process is left, and leaves none."""
+        try:
+            said, _ = self.process.communicate(timeout=seconds)
+            wait_for(lambda: not self.processes(), seconds=20)
+        finally:
+            for pid in self.processes():
+                os.kill(pid, signal.SIGKILL)
         return self.process.returncode, said
 
 
@@ -216,6 +220,15 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(rank, book: Boo
     assert 1 <= times < 21, "nothing was resumed"
     assert "times {152}" in shown, "rank 0 clustered all features"
     assert '"epoch": 20' in (tmp_path / "records/tiny-paper-seed0.json").read_text()
+
+
+@linux
+def test_ranks_that_lost_a_run_out_of_time_end_well(book: Book, tmp_path):
+    book.notebook("tiny", FIT, parameters=f"{EPOCHS}\n{SEED}")
+    book.profile("tiny-paper", epochs=20)
+    status, said = Torchrun(tmp_path, book.environment(), "tiny", "--profile", "tiny-paper",
+                            "--record", "records", "--for", "2s").end(120)
+    assert status == 0 and "stopped after epoch 1 of 20" in said, said
 
 
 @linux
