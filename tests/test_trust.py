@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pickle
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -89,6 +90,19 @@ def test_yaml_makes_no_object(tmp_path, trap, monkeypatch, read):
         assert "python/object/apply:os.mkdir" in str(error)
     else:
         assert found == {"a": [str(trap.struck)]}, "a reader of texts reads a list"
+
+
+def test_a_pickled_archive_may_hold_arrays_only(tmp_path, trap):
+    """The official archive of CIFAR-10 is pickled; its checksum is compared before."""
+    path, content = tmp_path / "archive.tar", pickle.dumps({b"data": trap, b"labels": [0]})
+    with tarfile.open(path, "w:gz") as archive:
+        for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
+            member = tarfile.TarInfo(f"cifar-10-batches-py/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    source = next(source for source in datasets.catalog() if source.name == "cifar10")
+    with pytest.raises(InputError, match=r"wants to call \w+.mkdir"):
+        loaders.cifar10(source, path)
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:xz"])

@@ -236,3 +236,11 @@ def test_weights_and_settings_that_do_not_fit_are_refused(use, says):
 @parametrize_with_checks([WeightCoclustering(random_state=0)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
+
+
+def test_the_weight_of_a_layer_of_torch_is_taken_as_it_is():
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(12, 8)
+    found = WeightCoclustering(2, random_state=0).fit(layer.weight)
+    same = WeightCoclustering(2, random_state=0).fit(layer.weight.detach().numpy())
+    assert np.array_equal(found.row_labels_, same.row_labels_) and layer.weight.requires_grad

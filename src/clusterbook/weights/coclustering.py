@@ -102,6 +102,8 @@ def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
 
 def as_weights(W: ArrayLike) -> np.ndarray:
     """The weights as a float64 matrix; raises ValueError if they are none, not finite or all 0."""
+    if hasattr(W, "detach"):        # a layer's weight, which torch would differentiate
+        W = W.detach().cpu()
     W = check_array(W, dtype=np.float64, input_name="weights")
     if not W.any():
         raise InputError("all weights are 0: there is no graph to cluster")
@@ -171,7 +173,7 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
         self.method = method
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y=None) -> WeightCoclustering:
+    def fit(self, X: ArrayLike, y: None = None) -> WeightCoclustering:
         """Co-cluster a weight matrix *X* (n_rows, n_columns), signed or not; *y* is ignored."""
         methods = {"joint": _spectral, "dhillon": _dhillon}
         one_of("method", self.method, methods)
