@@ -89,7 +89,7 @@ The code or the data have changed since these runs.
 </th>
 {% for one, part in measurements %}
 {{ "</tr><tr>"|safe if not loop.first }}
-<td>{{ one.stated }}</td>
+<td>{{ one.stated if one.check else one.stated|replace("_", " ") }}</td>
 <td>{{ measured(one, part) }}{% if n_rows > 1 %} {{ badge(part) }}{% endif %}</td>
 <td>{% if offsets(one, part) %}{{ strip(offsets(one, part)) }}{% endif %}</td>
 {% endfor %}
