@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from statistics import fmean
 
+import nbformat
 import pytest
 from _support import record
 from hypothesis import given, settings
@@ -15,7 +16,7 @@ from clusterbook import datasets, paths
 from clusterbook.errors import InputError
 from clusterbook.evidence import WORDS, Claim, Comparison, Record, judge
 from clusterbook.evidence import verdicts as verdicts_module
-from clusterbook.evidence.checks import as_it_stands
+from clusterbook.evidence.checks import as_it_stands, cells_of_checks
 from clusterbook.evidence.verdicts import WORST, judge_number, load_lineage, stale_among, t_interval
 
 A, B, C, D = (digit * 64 for digit in "abcd")
@@ -212,6 +213,15 @@ def test_the_seeds_are_those_that_the_profile_lists(tmp_path, monkeypatch):
         profile.write_text(f"seeds: {seeds}\n")
         verdict = judge_number(VALUE, records)
         assert verdict.word == word and says in verdict.reason
+
+
+def test_the_hash_of_a_checks_code_is_that_of_python_3_11_in_every_version(tmp_path):
+    """Records keep it. Later versions have further fields, or leave empty lists out."""
+    (tmp_path / "notebooks").mkdir()
+    new_notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (
+        "def half(x):\n    return f'{x / 2:.1f}'", "evidence.check('a-half', half(1), [])")])
+    nbformat.write(new_notebook, tmp_path / "notebooks" / "demo.ipynb")
+    assert cells_of_checks(tmp_path) == {"a-half": "cbd50e2e7a0c"}
 
 
 def entry(old, new, chapter="demo", **changes):

@@ -18,6 +18,7 @@ import ast
 import hashlib
 import json
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -109,10 +110,16 @@ def _cells_of_checks(path: Path, _written: int) -> dict[str, str]:
                     code.append(defined[node.id])
                 elif isinstance(node, ast.Call) and ast.unparse(node.func) == "evidence.check":
                     made.append(ast.literal_eval(node.args[0]))
-        called = sorted(map(ast.dump, code[1:]))
-        digest = hashlib.sha256("\n".join([ast.dump(cell), *called]).encode()).hexdigest()[:12]
+        called = sorted(map(_dumped, code[1:]))
+        digest = hashlib.sha256("\n".join([_dumped(cell), *called]).encode()).hexdigest()[:12]
         found |= dict.fromkeys(made, digest)
     return found
+
+
+def _dumped(node: ast.AST) -> str:
+    """`ast.dump` as Python 3.11 writes it: records keep hashes of that."""
+    everything = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    return ast.dump(node, **everything).replace(", type_params=[]", "")    # since Python 3.12
 
 
 class Line(str):
