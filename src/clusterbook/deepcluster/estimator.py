@@ -11,8 +11,8 @@ An epoch is
 
 After the last epoch the final network's features are clustered once more.
 
-Several processes (`clusterbook.distributed`) take these steps together: each computes the features
-of consecutive images and clusters these, and takes its part of each batch of training.
+Several processes (``clusterbook.distributed``) take these steps together: each computes the
+features of consecutive images and clusters these, and takes its part of each batch of training.
 """
 
 from __future__ import annotations
