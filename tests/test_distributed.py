@@ -97,7 +97,7 @@ def test_images_in_files_are_read_in_parts(found):
     for one in ranks:
         assert torch.equal(one["statistics"], expected["statistics"])
         assert adjusted_rand_score(expected["labels"], one["labels"]) > 0.9
-        assert one["read"] < 0.6 * expected["read"]
+        assert one["read"] < 0.52 * expected["read"]
 
 
 def test_noise_is_of_each_rank_and_shared_numbers_are_not(found):
@@ -201,11 +201,13 @@ def test_the_chapter_runs_under_torchrun(tmp_path):
 
 
 @linux
-def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(book: Book, tmp_path):
+def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
+        book: Book, tmp_path, tmp_path_factory):
     book.notebook("tiny", FIT, parameters=f"{EPOCHS}\n{SEED}")
     book.profile("tiny-paper", epochs=20)
-    command = (tmp_path, book.environment(), "tiny", "--profile", "tiny-paper", "--record",
-               "records", "--output", "out.ipynb")
+    temporary = tmp_path_factory.mktemp("temporary")
+    command = (tmp_path, book.environment(TMPDIR=temporary), "tiny", "--profile", "tiny-paper",
+               "--record", "records", "--output", "out.ipynb")
     saved, before = book.root / "_build/checkpoints/tiny-paper-seed0/main-0.pt", tree(tmp_path)
     for rank in (1, 0):
         run, begun = Torchrun(*command), time.time()
@@ -215,6 +217,8 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(book: Book, tmp
         status, said = run.end(120)
         assert status not in (0, None), said
         left = {Path(one).name for one in tree(tmp_path, ["__pycache__"]).keys() - before}
+        # What kill -9 of rank 0 leaves there is the system's to remove.
+        assert rank == 0 or not list(temporary.glob("clusterbook-*"))
         assert left <= {"main-0.pt", "main-0.json", "clock.json", "tiny-paper-seed0.json"}, left
     status, said = Torchrun(*command).end()
     assert status == 0, said
