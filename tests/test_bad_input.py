@@ -116,7 +116,7 @@ DAMAGED = [
 #: Chapters whose cells are wrong: settings of ``Book.notebook``.
 CHAPTERS = [
     (dict(parameters=PARAMETERS, tagged=2), "run other", "2 cells are tagged 'parameters'"),
-    (dict(parameters=f"n: int = {'-' * 5000}1  # a | b | c"), "parameters other",
+    (dict(parameters=f"n: int = {'-' * 10_000}1  # a | b | c"), "parameters other",
      "other.ipynb, parameters cell: not Python"),
     (dict(parameters=PARAMETERS.partition("\n")[0]), "run other --seeds 0",
      "no parameter of other 'seed'"),
