@@ -82,6 +82,12 @@ def test_a_value_may_begin_with_a_minus(monkeypatch, value):
     assert asked[0]["command"].startswith("clusterbook sweep weights -p pixel_mean -")
 
 
+def test_torchrun_starts_a_run_and_nothing_else(capsys, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "one")
+    for words in (["sweep", "tell", "-p", "alpha", "1,2"], ["book"], ["status"]):
+        assert "'clusterbook run' only" in refused(capsys, *words)
+
+
 def test_the_help_names_every_command(capsys):
     status, out, _ = said(capsys, "--help")
     assert status == 0 and cli.main([]) == 2, "no command shows the help"

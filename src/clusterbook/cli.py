@@ -23,6 +23,7 @@ _SWEEP = """values:
   -p dataset 'a,b.csv;'  a semicolon also lets a text keep its comma: one value
 Parameters with one value hold for every run. A chapter's own list of further seeds is left
 empty unless -p or the profile gives it."""
+_TORCHRUN = "TORCHELASTIC_RUN_ID"       # in the environment of the processes that it starts
 _VALUE = "\0"       # marks the value of a -p; no argument of a command line has it
 
 
@@ -81,6 +82,9 @@ def _do(words: Sequence[str]) -> int:
     except SystemExit as end:           # argparse printed help, the version or a mistake
         return int(end.code or 0)
     options.command = shlex.join(["clusterbook", *words])       # for a contact sheet
+    if _TORCHRUN in os.environ and options.do is not _run:
+        raise InputError("under torchrun each process would do this once more: it starts "
+                         "'clusterbook run' only")
     return options.do(options) or 0
 
 
@@ -174,7 +178,7 @@ def _run(options) -> None:
     from .book import runs
 
     go = partial(runs.run, **_asked(options))
-    if "TORCHELASTIC_RUN_ID" in os.environ:     # torchrun started this process
+    if _TORCHRUN in os.environ:
         from . import distributed
 
         go = partial(distributed.command, go)
