@@ -14,7 +14,16 @@ from _support import put, record
 
 from clusterbook import evidence, paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import at_last_tag, load_claims, load_records, say, scorecard, status
+from clusterbook.evidence import (
+    Comparison,
+    at_last_tag,
+    load_claims,
+    load_records,
+    say,
+    scorecard,
+    status,
+    views,
+)
 from clusterbook.evidence.checks import as_it_stands
 from clusterbook.evidence.records import dumps, write_manifest
 from clusterbook.evidence.views import REPLACED, WIDTH
@@ -391,6 +400,16 @@ def test_a_result_box_has_what_ran_and_lists_what_did_not(book):
     assert len(left.findall(".//li")) == 2
     with pytest.raises(InputError, match="'demos'"):
         evidence.result("demos")
+
+
+def test_a_difference_in_words_says_what_is_subtracted():
+    def told(metric, minus):
+        number = Comparison(id="demo-cost", kind="difference", profile="demo-paper", why="a test",
+                            statistic="mean", value=0, tolerance=0.1, metric=metric, minus=minus)
+        return views.told_number(number, SimpleNamespace(id="demo"))
+
+    assert told("new_acc", "old_acc") == "new accuracy minus old accuracy 0"
+    assert told("cut", "cut_null_mean") == "cut minus its shuffles' mean 0"
 
 
 def test_the_origin_of_a_figure_names_runs_seeds_and_time(book):

@@ -185,6 +185,8 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     np.testing.assert_allclose(second, [[0.4, 1]])
     assert axis.yaxis_inverted()                             # the first group on top
     assert texts(axis.figure.legends[0]) == ["paper", "chance"]
+    counts = figures.seed_strip({"run": [0, 1]}, quantity="clusters").axes[0].get_xticks()
+    assert all(counts == counts.round()), "there is no half cluster"
 
 
 def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist
 
@@ -170,6 +171,8 @@ def test_ties_are_never_listed_in_part():
                                    "412 of 415 features have a larger effect",
                                    "The gates do not rank 414 features"), strict=True):
         assert line.startswith(start)
+    beyond = pd.DataFrame({"rank": [*range(1, 11), 11, 11], "g": 1.0, "share": 0.5})
+    assert not any("tie" in line for line in table.about(beyond, 0, 30, chance=2.0)), "it is full"
 
 
 def test_rows_have_their_own_features_and_distances():
