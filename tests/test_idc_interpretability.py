@@ -113,6 +113,23 @@ def test_faithfulness_is_the_literal_one(y):
     assert found == pytest.approx(np.corrcoef(shares[order], falling)[0, 1])
 
 
+def test_the_predictions_of_faithfulness_run_on_one_thread(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    used = []
+
+    def predict(samples):
+        used.append(torch.get_num_threads())
+        return nearest_corner(samples)
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        faithfulness(predict, X, GATES, Y)
+        assert used[:6] == [1] * 6 and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def literal_greedy(y_true, y_pred):
     clusters, classes, right = set(y_pred), set(y_true), 0
     while clusters and classes:

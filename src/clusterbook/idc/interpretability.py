@@ -30,6 +30,7 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
+from .. import training
 from ..errors import InputError
 from ..metrics import accuracy, contingency
 
@@ -152,11 +153,12 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     if original:
         order = order[importance > 0]
         order = order[np.argsort(-importance[order])]
-    for feature in order:
-        if not original:
-            without = X.copy()
-        without[:, feature] = 0
-        left.append(accuracy(target, predict(without)))
+    with training.threads(0):       # hundreds of small predictions
+        for feature in order:
+            if not original:
+                without = X.copy()
+            without[:, feature] = 0
+            left.append(accuracy(target, predict(without)))
     change = np.array(left) if original else accuracy(target, predict(X)) - np.array(left)
     if len(order) < 2 or np.ptp(importance[order]) == 0 or np.ptp(change) == 0:
         raise InputError("the importance or the change of accuracy is the same for all features, "
