@@ -35,6 +35,7 @@ from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.cluster import KMeans, SpectralCoclustering
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
+from threadpoolctl import threadpool_limits
 
 from ..checks import as_seed, one_of, whole
 from ..errors import InputError
@@ -199,6 +200,7 @@ def partition(A: np.ndarray, n_clusters: int = 12, *, n_init: int = 25,
     return _cluster_live(_spectral, A, n_clusters, random_state, n_init, False)
 
 
+@threadpool_limits.wrap(limits=1)       # small work: with more threads a busy machine stalls it
 def _cluster_live(method, A: np.ndarray, k: int, *options) -> Labels:
     """Cluster the rows and columns that have weights; the labels of the others are -1."""
     live_rows, live_columns = A.any(1), A.any(0)
