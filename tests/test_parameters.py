@@ -205,3 +205,5 @@ def test_the_command_of_a_figure_changes_what_may_change_alone():
     commands = [chapter.command(figure) for figure in chapter.figures().values()]
     assert not any(" -p layer " in one for one in commands)
     assert sum(" -p " in one for one in commands) >= 4
+    tell = parameters.read("tell")      # online_start reaches no other figure, and changes nothing
+    assert " -p ablations " in tell.command(tell.figures()["ablations"])

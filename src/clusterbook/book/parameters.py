@@ -100,20 +100,19 @@ class Chapter:
         return slices.figures(self.notebook, self.parameters)
 
     def command(self, figure: slices.Drawn, values: Mapping[str, Any] | None = None) -> str:
-        """What draws a figure alone, with these values, or another one of the parameter that
-        reaches fewest.
-        """
+        """What draws a figure alone, with these values, or another value of one parameter."""
         if values is None:
-            values = self._worth_trying(figure)
+            values = self.worth_trying(figure)
         changed = "".join(f" -p {name} {typed(value)}" for name, value in values.items())
         return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
 
-    def _worth_trying(self, figure: slices.Drawn) -> dict[str, Any]:
-        """A value for the parameter of a figure that reaches fewest others, if there is one."""
+    def worth_trying(self, figure: slices.Drawn) -> dict[str, Any]:
+        """A value for the parameter of a figure that has its name or reaches fewest others."""
         reached = Counter(name for one in self.figures().values() for name in one.parameters)
         name = min(figure.parameters, default=None, key=lambda name: (
             self.parameters[name].effect.startswith("must"),    # alone, another value may not fit
-            reached[name], self.parameters[name].type not in ("float", "int"), name == "dataset"))
+            name != figure.name, reached[name],
+            self.parameters[name].type not in ("float", "int"), name == "dataset"))
         return {name: worth_trying(self.parameters[name])} if name else {}
 
     def parameter(self, name: str) -> Parameter:
