@@ -336,6 +336,7 @@ class _Loader(yaml.BaseLoader):
 # --- tables ------------------------------------------------------------------------------------
 
 _TABLE = """\
+{% if folded %}<details class="cb-fold"><summary>{{ caption }}</summary>{% endif %}
 {% call(n) table(caption, heads, " cb-options", scrolls=false) %}
 <tbody>
 {% for row in rows %}
@@ -345,17 +346,19 @@ _TABLE = """\
 {% set text %}<code>{{ text }}</code>{% endset %}
 {% endif %}
 {% if loop.first %}<th scope="row">{{ text }}</th>{% else %}{#
-#}<td{% if heads[loop.index0] == "Command" %} class="cb-command"{% endif %}>{{ text }}</td>{#
+#}<td data-head="{{ heads[loop.index0] }}"{#
+#}{% if heads[loop.index0] == "Command" %} class="cb-command"{% endif %}>{{ text }}</td>{#
 #}{% endif %}
 {% endfor %}</tr>
 {% endfor %}
 </tbody>
 {% endcall %}
+{% if folded %}</details>{% endif %}
 """
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
-          code: Collection[str] = ()) -> View:
+          code: Collection[str] = (), *, folded: bool = False) -> View:
     """Rows under heads as a `View`; the cells of the columns that *code* names are set as code.
 
     As text it is a paragraph a row: the first cell, and the others below it with their heads.
@@ -363,7 +366,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["unbroken"] = _unbroken
     page = environment.from_string(MACROS + _TABLE).render(
-        caption=caption, heads=heads, rows=rows, code=code)
+        caption=caption, heads=heads, rows=rows, code=code, folded=folded)
     paragraphs = []
     for first, *others in rows:
         cells = zip(heads[1:], others, strict=True)
@@ -388,7 +391,7 @@ def parameter_table(name: str) -> View:
         rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
     heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
     return table(f"{name}: {len(rows)} parameters", heads, rows,
-                 ("Parameter", "Default", "Type", "Command"))
+                 ("Parameter", "Default", "Type", "Command"), folded=True)
 
 
 def figure_table(name: str) -> View:
@@ -472,4 +475,5 @@ def profile_table(name: str) -> View:
                      ", ".join(profile.assumed) or "none",
                      f"clusterbook run {name} --profile {profile.name} --seeds {typed(ends)} "
                      "--record out"))
-    return table(f"{name}: {count(len(rows), 'profile')}", heads, rows, ("Profile", "Command"))
+    return table(f"{name}: {count(len(rows), 'profile')}", heads, rows, ("Profile", "Command"),
+                 folded=True)

@@ -216,12 +216,13 @@ The code or the data have changed since these runs.
 {% for chapter, profiles in groups %}
 <tbody>
 <tr><th scope="rowgroup" colspan="{{ n }}"><a href="../notebooks/{{ chapter }}.html">{#
-#}{{ chapter }}</a></th></tr>
+#}{{ METHODS.get(chapter, chapter) }}</a></th></tr>
 {% for profile in profiles %}
 <tr id="{{ profile.name }}"><th scope="row"><code>{{ profile.name }}</code><details>{#
 #}<summary>parameters</summary><table>{% for name, value in profile.parameters.items() %}{#
 #}<tr><th scope='row'><code>{{ name }}</code></th><td>{{ value }}</td></tr>{% endfor %}</table>{#
-#}</details></th>{% for head, cell in profile.cells.items() %}<td>{% if head == "Seeds" %}{#
+#}</details></th>{% for head, cell in profile.cells.items() %}{#
+#}<td data-head="{{ head }}">{% if head == "Seeds" %}{#
 #}{{ seeds(profile.name, profile.seeds) }}{% else %}{{ cell }}{% endif %}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody>
@@ -231,30 +232,32 @@ The code or the data have changed since these runs.
 
 {% macro under_way(rows) %}
 {% if rows %}
-<ul>{% for name, text in rows %}<li><code>{{ name }}</code>, {{ text }}</li>{% endfor %}</ul>
+<ul class="cb-source">{% for name, text in rows %}{#
+#}<li><code>{{ name }}</code>, {{ text }}</li>{% endfor %}</ul>
 {% else %}
-<p>No recorded run is under way.</p>
+<p class="cb-source">No recorded run is under way.</p>
 {% endif %}
 {% endmacro %}
 
-{% macro rows_of(rows) %}
+{% macro rows_of(caption, heads, rows) %}
+{% call(n) table(caption, heads) %}
 <tbody>
 {% for row in rows %}
-<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+<tr>{% for cell in row %}<td data-head="{{ heads[loop.index0] }}">{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody>
+{% endcall %}
 {% endmacro %}
 
 {% macro amendments(rows, records, places) %}
 <div class="cb-say">
-{% call(n) table("Claims changed after the first record of their profile (" ~ rows|length ~ ")",
-                 ["Date", "Commit", "Claim", "Change", "Verdict", "Reason"]) %}
-{{ rows_of(rows) }}
-{% endcall %}
-{% call(n) table("Records replaced or edited, by commit (" ~ records|length ~ ")",
-                 ["Date", "Commit", "Profiles", "What differs", "Reason"]) %}
-{{ rows_of(records) }}
-{% endcall %}
+<details>
+<summary>{{ rows|length }} claims changed after the first record of their profile</summary>
+{{ rows_of("Claims, in order of time",
+           ["Date", "Commit", "Claim", "Change", "Verdict", "Reason"], rows) }}
+</details>
+{{ rows_of("Records replaced or edited, by commit (" ~ records|length ~ ")",
+           ["Date", "Commit", "Profiles", "What differs", "Reason"], records) }}
 <details>
 <summary>Where each of the {{ places|length }} claims before the merge stands now</summary>
 {% call(n) table("Claims before the merge", ["Claim", "Verdict then", "Now"]) %}
