@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from _support import SEED, Book
 
-from clusterbook import cli
+from clusterbook import cli, paths
 from clusterbook.book import parameters, runs
 from clusterbook.errors import InputError
 from clusterbook.fingerprint import code_cells
@@ -181,6 +181,18 @@ def test_a_damaged_notebook_has_no_code_to_hash(tiny: Book):
         put(tiny, "notebooks/tiny.ipynb", content)
         with pytest.raises(InputError, match=r"tiny\.ipynb is not a notebook"):
             code_cells(tiny.root / "notebooks" / "tiny.ipynb")
+
+
+@pytest.mark.parametrize("name", ["comparison", "deepcluster", "weights"])
+def test_a_chapter_of_images_refuses_a_table_before_training(name):
+    page = parameters.read_notebook(paths.root() / "notebooks" / f"{name}.ipynb")
+    tagged, imports, load = (
+        next(cell.source for cell in page.cells if cell.cell_type == "code" and text in cell.source)
+        for text in ("@param", "import InputError", "data = datasets.load(dataset"))
+    names: dict = {}
+    exec(f"import numpy as np\n{tagged}\ndataset = 'wine'\n{imports}", names)
+    with pytest.raises(InputError, match="^wine (is a table|has no images)"):
+        exec(load, names)
 
 
 def test_every_console_can_show_what_is_printed_or_the_status_says_so():
