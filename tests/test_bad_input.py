@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from _support import SEED, Book
 
-from clusterbook import cli
+from clusterbook import cli, paths
 from clusterbook.book import parameters, runs
 from clusterbook.errors import InputError
 from clusterbook.fingerprint import code_cells
@@ -25,6 +25,7 @@ PROFILE = "chapter: tiny\nsays: A small rerun.\nparameters:\n  {}\n"
 BIG, LONG = "9" * 400, "x" * 300
 DEEP = ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1", "+".join("1" * 5000), "[" * 5000,
         "not " * 50_000 + "1")
+LOOP = "a link to itself"
 NOT_ONE = "tiny.ipynb is not a notebook: it is empty, damaged, or of another format"
 CELLS = '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}%s}'
 
@@ -89,6 +90,7 @@ DAMAGED = [
           (PROFILE.format("name: \xe9").encode("latin-1"), "tiny-x.yaml: not YAML: 'utf-8'"),
           (bytes(range(128)), "profiles/tiny-x.yaml: not YAML"),
           (None, "tiny-x.yaml can't be read: Is a directory"),
+          (LOOP, "tiny-x.yaml can't be read: Too many levels of symbolic links"),
           (PROFILE.format("n: 1\n  n: 2"), "tiny-x.yaml: not YAML: the key 'n' stands twice"),
           (PROFILE.format("n: 1:30"), "n takes int, for example 1, not '1:30'"),
           (PROFILE.format(f"n: {BIG}"), "n takes int"),
@@ -139,11 +141,13 @@ def tiny(book: Book, tmp_path, monkeypatch) -> Book:
 
 
 def put(book: Book, name: str, content: str | bytes | None) -> None:
-    """Write a file of the book; with None, a folder is in its place."""
+    """Write a file of the book; with None, a folder is in its place, with LOOP a link to itself."""
     path = book.root / name
     path.unlink(missing_ok=True)
     if content is None:
         path.mkdir()
+    elif content == LOOP:
+        path.symlink_to(path)
     else:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -181,6 +185,18 @@ def test_a_damaged_notebook_has_no_code_to_hash(tiny: Book):
         put(tiny, "notebooks/tiny.ipynb", content)
         with pytest.raises(InputError, match=r"tiny\.ipynb is not a notebook"):
             code_cells(tiny.root / "notebooks" / "tiny.ipynb")
+
+
+@pytest.mark.parametrize("name", ["comparison", "deepcluster", "weights"])
+def test_a_chapter_of_images_refuses_a_table_before_training(name):
+    page = parameters.read_notebook(paths.root() / "notebooks" / f"{name}.ipynb")
+    tagged, imports, load = (
+        next(cell.source for cell in page.cells if cell.cell_type == "code" and text in cell.source)
+        for text in ("@param", "import InputError", "data = datasets.load(dataset"))
+    names: dict = {}
+    exec(f"import numpy as np\n{tagged}\ndataset = 'wine'\n{imports}", names)
+    with pytest.raises(InputError, match="^wine (is a table|has no images)"):
+        exec(load, names)
 
 
 def test_every_console_can_show_what_is_printed_or_the_status_says_so():

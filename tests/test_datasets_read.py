@@ -298,6 +298,8 @@ def test_a_parquet_file_with_its_kinds_of_columns(tmp_path):
     frame.to_parquet(tmp_path / "my.parquet")
     table = {"path": tmp_path / "my.parquet", "id_column": "row"}
     refused(table["path"], "'row (such as r1)'", "text in 2 of 5")
+    refused(table["path"], "missing values, counted by column: 'a (1)', 'b (1)'; remove",
+            features=["a", "b", "d"])
     data = read(**table, text="one-hot", impute="median")
     assert data.ids == ("r1", "r2", "r3")
     assert data.feature_names == ("a", "b", "d", "c=missing", "c=u")

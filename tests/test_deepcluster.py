@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from _fits import Items, everything, generators, same
 from PIL import Image
 from torch import nn
 
-from clusterbook import datasets, deepcluster, training
+from clusterbook import datasets, deepcluster, paths, training
+from clusterbook.book.parameters import read_notebook
 from clusterbook.deepcluster import ConvNet, DeepCluster, clustering, estimator, networks
 from clusterbook.deepcluster.images import ArrayImages
 from clusterbook.errors import InputError
@@ -212,3 +214,18 @@ def test_images_that_cannot_be_used_are_named(folder):
             (Items(ones.expand(20, 3, 8, 8)), "3 channels instead of 1")):
         with pytest.raises(InputError, match=says):
             deep().fit(images)
+
+
+def test_the_rows_of_the_collapse_figure_have_the_safeguards_that_they_name():
+    page, asked = read_notebook(paths.root() / "notebooks" / "deepcluster.ipynb"), Mock()
+    asked.return_value.fit.return_value.history_.rows = [{"sizes": [3, 1], "nmi_labels": 0.5}]
+    of_run = {"sampling": "natural", "reassign_empty": False}
+    names = {"np": np, "DeepCluster": asked, "training": training, "images": X, "classes": Y,
+             "settings": of_run}
+    exec(next(cell.source for cell in page.cells if "def trial(" in cell.source), names)
+    for name, (words, changes) in names["trials"].items():
+        names["trial"](changes, 0.2, 0)
+        used = {key: asked.call_args.kwargs[key] for key in of_run}
+        guarded = "no safeguards" not in words
+        assert used == ({"sampling": "uniform", "reassign_empty": True} if guarded else of_run)
+        assert ("network" in changes) == ("no batch norm" in words), name

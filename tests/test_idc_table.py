@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from types import SimpleNamespace
+from unittest.mock import Mock
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -224,9 +228,22 @@ def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
         table.refuse_others(files, data)
 
 
-def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
+def cell(text):
+    """The first code cell of the notebook with this text."""
     page = read_notebook(paths.root() / "notebooks" / "idc_table.ipynb")
-    tagged, imports, prepare = [cell.source for cell in page.cells if cell.cell_type == "code"][1:4]
+    return next(one.source for one in page.cells if one.cell_type == "code" and text in one.source)
+
+
+def prepared(**settings):
+    """The names of the notebook before its training."""
+    names: dict = {}
+    exec(cell("@param"), names)
+    names |= settings
+    exec("\n".join(map(cell, ("import IDC", "datasets.read("))), names)
+    return names
+
+
+def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
     data, (few, rows) = tmp_path / "my.csv", ("1,2\n" * 30, "1,2\n3,4\n" * 9)
     for content, settings, says in (
             (few, {}, "no column has more than one value"),
@@ -234,10 +251,32 @@ def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
             (rows, {"scaler": "minmx"}, "no scaler 'minmx'; did you mean 'minmax'"),
             (rows, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
             (rows, {"dataset": "wine", "impute": "median"}, "impute can be set for a file of your"),
+            (rows, {"dataset": "wine", "features": ["alcohol"]}, "features can be set for a file"),
     ):
         data.write_text("a,b\n" + content)
-        names: dict = {}
-        exec(tagged, names)
-        names |= {"dataset": str(data), **settings}
         with pytest.raises(InputError, match=says):
-            exec(f"{imports}\n{prepare}", names)
+            prepared(**{"dataset": str(data), **settings})
+
+
+def test_result_tables_name_the_rows_and_are_not_written_to_a_full_disk(tmp_path, monkeypatch):
+    data, ids = tmp_path / "my.csv", [f"P{i}" for i in range(20)]
+    data.write_text("plant,a,b\n" + "".join(f"P{i},{i},{i % 5}\n" for i in range(20)))
+    names = prepared(dataset=str(data), id_column="plant", write_to=str(tmp_path / "out"))
+    names |= {"model": SimpleNamespace(labels_=np.arange(20) % 3), "plain": np.arange(20) % 3,
+              "gates": np.ones((20, 2)), "ranked": {0: pd.DataFrame({"cluster": [0]})}}
+    with monkeypatch.context() as full, pytest.raises(
+            InputError, match=r"^the result table .* can't be written \(No space left"):
+        full.setattr(os, "fsync", Mock(side_effect=OSError(28, "No space left on device")))
+        exec(cell("noun="), names)
+    assert not list((tmp_path / "out").iterdir())
+    exec(cell("noun="), names)
+    for kind, column in (("clusters", "row"), ("gates", "gates of row")):
+        assert pd.read_csv(names["files"][kind])[column].tolist() == ids
+
+
+@pytest.mark.parametrize("pretraining", [1, 20])
+def test_a_short_pretraining_has_epochs_with_gates(pretraining):
+    names = prepared(ae_pretrain_epochs=pretraining, epochs=pretraining + 1, hidden=8)
+    exec(cell("model = fit("), names)
+    epochs, _ = names["model"].history_.column("gated", "gated")
+    assert len(epochs) == pretraining - pretraining // 5
