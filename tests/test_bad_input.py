@@ -187,15 +187,18 @@ def test_a_damaged_notebook_has_no_code_to_hash(tiny: Book):
             code_cells(tiny.root / "notebooks" / "tiny.ipynb")
 
 
-@pytest.mark.parametrize("name", ["comparison", "deepcluster", "weights"])
-def test_a_chapter_of_images_refuses_a_table_before_training(name):
+@pytest.mark.parametrize(("name", "changed", "said"), [
+    *((name, "dataset = 'wine'", "^wine (is a table|has no images)")
+      for name in ("comparison", "deepcluster", "tell", "weights")),
+    ("idc", "ae_pretrain_epochs = 5", "^ae_pretrain_epochs is 5; gates train only")])
+def test_a_chapter_refuses_what_it_has_no_use_for_before_training(name, changed, said):
     page = parameters.read_notebook(paths.root() / "notebooks" / f"{name}.ipynb")
     tagged, imports, load = (
         next(cell.source for cell in page.cells if cell.cell_type == "code" and text in cell.source)
         for text in ("@param", "import InputError", "data = datasets.load(dataset"))
     names: dict = {}
-    exec(f"import numpy as np\n{tagged}\ndataset = 'wine'\n{imports}", names)
-    with pytest.raises(InputError, match="^wine (is a table|has no images)"):
+    exec(f"import numpy as np\n{tagged}\n{changed}\n{imports}", names)
+    with pytest.raises(InputError, match=said):
         exec(load, names)
 
 
