@@ -90,6 +90,8 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
             values, "Set by clusterbook run; this replaces the values in the cell above.")
         notebook.cells.insert(tagged.index(True) + 1, new_code_cell(
             injected, metadata={"tags": ["injected-parameters"]}))
+    # Of a kernel that is stopped it would report the cell that was waiting.
+    logging.getLogger("asyncio").setLevel("CRITICAL")
     variables = {**os.environ, "CLUSTERBOOK_PROGRESS": _terminal() if progress else "off",
                  **_mine.variables, **(environment or {})}
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as work:
@@ -208,7 +210,6 @@ def stoppable(kernel: subprocess.Popen) -> Iterator[None]:
 def stop(owner: str) -> None:
     """Kill the kernels of an owner, and those that it would start."""
     _stopped.add(owner)
-    logging.getLogger("asyncio").setLevel("CRITICAL")   # it reports the cell that was waiting
     for kernel, other in list(_kernels.items()):
         if other == owner:
             kernel.kill()
