@@ -25,8 +25,9 @@ from clusterbook.evidence import (
     views,
 )
 from clusterbook.evidence.checks import as_it_stands
+from clusterbook.evidence.provenance import REPLACED
 from clusterbook.evidence.records import dumps, write_manifest
-from clusterbook.evidence.views import REPLACED, WIDTH
+from clusterbook.evidence.views import WIDTH
 from clusterbook.fingerprint import fingerprint
 
 CLAIMS = """\

@@ -38,10 +38,10 @@ from .. import paths
 from ..checks import one_of
 from ..errors import InputError, OutOfTime
 from ..evidence.checks import UNMADE
+from ..evidence.provenance import described
 from ..evidence.records import Record, code_in_use, read_record
 from ..evidence.records import plain as recordable
 from ..evidence.verdicts import stale_among
-from ..evidence.views import described
 from ..figures.showing import LIST, as_asked
 from ..paths import write_atomically
 from ..progress import bar

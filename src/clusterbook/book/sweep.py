@@ -33,8 +33,9 @@ from PIL import Image
 from .. import figures
 from ..checks import one_of
 from ..errors import InputError
+from ..evidence.provenance import duration
 from ..evidence.records import Record, read_record
-from ..evidence.views import View, duration, spread
+from ..evidence.views import View, spread
 from ..figures.showing import LIST, listed, save
 from ..fingerprint import fingerprint
 from ..paths import write_atomically

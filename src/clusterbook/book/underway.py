@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import paths
 from ..errors import InputError
-from ..evidence.views import duration
+from ..evidence.provenance import duration
 from ..paths import write_atomically
 
 FOLDER = "under-way"

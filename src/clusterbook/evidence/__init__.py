@@ -11,23 +11,11 @@ from __future__ import annotations
 from ..fingerprint import fingerprint
 from .checks import Expectation, check, drawn, load_expectations, refuses
 from .claims import Claim, Comparison, load_claims
+from .provenance import amendments, origin, status, under_way
 from .records import Record, Runs, arrays, load_records, model_file, record, recorded
 from .sources import Erratum, errata, erratum, load_errata, load_sources, sources
 from .verdicts import WORDS, Verdict, judge
-from .views import (
-    Scorecard,
-    View,
-    amendments,
-    at_last_tag,
-    cards,
-    origin,
-    result,
-    say,
-    scorecard,
-    status,
-    table,
-    under_way,
-)
+from .views import Scorecard, View, at_last_tag, cards, result, say, scorecard, table
 
 __all__ = [
     "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",

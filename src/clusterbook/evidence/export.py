@@ -18,10 +18,11 @@ from jinja2 import Environment, StrictUndefined
 
 from .. import __version__, datasets
 from .claims import METHODS
+from .provenance import described
 from .records import Runs, load_records, profile_of
 from .sources import load_errata, load_sources
 from .templates import CARD
-from .views import assessed, described, scorecard
+from .views import assessed, scorecard
 
 TITLE = "Interpretable Deep Clustering, Reproduced"
 
