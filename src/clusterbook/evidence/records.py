@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from numbers import Number
 from pathlib import Path, PureWindowsPath
@@ -160,7 +161,10 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
 def profile_of(record: Record) -> dict[str, Any]:
     """The content of the record's profile; empty where the book has none of that name."""
     path = paths.root() / "notebooks" / "profiles" / f"{record.profile}.yaml"
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return _parsed(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+_parsed = cache(yaml.safe_load)     # by text; else most of the time that reading records takes
 
 
 def load_json(path: Path) -> dict[str, Any]:

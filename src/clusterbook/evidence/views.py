@@ -213,9 +213,9 @@ def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View
     or not. The run time is what the chapter's first cell states. Raises InputError for an unknown
     id.
     """
-    shown, claims = [], load_claims()
+    shown, verdicts = [], by_chapter(judged(load_claims()))
     for work, (sentence, picture, chosen) in works.items():
-        rows = judged([claim for claim in claims if claim.chapter == work])
+        rows = verdicts.get(work, [])
         found, told = {claim.id: (claim, verdict) for claim, verdict in rows}, []
         for about, name in chosen.items():
             one_of("claim", name, found)
