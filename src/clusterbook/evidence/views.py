@@ -359,8 +359,8 @@ def _in_words(name: str) -> str:
 
     Examples
     --------
-    >>> _in_words("kmeans_acc"), _in_words("k60_probe")
-    ('k-means accuracy', 'probe (60 clusters)')
+    >>> _in_words("kmeans_acc"), _in_words("k60_probe"), _in_words("ari_4_9")
+    ('k-means accuracy', 'probe (60 clusters)', 'ARI on the 4s and 9s')
     """
     words = [_METRICS.get(word, word) for word in re.split("[-_]", name)]
     clusters = [word for word in words if re.fullmatch(r"k\d+", word)]
