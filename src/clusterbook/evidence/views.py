@@ -46,7 +46,7 @@ _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicativ
              "contradicted": ("not reproduced", "refuted")}
 _METRICS = {"4": "on the 4s", "9": "and 9s", "acc": "accuracy", "allaml": "ALLAML",
             "ami": "AMI", "ari": "ARI", "f1": "F1", "kmeans": "k-means", "nmi": "NMI",
-            "null": "shuffles'",
+            "noisy": "with more noise,", "null": "shuffles'",
             "previous": "with the epoch before,", "prostate": "PROSTATE", "significant": "p",
             "tox171": "TOX-171"}    # in words
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
@@ -361,6 +361,8 @@ def _in_words(name: str) -> str:
     --------
     >>> _in_words("kmeans_acc"), _in_words("k60_probe"), _in_words("ari_4_9")
     ('k-means accuracy', 'probe (60 clusters)', 'ARI on the 4s and 9s')
+    >>> _in_words("noisy-acc")
+    'with more noise, accuracy'
     """
     words = [_METRICS.get(word, word) for word in re.split("[-_]", name)]
     clusters = [word for word in words if re.fullmatch(r"k\d+", word)]
