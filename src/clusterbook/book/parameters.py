@@ -346,8 +346,7 @@ _TABLE = """\
 {% set text %}<code>{{ text }}</code>{% endset %}
 {% endif %}
 {% if loop.first %}<th scope="row">{{ text }}</th>{% else %}{#
-#}<td data-head="{{ heads[loop.index0] }}"{#
-#}{% if heads[loop.index0] == "Command" %} class="cb-command"{% endif %}>{{ text }}</td>{#
+#}<td{% if heads[loop.index0] == "Command" %} class="cb-command"{% endif %}>{{ text }}</td>{#
 #}{% endif %}
 {% endfor %}</tr>
 {% endfor %}

@@ -222,7 +222,7 @@ The code or the data have changed since these runs.
 #}<summary>parameters</summary><table>{% for name, value in profile.parameters.items() %}{#
 #}<tr><th scope='row'><code>{{ name }}</code></th><td>{{ value }}</td></tr>{% endfor %}</table>{#
 #}</details></th>{% for head, cell in profile.cells.items() %}{#
-#}<td data-head="{{ head }}">{% if head == "Seeds" %}{#
+#}<td>{% if head == "Seeds" %}{#
 #}{{ seeds(profile.name, profile.seeds) }}{% else %}{{ cell }}{% endif %}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody>
@@ -243,7 +243,7 @@ The code or the data have changed since these runs.
 {% call(n) table(caption, heads) %}
 <tbody>
 {% for row in rows %}
-<tr>{% for cell in row %}<td data-head="{{ heads[loop.index0] }}">{{ cell }}</td>{% endfor %}</tr>
+<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}
 </tbody>
 {% endcall %}
