@@ -200,6 +200,19 @@ def test_a_folder_is_read_in_order_by_any_number_of_workers(folder):
     assert np.array_equal(model.predict(folder), model.labels_)
 
 
+def test_a_streamed_image_is_the_one_in_memory_however_it_was_saved(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+    plain, note = Image.fromarray(pixels), Image.Exif()
+    note[0x0112] = 6    # the camera was held on its side
+    plain.save(tmp_path / "1.png", exif=note)
+    plain.convert("P").save(tmp_path / "2.png", transparency=b"\x00\x80")
+    plain.convert("L").save(tmp_path / "3.png")
+    plain.convert("CMYK").save(tmp_path / "4.tif")
+    held = datasets.load(f"folder:{tmp_path}", image_size=16, color="convert")
+    model = deep(**{**FOLDER, "epochs": 0}, resize=16).fit(tmp_path)
+    np.testing.assert_allclose(model.features(held.X), model.features(tmp_path), atol=1e-5)
+
+
 def test_images_that_cannot_be_used_are_named(folder):
     (folder / "cats/02.png").write_bytes((folder / "cats/01.png").read_bytes()[:200])
     (folder / "dogs/07.png").write_text("no image at all")

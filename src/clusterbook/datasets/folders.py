@@ -113,28 +113,30 @@ def read_folder(
                      rows)
 
 
-def refuse_deep(image: Image.Image) -> None:
-    """Raise ValueError for an image whose values have no known range."""
+def upright(image: Image.Image, mode: str | None = None) -> Image.Image:
+    """An image turned as its camera noted, without transparency: in *mode*, or gray or in color.
+
+    Raises ValueError if its values have no known range.
+    """
     if image.mode.partition(";")[0] in ("I", "F"):  # also I;16, I;16B …
         raise ValueError(f"more than 8 bits a channel, mode {image.mode}; save it with 8")
+    mode = mode or ("L" if image.mode in GRAY else "RGB")
+    # Pillow knows transparent palette colors in RGBA only.
+    shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
+    return ImageOps.exif_transpose(shown).convert(mode)
 
 
 def _square(file: Path, size: int, short: int, in_color: bool) -> np.ndarray:
-    """The middle of an image, turned as its camera noted: bytes, shape (channels, size, size).
+    """The middle of an image as bytes, shape (channels, size, size).
 
-    It is cropped to *size* pixels after the short side was resized to *short*; transparency is
-    ignored.
+    It is cropped to *size* pixels after the short side was resized to *short*.
     """
     with Image.open(file) as image:
-        refuse_deep(image)
-        mode = "L" if image.mode in GRAY and not in_color else "RGB"
-        # Pillow knows transparent palette colors in RGBA only.
-        shown = image.convert("RGBA") if image.mode in ("P", "PA") else image
-        shown = ImageOps.exif_transpose(shown).convert(mode)
+        shown = upright(image, "RGB" if in_color else None)
     width, height = shown.size
     side = round(min(width, height) * size / short)
     # Whole pixels: nothing is blurred where the size stays.
     left, top = (width - side) // 2, (height - side) // 2
     box = (left, top, left + side, top + side)
     square = np.asarray(shown.resize((size, size), Image.Resampling.BILINEAR, box=box))
-    return square.reshape(size, size, len(mode)).transpose(2, 0, 1)
+    return square.reshape(size, size, -1).transpose(2, 0, 1)

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchvision.transforms import v2
 
 from .. import distributed
-from ..datasets.folders import refuse_deep
+from ..datasets.folders import upright
 from ..errors import InputError
 
 #: Mean and standard deviation of ImageNet's red, green and blue, of pixels in [0, 1].
@@ -201,8 +201,7 @@ class StreamedImages:
         image = image[0] if isinstance(image, tuple | list) else image
         with Image.open(image) if isinstance(image, Path) else nullcontext(image) as image:
             if isinstance(image, Image.Image):
-                refuse_deep(image)                  # whose values have no known range
-                image = image.convert("L" if self.shape[0] == 1 else "RGB")
+                image = upright(image, "L" if self.shape[0] == 1 else "RGB")
         if seed is None:
             return self._plain(image)
         with torch.random.fork_rng([]):
