@@ -183,6 +183,9 @@ def prepares_itself(notebook, chapter):
     if [cell for cell in code(notebook)[1:6] if cell in tagged(notebook, "parameters")] != (
             tagged(notebook, "parameters")) or len(tagged(notebook, "parameters")) != 1:
         yield "one of the first executable cells, and only that, must be tagged 'parameters'"
+    for tag, hides in (("bootstrap", "remove-input"), ("parameters", "hide-input")):
+        if any(hides not in cell.metadata.tags for cell in tagged(notebook, tag)):
+            yield f"on the page what is tagged {tag!r} is in a reader's way: tag it {hides!r} too"
     for cell in tagged(notebook, "parameters"):
         for line in cell.source.splitlines():
             if not (line.startswith("#") or is_field(line)):
@@ -470,6 +473,8 @@ BROKEN = [
     (opens_with_title, lambda nb: nb.cells.pop(0), "not the title"),
     (prepares_itself, tags(BOOTSTRAP), "'bootstrap'"),
     (prepares_itself, tags(IMPORTS, "parameters"), "'parameters'"),
+    (prepares_itself, tags(BOOTSTRAP, "bootstrap"), "tag it 'remove-input'"),
+    (prepares_itself, tags(PARAMETERS, "parameters"), "tag it 'hide-input'"),
     (prepares_itself, source(PARAMETERS, "  # @param ", "  # "), "no field of Colab's form"),
     (prepares_itself, source(PARAMETERS, '{"type":"integer"}', '{"type":"number"}'), "layer: int"),
     (prepares_itself, source(PARAMETERS, '{"type":"raw"}', '{"type":"integer"}'), "hidden: list"),
