@@ -188,14 +188,12 @@ def read_notebook(path: Path) -> nbformat.NotebookNode:
     """Read a notebook that has cells; InputError if the file is anything else."""
     invalid: dict[str, Exception] = {}
     try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4,
-                                  capture_validation_error=invalid)
+        notebook = nbformat.read(path, as_version=4, capture_validation_error=invalid)
         if notebook.cells and not invalid:
             return notebook
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror}") from None
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError,
-            nbformat.ValidationError):
+    except Exception:       # nbformat raises many kinds for what is no notebook
         pass
     raise InputError(f"{path} is not a notebook: it is empty, damaged, or of another format")
 
