@@ -91,13 +91,13 @@ class Book:
     def command(self, *arguments: object, cwd: Path | None = None, timeout: float = 300,
                 **environment: object) -> subprocess.CompletedProcess:
         """``clusterbook`` in a process of its own."""
-        return subprocess.run([sys.executable, "-m", "clusterbook.cli", *map(str, arguments)],
+        return subprocess.run([sys.executable, "-m", "clusterbook", *map(str, arguments)],
                               cwd=cwd or self.root, env=self.environment(**environment),
                               capture_output=True, text=True, timeout=timeout, check=False)
 
     def start(self, *arguments: object, **environment: object) -> subprocess.Popen:
         """The same, left running; a group of its own that Ctrl-C reaches, as in a terminal."""
-        return subprocess.Popen([sys.executable, "-m", "clusterbook.cli", *map(str, arguments)],
+        return subprocess.Popen([sys.executable, "-m", "clusterbook", *map(str, arguments)],
                                 cwd=self.root, env=self.environment(**environment),
                                 start_new_session=True, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(

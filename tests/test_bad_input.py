@@ -205,7 +205,7 @@ def test_a_chapter_refuses_what_it_has_no_use_for_before_training(name, changed,
 def test_every_console_can_show_what_is_printed_or_the_status_says_so():
     def command(words: str, shell: str = "", **environment: str) -> tuple[int, bytes, bytes]:
         """The command in a process of its own; *shell* is put behind it."""
-        done = subprocess.run(f'"{sys.executable}" -m clusterbook.cli {words} {shell}', shell=True,
+        done = subprocess.run(f'"{sys.executable}" -m clusterbook {words} {shell}', shell=True,
                               capture_output=True, env=os.environ | environment, check=False)
         return done.returncode, done.stdout.strip(), done.stderr
 

@@ -34,7 +34,6 @@ OPENED = ["genindex.html", "py-modindex.html", "search.html",       # Sphinx's o
 STEPS = "book/audit/deepcluster.html"       # has a figure in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
        "book/rerun.html", STEPS]
-docstrings = module_of(CHECKOUT / "book" / "_ext" / "docstrings.py")
 extension = module_of(CHECKOUT / "book" / "_ext" / "pages.py")
 
 
@@ -75,7 +74,7 @@ def test_columns_in_print_have_bounded_shares():
 def test_every_equation_has_its_function():
     for method, wanted in {"tell": {"4 to 6", "7 and 8", "13", "15"},
                            "idc": {"1", "3", "4", "5", "6"}, "deepcluster": {"1", "2"}}.items():
-        found = docstrings.rows(method)
+        found = extension.rows(method)
         assert {named for _, named, *_ in found} == wanted
         for *_, name, file, line in found:
             text = (CHECKOUT / "src" / file).read_text(encoding="utf-8").splitlines()[line - 1]

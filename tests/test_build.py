@@ -321,14 +321,14 @@ def test_hidden_code_and_checks_are_folded_together():
         return new_code_cell(source, metadata={"tags": list(tags)}, outputs=[
             new_output("display_data", data={"text/plain": text}) for text in outputs])
 
-    cells = [cell("import os", tags=["hide-input", "bootstrap"]), cell("a = 1"), cell("b = 2"),
-             cell("show(b)", "a picture"), cell("check(b)", "✓ two"), cell("c = 3"),
+    cells = [cell("n: int = 1", tags=["hide-input", "parameters"]), cell("a = 1"),
+             cell("b = 2"), cell("show(b)", "a picture"), cell("check(b)", "✓ two"), cell("c = 3"),
              cell("check(c)", "✓ <three>"), cell("record()", "not recorded", tags=["remove-cell"]),
              cell("check(d)", "✗ four"), new_markdown_cell("Text."), cell("e = 5"),
              cell("check(e)", "✓ five", tags=[]), cell("f = 6"), new_markdown_cell("The end.")]
     joined = staging._joined(cells)
     assert [one.source for one in joined] == [
-        "import os", "a = 1\n\n\nb = 2\n\n\nshow(b)", "check(b)", "Text.", "e = 5", "check(e)",
+        "n: int = 1", "a = 1\n\n\nb = 2\n\n\nshow(b)", "check(b)", "Text.", "e = 5", "check(e)",
         "f = 6", "The end."]
     three, alone = (joined[i].outputs[0]["data"]["text/html"] for i in (2, 5))
     assert "<summary>✗ four</summary><p>✓ two</p>" in three and "<p>✓ &lt;three&gt;</p>" in three

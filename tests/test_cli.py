@@ -41,7 +41,8 @@ def test_without_a_network_the_sentence_says_what_to_do(tmp_path, capsys, monkey
     assert not [path for path in tmp_path.rglob("*") if path.is_file()], "something was left"
 
 
-def test_a_missing_package_is_named_with_its_extra(book: Book, capsys, monkeypatch):
+def test_a_missing_package_is_named_with_its_extra(book: Book, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)         # a sweep makes its folder before it asks for a cluster
     book.notebook("tiny", "1 + 1", parameters="n: int = 1  # a count | paper: 1 | more")
     for name, extra, command in (
             ("nbclient", "book", "run tiny"),

@@ -30,6 +30,9 @@ from clusterbook.evidence import load_claims, load_expectations
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
 AUDITS = sorted((CHECKOUT / "book" / "audit").glob("*.ipynb"))
 PAGES = [*sorted((CHECKOUT / "book").glob("*.ipynb")), *AUDITS]
+FIELD = re.compile(r"\w+: (?P<kind>[\w\[\]]+) = (?P<default>.*)  # @param "
+                   r"(\[.*?\])?\ ?(\{.*?\})?")
+COLAB = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}
 SCREEN, FUNCTION, WIDTH, BYTES = 45, 30, 100, 4_000_000  # lines, lines, of code, of one notebook
 
 #: Numbers that look like results and may stand in a chapter's prose.
@@ -160,6 +163,18 @@ def opens_with_title(notebook, chapter):
         yield f"the first cell is not the title, or there are others: {headings(notebook, '#')}"
 
 
+def is_field(line: str) -> bool:
+    """Whether a parameter's line ends in a field of Colab's form that fits its type."""
+    found = FIELD.fullmatch(line)
+    if found is None:
+        return False
+    kind, default = found["kind"], ast.literal_eval(found["default"])
+    choices, options = (json.loads(part) if part else None for part in found.groups()[2:])
+    if choices is None:
+        return options == {"type": COLAB.get(kind, "raw")}
+    return kind == "str" and default in choices and options in (None, {"allow-input": True})
+
+
 def prepares_itself(notebook, chapter):
     """What the two cells do is tested elsewhere: with the address, and when chapters are read."""
     if tagged(notebook, "bootstrap") != code(notebook)[:1]:
@@ -168,9 +183,13 @@ def prepares_itself(notebook, chapter):
     if [cell for cell in code(notebook)[1:6] if cell in tagged(notebook, "parameters")] != (
             tagged(notebook, "parameters")) or len(tagged(notebook, "parameters")) != 1:
         yield "one of the first executable cells, and only that, must be tagged 'parameters'"
+    for tag, hides in (("bootstrap", "remove-input"), ("parameters", "hide-input")):
+        if any(hides not in cell.metadata.tags for cell in tagged(notebook, tag)):
+            yield f"on the page what is tagged {tag!r} is in a reader's way: tag it {hides!r} too"
     for cell in tagged(notebook, "parameters"):
-        if any("  # @param " not in line for line in cell.source.splitlines() if line[0] != "#"):
-            yield "a parameter is no field of Colab's form"
+        for line in cell.source.splitlines():
+            if not (line.startswith("#") or is_field(line)):
+                yield f"no field of Colab's form, or not one that fits: {line}"
     first = code(notebook)[0]
     imported = {alias.name for node in nodes(first, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in nodes(first, ast.ImportFrom)}
@@ -454,7 +473,15 @@ BROKEN = [
     (opens_with_title, lambda nb: nb.cells.pop(0), "not the title"),
     (prepares_itself, tags(BOOTSTRAP), "'bootstrap'"),
     (prepares_itself, tags(IMPORTS, "parameters"), "'parameters'"),
+    (prepares_itself, tags(BOOTSTRAP, "bootstrap"), "tag it 'remove-input'"),
+    (prepares_itself, tags(PARAMETERS, "parameters"), "tag it 'hide-input'"),
     (prepares_itself, source(PARAMETERS, "  # @param ", "  # "), "no field of Colab's form"),
+    (prepares_itself, source(PARAMETERS, '{"type":"integer"}', '{"type":"number"}'), "layer: int"),
+    (prepares_itself, source(PARAMETERS, '{"type":"raw"}', '{"type":"integer"}'), "hidden: list"),
+    (prepares_itself, source(PARAMETERS, '["torch", "glorot"]', '["glorot"]'), "init: str"),
+    (prepares_itself, source(PARAMETERS, '["torch", "glorot"]', '["torch"'), "init: str"),
+    (prepares_itself, source(PARAMETERS, '["torch", "glorot"]', ""), "init: str"),
+    (prepares_itself, source(PARAMETERS, '{"type":"boolean"}', "[false]"), "bias: bool"),
     (prepares_itself, source(BOOTSTRAP, "import ", "import numpy, "), "imports ['numpy']"),
     (is_plain_markdown, says("see {cite}`dhillon`"), "role"),
     (is_plain_markdown, says("```{note}\nSo.\n```"), "directive"),

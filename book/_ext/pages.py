@@ -1,21 +1,27 @@
-"""Changes to each page: accessibility, launch buttons, scripts, and tables in print."""
+"""Changes to each page: accessibility, launch buttons, scripts, and tables in print.
+
+On the page of the library also: numpydoc that Sphinx can't read, and the table of the equations.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.util.docutils import SphinxDirective
 
-from clusterbook import figures
+from clusterbook import figures, paths
 from clusterbook.book import site
 from clusterbook.book.stage import DRAWINGS
 
+METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster"}
 FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"
 _FIGURE = re.compile(r'(?P<opens><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
                      r"(?P<picture>(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?)"
@@ -144,9 +150,75 @@ def shares(rows: list[list[int]]) -> list[int]:
     return [round(100 * width / sum(widths)) for width in widths]
 
 
+# --- the page of the library -------------------------------------------------------------------
+
+
+def readable(lines: list[str]) -> list[str]:
+    """Turn footnotes, whose numbers are unique on a page, into a list; join attributes' names."""
+    text = re.sub(r"^(\s*)\.\. \[(\d+)\] ", r"\1\2. ", "\n".join(lines), flags=re.MULTILINE)
+    before, section, after = re.sub(r"\[(\d+)\]_", r"[\1]", text).partition("Attributes\n---")
+    # "low, high : float" is taken for one name.
+    after = re.sub(r"(?m)^\w+(, \w+)+(?= : )", lambda found: found[0].replace(", ", ","), after)
+    return f"{before}{section}{after}".split("\n")
+
+
+def rows(method: str) -> list[tuple[int, str, str, str, int]]:
+    """The first equation, all of them, function, file and line, where a docstring begins with them.
+
+    A sentence names them by ``Eq. 13``, ``Eqs. 7 and 8`` or ``Eqs. 4 to 6``.
+    """
+    package, found = Path(paths.__file__).parent, []
+    for path in (package / method).rglob("*.py"):
+        file = path.relative_to(package.parent).as_posix()
+        for name, node in _defined(ast.parse(path.read_text(encoding="utf-8"))):
+            begins = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+            if named := re.findall(r"Eqs?\. (\d+(?: (?:and|to) \d+)?)", begins):
+                first = int(named[0].split()[0])
+                found.append((first, ", ".join(named), name, file, node.lineno))
+    return sorted(found)
+
+
+def _defined(tree: ast.AST, within: str = "") -> Iterator[tuple[str, Any]]:
+    for node in ast.iter_child_nodes(tree):
+        inside = within
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield within + node.name, node
+            inside = f"{within}{node.name}."
+        yield from _defined(node, inside)
+
+
+class Equations(SphinxDirective):
+    """The directive ``equations``: for each method, which function has which equation."""
+
+    def run(self) -> list[nodes.Node]:
+        """A table in Markdown, the language of the page, for each method."""
+        lines = []
+        for method, called in METHODS.items():
+            lines += [f"**{called}**", "", "| Equation | Function | File and line |",
+                      "|---|---|---|"]
+            lines += [f"| {named} | `{name}` | `{file}`, {line} |"
+                      for _, named, name, file, line in rows(method)]
+            lines.append("")
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def rewrite(app, what, name, obj, options, lines) -> None:
+    """Let napoleon, which comes later, read a docstring that it can read."""
+    lines[:] = readable(lines)
+
+
+def sign(app, what, name, obj, options, signature, returns) -> tuple[str, str] | None:
+    """Leave out of a signature how a default is made."""
+    return (signature.replace("<factory>", "..."), returns) if signature else None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the steps."""
+    """Register the steps and the directive."""
+    app.setup_extension("sphinx.ext.autodoc")       # whose events two steps wait for
+    app.add_directive("equations", Equations)
     app.connect("config-inited", configure)
     app.connect("html-page-context", improve, priority=900)
     app.connect("doctree-resolved", fit_tables)
+    app.connect("autodoc-process-docstring", rewrite, priority=400)
+    app.connect("autodoc-process-signature", sign)
     return {"version": "1.0", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -288,7 +288,3 @@ def _site(options) -> None:
     if changed and wanted.repository:
         print(f"Commit these, then: git tag {wanted.ref} && git push origin {wanted.ref}. "
               "`clusterbook site` lists what is left to do.")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..checks import one_of
 from ..errors import InputError
-from ..figures.showing import listed
+from ..figures.showing import listed, stems
 from .parameters import Parameter, measured, read
 
 if TYPE_CHECKING:
@@ -134,8 +134,5 @@ def _drawn(chapter: str, figure: str, changed: dict[str, str]) -> tuple[str, dic
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         run(chapter, overrides=changed, only=[figure], figures=Path(folder), formats="png")
         about, = listed(Path(folder))
-        files = {figure: figure}
-        if "steps" in about:
-            files = {title: f"{figure}-{i}" for i, title in enumerate(about["steps"], start=1)}
         return about["caption"], {title: Path(folder, f"{file}.png").read_bytes()
-                                  for title, file in files.items()}
+                                  for title, file in stems(about).items()}

@@ -48,7 +48,6 @@ _READS = {"int": int, "float": float, "str": lambda text: text,
 _TYPES = {name: TypeAdapter(kind) for name, kind in _SCALARS.items()} | {
     f"list[{name}]": TypeAdapter(list[kind]) for name, kind in _SCALARS.items()}
 _FIELD = re.compile(r"""# @param (\[.*?\])?\ ?(\{.*?\})?""")
-_FIELDS = {"int": "integer", "float": "number", "str": "string", "bool": "boolean"}     # Colab's
 
 
 @dataclass(frozen=True)
@@ -189,14 +188,12 @@ def read_notebook(path: Path) -> nbformat.NotebookNode:
     """Read a notebook that has cells; InputError if the file is anything else."""
     invalid: dict[str, Exception] = {}
     try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4,
-                                  capture_validation_error=invalid)
+        notebook = nbformat.read(path, as_version=4, capture_validation_error=invalid)
         if notebook.cells and not invalid:
             return notebook
     except OSError as error:
         raise InputError(f"{path} can't be read: {error.strerror}") from None
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError,
-            nbformat.ValidationError):
+    except Exception:       # nbformat raises many kinds for what is no notebook
         pass
     raise InputError(f"{path} is not a notebook: it is empty, damaged, or of another format")
 
@@ -226,7 +223,8 @@ def parse(source: str) -> dict[str, Parameter]:
             default = _TYPES[kind].validate_python(ast.literal_eval(node.value), strict=True)
             choices = ()
             if shown := _FIELD.match(comment.lstrip()):
-                comment, choices = comment.lstrip()[shown.end():], _choices(shown, kind, default)
+                comment = comment.lstrip()[shown.end():]
+                choices = tuple(json.loads(shown[1] or "[]"))
             meaning, paper, effect = [part.strip() for part in comment.lstrip("# ").split("|")]
             if name in found or not (meaning and effect and paper.startswith("paper:")):
                 raise ValueError
@@ -237,22 +235,9 @@ def parse(source: str) -> dict[str, Parameter]:
     return found
 
 
-def _choices(field: re.Match[str], kind: str, default: Any) -> tuple[str, ...]:
-    """What a field of Colab's form offers; ValueError if it is not one for that type."""
-    choices, options = (json.loads(part) if part else None for part in field.groups())
-    if choices is None:
-        fits = options == {"type": _FIELDS.get(kind, "raw")}
-    else:
-        fits = kind == "str" and default in choices and options in (None, {"allow-input": True})
-    if not fits:
-        raise ValueError
-    return tuple(choices or ())
-
-
 _LINE = ("'name: type = literal  # meaning | paper: value | effect when changed', each name once, "
          f"with the type {', '.join(_SCALARS)} or a list of one of them, such as list[int], and a "
-         'literal of it; a comment may begin with a field of that type: @param {"type":"integer"}, '
-         '@param ["a", "b"]')
+         "literal of it")
 
 
 # --- values ------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from .. import __version__
 from ..errors import InputError
 from ..evidence.views import View
-from ..figures.showing import LIST, listed
+from ..figures.showing import LIST, listed, stems
 from ..paths import write_atomically
 from .parameters import Chapter, table
 
@@ -74,11 +74,10 @@ def write(folder: Path, *, title: str, chapter: Chapter, values: Sequence[Mappin
     for part, place in parts.items():
         for entry in listed(place):
             figure = figures.setdefault(entry["name"], {"pictures": [], "captions": []})
-            for i, step in enumerate(entry.get("steps") or [""], start=1):
-                file = place.relative_to(folder) / entry["name"]
+            for step, file in stems(entry).items():
                 label = ", ".join(filter(None, [part, step]))
                 figure["pictures"].append((
-                    quote(f"{file.as_posix()}-{i}" if step else file.as_posix()), label,
+                    quote((place.relative_to(folder) / file).as_posix()), label,
                     f"{entry['alt']} {label}." if label else entry["alt"], entry["formats"]))
             caption = markdown.renderInline(entry["caption"])
             if caption not in figure["captions"]:

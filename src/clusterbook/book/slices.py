@@ -1,8 +1,8 @@
 """The part of a notebook that one figure needs, found from what its statements read and change.
 
 A statement is kept if it binds or changes what a later one that is kept reads. Methods called for
-their effect (``model.fit(X)``), guards that raise, other names of the same object, generators
-(which advance whenever they are read) and settings of modules count as changes.
+their effect (``model.fit(X)``), guards that raise, arguments of the notebook's own functions and
+settings of modules count as changes. ``tests/alone`` compares each figure with the whole run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
-import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -20,14 +19,7 @@ from types import CodeType
 
 import nbformat
 
-_CHANGES = re.compile(r"(partial_)?fit(_.+)?|set_params|load_state_dict|\w*[a-z]_|append|extend|"
-                      r"insert|remove|pop|popitem|clear|update|setdefault|add|discard|sort|reverse")
-_ADVANCES = re.compile(r"\b(default_rng|RandomState|Generator|Random|manual_seed|iter|zip|map|"
-                       r"filter|enumerate|reversed|open)$")
-_DRAWS = re.compile(r"((np|numpy)\.)?random\.(?!default_rng)[a-z]\w+|"
-                    r"torch\.(rand\w*|normal|multinomial|bernoulli|poisson|manual_seed)")
 _SHOWS = re.compile(r"(figures|evidence)\.\w+|show|display|print")
-_RANDOM, _ARGUMENTS = "the global random state", "its arguments"    # names that no variable has
 _FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 _MAYBE = ast.If | ast.While | ast.Try | ast.Match
 
@@ -53,9 +45,8 @@ class _Statement:
     bound: set[str] = field(default_factory=set)
     sure: set[str] = field(default_factory=set)
     changed: set[str] = field(default_factory=set)
-    advancing: set[str] = field(default_factory=set)        # generators that it binds
-    alike: list[tuple[str, str]] = field(default_factory=list)      # two names of one object
     shows: set[str] = field(default_factory=set)            # the names of figures
+    alike: set[str] = field(default_factory=set)            # names of one object, or its parts
     sets: bool = False                                      # something for all that follows
 
 
@@ -95,44 +86,42 @@ def _drawn(name: str, statements: Sequence[_Statement], parameters: Collection[s
 
 def _statements(cells: Sequence[nbformat.NotebookNode]) -> list[_Statement]:
     """The statements of all code cells but the parameters', with what they read and change."""
-    found, fixed = [], {*dir(builtins)}
+    found, fixed, changing, generators = [], {*dir(builtins)}, set(), set()
     for place, cell in enumerate(cells):
         if cell.cell_type == "code" and "parameters" not in cell.metadata.get("tags", []):
             source = re.sub(r"^([ \t]*)[%!].*", r"\1help.set_magic()", cell.source, flags=re.M)
             with suppress(SyntaxError):         # a cell that can't run draws nothing
-                _compiled(source)
+                compile(source, "a cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
                 body = ast.parse(source).body
                 found += [_Statement(node, place, node is body[-1]) for node in body]
     for one in found:
         _names(one)
         if isinstance(one.node, ast.Import | ast.ImportFrom | ast.ClassDef | _FUNCTION):
             fixed |= one.bound
-    functions = {one.node.name: one for one in found if isinstance(one.node, _FUNCTION)}
-    for one in [*functions.values(), *found]:           # first, what calling a function changes
-        _changes(one, fixed, functions)
-    alike = [pair for one in found for pair in one.alike]
-    advancing = set().union(*(one.advancing for one in found))
+        if re.search(r"= [\w.]*(default_rng|Generator)\(", ast.unparse(one.node)):
+            generators |= one.bound         # which advance whenever they are read
     for one in found:
-        waiting, called = list(one.read), set()
-        while waiting:
-            if (name := waiting.pop()) in functions and name not in called:
-                called.add(name)
-                waiting += functions[name].read
-        for function in [] if one in functions.values() else map(functions.get, called):
-            one.read |= function.read
-            one.changed |= function.changed
-            one.shows |= function.shows
-        one.changed |= one.read & advancing
-        _spread(one.changed, alike)
-    for function in functions.values():                 # itself it changes and shows nothing
-        function.changed, function.shows = set(), set()
+        _changes(one, fixed, changing)
+        if isinstance(one.node, _FUNCTION):     # itself it changes and shows nothing
+            if one.changed & {each.arg for each in ast.walk(one.node.args)
+                              if isinstance(each, ast.arg)}:
+                changing |= one.bound
+            one.changed, one.shows = set(), set()
+        one.changed |= one.read & generators
+    for one in found:
+        for each in found:
+            if one.changed & each.alike:
+                one.changed |= each.alike
     return found
 
 
 def _names(one: _Statement) -> None:
     """Find what a statement reads and binds; its bytecode tells local names from others."""
-    maybe = _stored(*(part for part in ast.walk(one.node) if isinstance(part, _MAYBE)))
-    for name, stores in _accesses(_compiled(ast.Module([one.node], []))):
+    maybe = {part.id for outer in ast.walk(one.node) if isinstance(outer, _MAYBE)
+             for part in ast.walk(outer)
+             if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
+    for name, stores in _accesses(compile(
+            ast.Module([one.node], []), "a cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)):
         if stores:
             one.bound.add(name)
         elif name not in one.bound or name in maybe:
@@ -140,10 +129,6 @@ def _names(one: _Statement) -> None:
     dotted = isinstance(one.node, ast.Import) and any("." in name.name for name in one.node.names)
     if not (dotted or isinstance(one.node, ast.For | _MAYBE)):
         one.sure = one.bound - maybe
-
-
-def _compiled(code: str | ast.Module) -> CodeType:
-    return compile(code, "a cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def _accesses(code: CodeType, top: bool = True) -> Iterator[tuple[str, bool]]:
@@ -156,9 +141,9 @@ def _accesses(code: CodeType, top: bool = True) -> Iterator[tuple[str, bool]]:
                 yield step.argval, found[1] != "LOAD"
 
 
-def _changes(one: _Statement, fixed: Collection[str], functions: dict[str, _Statement]) -> None:
+def _changes(one: _Statement, fixed: Collection[str], changing: Collection[str]) -> None:
     """Find the objects that a statement changes, and the figures that it shows."""
-    touched, own = [], one.read | one.bound | {_RANDOM}
+    touched: list[ast.AST] = []
     for part in ast.walk(one.node):
         match part:
             case ast.Attribute() | ast.Subscript() if not isinstance(part.ctx, ast.Load):
@@ -174,34 +159,17 @@ def _changes(one: _Statement, fixed: Collection[str], functions: dict[str, _Stat
                     not one.last or re.search(r"seed|\bset_|filter|\buse", ast.unparse(func)))
             case ast.Call(func, args, keywords):
                 name, given = ast.unparse(func), {each.arg: each.value for each in keywords}
-                if isinstance(func, ast.Attribute) and _CHANGES.fullmatch(func.attr):
-                    touched.append(func.value)
-                if _DRAWS.fullmatch(name):
-                    touched.append(ast.Name(_RANDOM))
-                    (one.sure if name.endswith("seed") else one.read).add(_RANDOM)
-                if name in functions and _ARGUMENTS in functions[name].changed:
+                if name.endswith(".fit"):
+                    touched.append(func)
+                if name in changing:
                     touched += [*args, *given.values()]
                 if name in ("figures.show", "show"):
                     one.shows |= {each.value for each in [*args[1:2], given.get("name")]
                                   if isinstance(each, ast.Constant)}
-            case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.For() | ast.comprehension():
-                value = part.iter if hasattr(part, "iter") else part.value
-                names = _stored(*getattr(part, "targets", [getattr(part, "target", None)]))
-                if hasattr(part, "iter") or not isinstance(value, ast.Call):
-                    one.alike += itertools.product(names, _root(value, fixed))
-                elif len(names) > 1:        # fig, ax = plt.subplots(): parts of one object
-                    one.alike += itertools.pairwise(sorted(names))
-                elif _ADVANCES.search(ast.unparse(value.func)):
-                    one.advancing |= names & own
-            case ast.withitem(_, ast.Name(name)):
-                one.advancing |= {name} & own
-    changed = set().union(*(_root(each, fixed) for each in touched)) - fixed
-    _spread(changed, one.alike)
-    if isinstance(one.node, _FUNCTION) and changed & {
-            arg.arg for arg in ast.walk(one.node.args) if isinstance(arg, ast.arg)}:
-        own, changed = own | {_ARGUMENTS}, changed | {_ARGUMENTS}
-    one.changed |= changed & own
-    one.alike = [pair for pair in one.alike if own.issuperset(pair)]
+            case ast.Assign(targets=[ast.Tuple() | ast.Name() as target], value=value):
+                if isinstance(target, ast.Tuple) or not isinstance(value, ast.Call):
+                    one.alike |= one.bound | _root(value, fixed)    # fig, ax = plt.subplots()
+    one.changed = set().union(*(_root(each, fixed) for each in touched)) - set(fixed)
 
 
 def _root(node: ast.AST | None, fixed: Collection[str] = ()) -> set[str]:
@@ -211,14 +179,3 @@ def _root(node: ast.AST | None, fixed: Collection[str] = ()) -> set[str]:
         called |= isinstance(node, ast.Call)
         node = node.func if isinstance(node, ast.Call) else node.value
     return {node.id} if isinstance(node, ast.Name) and not (called and node.id in fixed) else set()
-
-
-def _stored(*nodes: ast.AST) -> set[str]:
-    return {part.id for node in nodes for part in ast.walk(node)
-            if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)}
-
-
-def _spread(changed: set[str], alike: Sequence[tuple[str, str]]) -> None:
-    """Add the other names of the objects that were changed."""
-    for _ in alike:
-        changed |= {name for pair in alike if changed & {*pair} for name in pair}

@@ -72,10 +72,6 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
     views lead from one folder below the root; an audit page lies in two.
     """
     page, kept = place.stem.replace("_", "-"), []     # an anchor has no underscore
-    if place.parts[0] == "notebooks":       # what only a run needs is out of a reader's way
-        tags = cell.metadata.get("tags", [])
-        cell.metadata["tags"] = [{"bootstrap": "remove-input", "parameters": "hide-input"}.get(
-            tag, tag) for tag in tags if not (tag == "hide-input" and "bootstrap" in tags)]
     if _says_check(cell):       # it is HTML already
         return
     for output in cell.outputs:
@@ -200,7 +196,8 @@ def _joined(cells: Sequence[Any]) -> list[Any]:
 
 def _hidden(cell: Any) -> bool:
     tags = cell.metadata.get("tags", [])
-    return cell.cell_type == "code" and "hide-input" in tags and "bootstrap" not in tags
+    # The parameters unfold by themselves.
+    return cell.cell_type == "code" and "hide-input" in tags and "parameters" not in tags
 
 
 def _says_check(cell: Any) -> bool:

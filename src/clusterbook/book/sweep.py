@@ -36,7 +36,7 @@ from ..errors import InputError
 from ..evidence.provenance import duration
 from ..evidence.records import Record, read_record
 from ..evidence.views import View, spread
-from ..figures.showing import LIST, listed, save
+from ..figures.showing import LIST, listed, save, stems
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..progress import bar
@@ -197,12 +197,7 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
     failed, code = {}, fingerprint(chapter.name)
     make = partial(_make, explore=explore) if explore else _make
     with pool as submit, bar(len(missing), unit="run") as shown:
-        pending = {}
-        for folder, run in missing.items():
-            # An interrupted run of other parameters, code or folder has another checkpoint.
-            key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
-            named = replace(run, checkpoint=f"sweep-{chapter.name}-{key.hexdigest()[:16]}")
-            pending[submit(make, named)] = folder
+        pending = {submit(make, run): folder for folder, run in missing.items()}
         for future in as_completed(pending):
             folder = pending[future]
             try:
@@ -228,21 +223,16 @@ def _make(run: Run, explore: str | None = None) -> dict[str, bytes]:
     """
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         place, files = Path(folder, "figures"), {}
-        runs.make(replace(run, records=Path(folder), figures=place if explore else None))
+        runs.make(replace(run, records=Path(folder), figures=place if explore else None,
+                          checkpoint=Path(folder, "checkpoints")))
         for about in listed(place):
             if about["name"] == explore:
-                for name in _pictures(about):
+                for name in stems(about).values():
                     Image.open(place / f"{name}.png").save(into := io.BytesIO(), "WEBP", quality=90)
                     files[f"{EXPLORED}/{name}.webp"] = into.getvalue()
                 files[f"{EXPLORED}/{explore}.json"] = json.dumps(about).encode()
         recorded = sorted(Path(folder).glob("*-seed*"), key=lambda path: path.suffix == ".json")
         return files | {path.name: path.read_bytes() for path in recorded}
-
-
-def _pictures(about: Mapping[str, Any]) -> list[str]:
-    """The names of a figure's files, without the ending."""
-    steps = range(1, 1 + len(about.get("steps", ())))
-    return [f"{about['name']}-{i}" for i in steps] or [about["name"]]
 
 
 def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None:
@@ -322,7 +312,7 @@ def explorable(output: Path, planned: Grid, found: Mapping[str, Record], name: s
         place = output / "runs" / folder / EXPLORED
         texts = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))
         swept = [f"{one} = {_text(run.values[one])}" for one in planned.swept]
-        for file, step in zip(_pictures(texts), texts.get("steps", [""]), strict=True):
+        for step, file in stems(texts).items():
             key = tuple(filter(None, [*swept, step]))
             address = quote(f"runs/{folder}/{EXPLORED}/{file}.webp")
             alt = escape(f"{texts['alt']} {', '.join(key)}.")

@@ -291,11 +291,10 @@ def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: st
     formats = paths.look("format", "png,svg").split(",")
     about = {"name": name, "alt": alt, "caption": caption, "formats": formats,
              "numbers": numbers(figure)}
-    files = {name: figure}
+    steps = [figure]
     if isinstance(figure, Mapping):
-        about["steps"] = list(titled(figure))
-        files = {f"{name}-{i}": step for i, step in enumerate(figure.values(), start=1)}
-    for file, drawn in files.items():
+        about["steps"], steps = list(titled(figure)), figure.values()
+    for file, drawn in zip(stems(about).values(), steps, strict=True):
         told = {"png": {"Description": alt}, "pdf": {"Subject": alt, "CreationDate": None},
                 "svg": {"Title": file, "Date": None, "Description": alt}}
         width, style = paths.look("width"), paths.look("style", "plain")
@@ -347,6 +346,13 @@ def listed(folder: Path) -> list[dict[str, Any]]:
     """The ``name``, ``alt``, ``caption`` and titles of ``steps`` of the figures that a run left."""
     path = folder / LIST
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+
+
+def stems(about: Mapping[str, Any]) -> dict[str, str]:
+    """The names of a listed figure's files, without the ending, by the titles of its steps."""
+    steps = about.get("steps", ())
+    return {title: f"{about['name']}-{i}" for i, title in enumerate(steps, start=1)} or {
+        "": about["name"]}
 
 
 @mpl.style.context(["default", _STYLE])
