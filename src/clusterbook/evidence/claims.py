@@ -107,9 +107,9 @@ class Statistic:
 
 _OF_VALUE = ("profile", "metric", "statistic", "value", "tolerance", "why")
 KINDS = {
-    "value": (_OF_VALUE, ("differs",)),
-    "difference": ((*_OF_VALUE, "minus"), ("differs",)),
-    "trend": (("profile", "metric", "relation", "than", "holds_in"), ("differs",)),
+    "value": (_OF_VALUE, ("differs", "told")),
+    "difference": ((*_OF_VALUE, "minus"), ("differs", "told")),
+    "trend": (("profile", "metric", "relation", "than", "holds_in"), ("differs", "told")),
     "exact": (("check",), ("profile",)),
     "source-error": (("check",), ("profile",)),
 }
@@ -120,7 +120,8 @@ KINDS = {
 class Comparison:
     """One number or statement of a claim, and how runs are compared with it.
 
-    ``holds_in`` is the key ``in``. A key that is absent is None.
+    ``holds_in`` is the key ``in``, and ``told`` what a result box calls the number. A key that is
+    absent is None.
     """
 
     id: Id
@@ -128,6 +129,7 @@ class Comparison:
     profile: str | None = None
     statistic: Annotated[str, Field(pattern=STATISTIC)] | None = None
     metric: str | None = None
+    told: str | None = None
     minus: str | None = None
     value: int | float | None = None
     tolerance: int | float | None = Field(None, ge=0)
