@@ -40,6 +40,7 @@ from ..figures.showing import LIST, listed, save
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..progress import bar
+from ..settings import MOST_VALUES, number_range
 from . import parameters, runs, sheet
 from .parameters import Chapter, Parameter
 from .runs import ChapterError, Run
@@ -139,9 +140,9 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
         chapter.parameter("seed")       # refuses a chapter without it
         varied["seed"] = list(dict.fromkeys(seeds or [base["seed"]]))
     count = math.prod(map(len, varied.values()))
-    if count > parameters.MOST_VALUES:
+    if count > MOST_VALUES:
         raise InputError(f"this sweep has {count:,} runs; give fewer values or seeds, for at most "
-                         f"{parameters.MOST_VALUES:,}")
+                         f"{MOST_VALUES:,}")
     planned = {}
     for values in itertools.product(*varied.values()):
         run = Run(chapter, chosen, {**base, **dict(zip(varied, values, strict=True))})
@@ -168,7 +169,7 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
     comma = ";" if ";" in text or parameter.type.startswith("list") else ","
     parts = [part.strip() for part in text.removesuffix(";").split(comma)]
     if parameter.type == "int":
-        parts = [one for part in parts for one in parameters.number_range(part)]
+        parts = [one for part in parts for one in number_range(part)]
     values = [parameters.from_text(parameter, part) for part in parts]
     return [value for i, value in enumerate(values) if value not in values[:i]]
 

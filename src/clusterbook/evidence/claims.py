@@ -22,6 +22,7 @@ from pydantic_core import ArgsKwargs
 
 from .. import paths
 from ..errors import InputError
+from ..settings import UniqueKeys
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
                     str_strip_whitespace=True, str_min_length=1)
@@ -304,17 +305,16 @@ class _Mapping(dict):
     """A YAML mapping that knows the line of each key, and of its own beginning."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(UniqueKeys, yaml.SafeLoader):
     """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique and has a value."""
 
     def mapping(self, node: yaml.MappingNode) -> _Mapping:
         values = _Mapping(self.construct_mapping(node, deep=True))
         values.line, values.lines = node.start_mark.line + 1, {}
         for key, _ in node.value:
-            if key.value in values.lines or values[key.value] is None:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key.value!r} is a duplicate or has no value",
-                    problem_mark=key.start_mark)
+            if values[key.value] is None:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} has no value",
+                                           problem_mark=key.start_mark)
             values.lines[key.value] = key.start_mark.line + 1
         return values
 
