@@ -30,7 +30,7 @@ the present one.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -300,22 +300,18 @@ class Replacement:
 def load_lineage() -> dict[tuple[str, str], str]:
     """The replacements: (chapter, old hash) to the new one; none where there is no such file.
 
-    Raises InputError for an entry that is not valid, duplicate, or leading back to its beginning.
+    Raises InputError for an entry that is not valid.
     """
     path = paths.root() / "data" / "lineage.yaml"
-    found: dict[tuple[str, str], str] = {}
-    for entry in read_file(path, Replacement, "replacement") if path.is_file() else ():
-        start = entry.chapter, entry.old
-        if start in found or entry.old in successors(found, entry.chapter, entry.new):
-            raise InputError(f"data/lineage.yaml: the code {entry.old} of {entry.chapter} is "
-                             "replaced twice, or by itself")
-        found[start] = entry.new
-    return found
+    entries = read_file(path, Replacement, "replacement") if path.is_file() else ()
+    return {(entry.chapter, entry.old): entry.new for entry in entries}
 
 
 def successors(lineage: Mapping[tuple[str, str], str], chapter: str, code: str | None
-               ) -> Iterator[str]:
+               ) -> list[str]:
     """The hash of some code, and of what replaced it, one after the other."""
-    while code is not None:
-        yield code
+    found: list[str] = []
+    while code is not None and code not in found:       # code may have been changed back
+        found.append(code)
         code = lineage.get((chapter, code))
+    return found
