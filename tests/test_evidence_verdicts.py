@@ -228,7 +228,8 @@ def test_the_hash_of_a_checks_code_is_that_of_python_3_11_in_every_version(tmp_p
     new_notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in (
         "def half(x):\n    return f'{x / 2:.1f}'", "evidence.check('a-half', half(1), [])")])
     nbformat.write(new_notebook, tmp_path / "notebooks" / "demo.ipynb")
-    assert cells_of_checks(tmp_path) == {"a-half": "cbd50e2e7a0c"}
+    found = cells_of_checks(tmp_path / "notebooks" / "demo.ipynb", 0)
+    assert found == {"a-half": "cbd50e2e7a0c"}
 
 
 def entry(old, new, chapter="demo", **changes):

@@ -84,19 +84,15 @@ def as_it_stands(number: Comparison, root: Path | None = None) -> str:
     expected = next((one for one in load_expectations(root / "data" / "expectations")
                      if one.id == number.check), None)
     rule = expected and f"{expected.relation} {expected.bound} ± {expected.tolerance}"
-    return f"{text}, {rule}, cell {cells_of_checks(root).get(number.check)}"
-
-
-def cells_of_checks(root: Path) -> dict[str, str]:
-    """The id of each check, and a hash of the cell that makes it and of the functions it calls."""
-    found: dict[str, str] = {}
+    cells = {}
     for path in paths.notebooks(root):
-        found |= _cells_of_checks(path, path.stat().st_mtime_ns)
-    return found
+        cells |= cells_of_checks(path, path.stat().st_mtime_ns)
+    return f"{text}, {rule}, cell {cells.get(number.check)}"
 
 
 @cache
-def _cells_of_checks(path: Path, _written: int) -> dict[str, str]:
+def cells_of_checks(path: Path, _written: int) -> dict[str, str]:
+    """The checks of a notebook: id, and a hash of the cell that makes it and of what that calls."""
     cells = [ast.parse("".join(cell["source"])) for cell in json.loads(
         path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
     defined = {node.name: node for cell in cells for node in cell.body
