@@ -147,8 +147,8 @@ def test_a_name_is_text_in_every_view():
             "amendments": {"rows": [(TAG,)], "records": [(TAG,)], "places": [(TAG, TAG, TAG, TAG)]},
         }.items()),
         parameters.table(TAG, [TAG], [(TAG,)], [TAG]).html,
-        figures.explorable.html([[TAG], [TAG]], [figures.explorable.Position(TAG, TAG, (0, 0))],
-                                ["<b></b>"], start=0, names=[TAG, TAG]),
+        figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, TAG, (0, 0))],
+                           start=0, names=[TAG, TAG]),
     ]
     assert all(map(harmless, shown))
 

@@ -36,6 +36,7 @@ from ..errors import InputError
 from ..evidence.provenance import duration
 from ..evidence.records import Record, read_record
 from ..evidence.views import View, spread
+from ..figures import steps
 from ..figures.showing import LIST, listed, save
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
@@ -329,10 +330,10 @@ def explorable(output: Path, planned: Grid, found: Mapping[str, Record], name: s
             alt = escape(f"{texts['alt']} {', '.join(key)}.")
             pictures[key] = f'<img loading="lazy" src="{address}" alt="{alt}">'
             notes[key] = f"seed {first} · {duration(found[folder].seconds)}"
-    values, places = figures.explorable.positions(pictures, notes)
-    html = figures.explorable.html(
-        values, places, [*pictures.values()], names=[*planned.swept, "Step"][:len(values)],
-        start=figures.explorable.middle(values, places))
+    values, places = steps.positions(pictures, notes)
+    html = steps.html([*pictures.values()], values=values, places=places,
+                      names=[*planned.swept, "Step"][:len(values)],
+                      start=steps.middle(values, places))
     return View(tuple(pictures), texts["alt"], f"<figure><h2>{name}, by "
                 f"{' and '.join(planned.swept)}</h2>{html}</figure>")
 
