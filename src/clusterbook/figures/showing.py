@@ -228,9 +228,6 @@ def on_a_page(about: Mapping[str, Any], page: str) -> str:
         for kind, svg in zip(kinds, svgs, strict=True):
             own = f"{page}-{about['name']}-{i}{kind[0]}-"
             svg = re.sub(r'(\bid="|href="#|url\(#)(?!DejaVu)', rf"\g<1>{own}", svg)
-            # A tenth of a point is less than a pixel.
-            svg = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+)|(\d\.\d)\d+",
-                         lambda found: found[1] or found[2], svg)
             words = _attributes(about["alt"], title, i, len(drawn)) if "explorable" in about else (
                 f'alt="{escape(about["alt"])}"')
             parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
@@ -373,7 +370,8 @@ def _svg(figure: Figure) -> str:
                   text)
     text = re.sub(r'(?<="data:image/png;base64,)[^"]*',
                   lambda found: _few_colors(base64.b64decode(found[0])), text)
-    text = re.sub(r"(scale\([^)]*\)|base64,[^\"]*)|(\d\.\d\d)\d+",
+    # A tenth of a point is less than a pixel.
+    text = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+|base64,[^\"]*)|(\d\.\d)\d+",
                   lambda found: found[1] or found[2], text)
     return re.sub(r"\s*\n\s*", " ", text).strip()
 
