@@ -147,7 +147,7 @@ def test_a_name_is_text_in_every_view():
             "amendments": {"rows": [(TAG,)], "records": [(TAG,)], "places": [(TAG, TAG, TAG, TAG)]},
         }.items()),
         parameters.table(TAG, [TAG], [(TAG,)], [TAG]).html,
-        figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, TAG, (0, 0))],
+        figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, (0, 0), TAG)],
                            start=0, names=[TAG, TAG]),
     ]
     assert all(map(harmless, shown))

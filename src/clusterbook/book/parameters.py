@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import nbformat
-from jinja2 import Environment
 from markupsafe import Markup, escape
 from pydantic import ConfigDict, Field, Strict
 from pydantic.dataclasses import dataclass as model
@@ -36,6 +35,7 @@ from ..evidence.claims import mistake
 from ..evidence.templates import MACROS
 from ..evidence.verdicts import count
 from ..evidence.views import View
+from ..figures.steps import ENVIRONMENT
 from ..settings import SCALARS, TYPES, as_type, read_yaml
 from . import slices
 
@@ -268,7 +268,7 @@ _TABLE = """\
 <tbody>
 {% for row in rows %}
 <tr>{% for cell in row %}
-{% set text = cell|unbroken if heads[loop.index0] == "Command" else cell|e %}
+{% set text = unbroken(cell) if heads[loop.index0] == "Command" else cell|e %}
 {% if cell and heads[loop.index0] in code %}
 {% set text %}<code>{{ text }}</code>{% endset %}
 {% endif %}
@@ -289,10 +289,8 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
 
     As text it is a paragraph a row: the first cell, and the others below it with their heads.
     """
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["unbroken"] = _unbroken
-    page = environment.from_string(MACROS + _TABLE).render(
-        caption=caption, heads=heads, rows=rows, code=code, folded=folded)
+    page = ENVIRONMENT.from_string(MACROS + _TABLE).render(
+        caption=caption, heads=heads, rows=rows, code=code, folded=folded, unbroken=_unbroken)
     paragraphs = []
     for first, *others in rows:
         cells = zip(heads[1:], others, strict=True)

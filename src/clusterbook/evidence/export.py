@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, StrictUndefined
 
 from .. import __version__, datasets
+from ..figures.steps import ENVIRONMENT
 from .claims import METHODS
 from .provenance import described
 from .records import Runs, load_records, profile_of
@@ -69,8 +69,7 @@ def models(folder: Path) -> None:
     A model hub takes such a folder as it is: ``README.md``, which begins with metadata, beside the
     weights.
     """
-    card = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
-                       keep_trailing_newline=True).from_string(CARD)
+    card = ENVIRONMENT.overlay(autoescape=False, keep_trailing_newline=True).from_string(CARD)
     sources, records = {source.name: source for source in datasets.catalog()}, load_records()
     rows = scorecard().rows
     for record in records:

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 from PIL import Image
@@ -26,6 +25,7 @@ from PIL import Image
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
+from ..figures.steps import ENVIRONMENT
 from .claims import METHODS, Claim, Comparison, Statistic, load_claims, place
 from .records import MANIFEST, git, load_json, load_records
 from .templates import MACROS
@@ -430,12 +430,9 @@ def _escaped(value: object) -> object:
     return value if hasattr(value, "__html__") else Markup(escape(str(value)))
 
 
-_ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, finalize=_escaped,
-                           trim_blocks=True, lstrip_blocks=True)
-_ENVIRONMENT.globals |= {"METHODS": METHODS, "counts_line": counts_line,
-                         "drawn": drawn, "measured": measured, "numbers": numbers,
-                         "offsets": offsets, "section_of": section_of, "seeds_of": seeds_of}
-_MACROS = _ENVIRONMENT.from_string(MACROS).module
+_MACROS = ENVIRONMENT.overlay(finalize=_escaped).from_string(MACROS, {
+    "METHODS": METHODS, "counts_line": counts_line, "drawn": drawn, "measured": measured,
+    "numbers": numbers, "offsets": offsets, "section_of": section_of, "seeds_of": seeds_of}).module
 
 
 def html(view: str, **values: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from jinja2 import Environment
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -24,6 +24,9 @@ from numpy.typing import ArrayLike
 Key = str | tuple[str, ...]
 Numbers = dict[str, list[float]]
 """Series → number of points, mean and standard deviation along x and y, correlation of both."""
+ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True,
+                          lstrip_blocks=True)
+"""Makes HTML of every template: it escapes texts, and refuses a name that it was not given."""
 
 
 class Position(NamedTuple):
@@ -73,7 +76,6 @@ def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Se
 
     *values* and *places* are those of `positions`, *start* is the place that is shown first.
     """
-    template = Environment(trim_blocks=True, autoescape=True).from_string(_TEMPLATE)
     places = [Position(*place) for place in places]     # JSON makes lists of them
     shown = [{"title": place.title, "note": place.note, "html": Markup(picture),
               "at": " ".join(map(str, place.at)), "hidden": i != start,
@@ -82,7 +84,8 @@ def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Se
     sliders: list[dict[str, Any]] = [
         {"name": name, "values": each, "at": places[start].at[i]}
         for i, (name, each) in enumerate(zip(names, values, strict=True))]
-    return template.render(pause=pause, shown=shown, sliders=sliders, start=shown[start])
+    return ENVIRONMENT.from_string(_TEMPLATE).render(pause=pause, shown=shown, sliders=sliders,
+                                                     start=shown[start])
 
 
 def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
