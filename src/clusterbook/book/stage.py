@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import paths
-from ..evidence import export
+from ..evidence import provenance
 from ..figures import on_a_page
 from ..figures.showing import MOST_CSV, unpacked
 from ..figures.steps import ENVIRONMENT
@@ -51,8 +51,8 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
                 if "outputs" in cell:
                     _fit(cell, place, target, commands)
             write_notebook(notebook, target / place)
-    export.write(target / "extra")
-    export.models(target / "models")        # for a release; the site would grow by a sixth
+    provenance.write_crate(target / "extra")
+    provenance.write_models(target / "models")  # for a release; the site would grow by a sixth
 
 
 def undrawn(notebook: Path) -> str:
