@@ -1,15 +1,8 @@
 """Checks of a notebook's default run; their text is the same on every machine.
 
-``data/expectations/<notebook>.yaml`` is a list of entries with the keys ``id`` (beginning with the
-notebook's name: ``weights-layer-accuracy``), ``says`` (the statement, which the cell displays),
-``relation`` (``>=``, ``<=``, ``>``, ``<``, ``equals``, ``between`` or ``holds``; the signs in
-quotes), ``bound`` (a number, two for ``between``; absent where the cell gives the second value),
-``tolerance`` (for ``equals``: the largest absolute difference, 0 by default) and ``why`` (the
-reason for the bound or the tolerance).
-
 Expectations are a regression test of the book, not evidence about a source: they never appear in
 the scorecard. But a claim of kind ``exact`` or ``source-error`` may name one, and every check's
-outcome is part of the run's record.
+outcome is part of the run's record. ``data/expectations/README.md`` describes their keys.
 """
 
 from __future__ import annotations

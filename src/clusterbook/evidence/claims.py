@@ -57,19 +57,8 @@ STATISTIC = (rf"^(?:{'|'.join(OVER_SEEDS)}|"
 class Statistic:
     """A way to turn runs into the number that a source reports.
 
-    =========================  ================================================================
-    name                       what is computed from our runs (one per seed)
-    =========================  ================================================================
-    mean                       the mean over seeds
-    single                     the source made one run; the mean over ours stands for it
-    median, minimum, maximum   over seeds
-    standard deviation         over seeds, with n - 1
-    best of N by SELECTOR      of the N lowest seeds, the run that the selector prefers
-    best epoch by SELECTOR     the mean over seeds of each run's epoch that the selector prefers
-    =========================  ================================================================
-
-    ``seeds`` is the number of seeds that it takes; ``is_mean`` says whether it is a mean over
-    seeds, to which the t-interval applies.
+    ``data/claims/README.md`` lists the names. ``seeds`` is the number of seeds that it takes;
+    ``is_mean`` says whether it is a mean over seeds, to which the t-interval applies.
 
     Examples
     --------
