@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from _support import SEED, Book
+from _support import SEED, Book, record
 
 from clusterbook import cli, paths
 from clusterbook.book import parameters, runs
 from clusterbook.errors import InputError
+from clusterbook.evidence.records import dumps, read_record
 from clusterbook.fingerprint import code_cells
 
 PARAMETERS = f"""\
@@ -178,6 +179,18 @@ def test_what_looks_odd_and_is_right_is_taken(tiny: Book):
     assert (values["n"], values["rate"], values["name"]) == (10, 0.001, "010")
     values = chapter.values(chapter.profile("tiny-x"), typed)
     assert (values["n"], values["name"], len(values["seeds"])) == (2**63 - 1, "(((", 10_000)
+
+
+def test_a_record_reads_its_profile_as_the_run_did(tiny: Book):
+    put(tiny, "notebooks/profiles/tiny-x.yaml",
+        PROFILE.format("n: 010\n  rate: 1e-3\n  name: yes\n  seeds: [0-2]"))
+    chapter, path = parameters.read("tiny"), tiny.root / "tiny-x-seed0.json"
+    values = chapter.values(chapter.profile("tiny-x"))
+    for changes, doubts in (({}, ()), ({"rate": 0.002, "name": "no"}, ("rate", "name"))):
+        made = record(chapter="tiny", profile="tiny-x", parameters=values | changes)
+        path.write_text(dumps(made), encoding="utf-8")
+        assert read_record(path).doubts == tuple(
+            f"a run is not its profile's, by {', '.join(doubts)}" for _ in doubts[:1])
 
 
 def test_a_damaged_notebook_has_no_code_to_hash(tiny: Book):

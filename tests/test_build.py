@@ -147,8 +147,8 @@ def quick(book: Book, monkeypatch):
                         lambda owner, threads, function, *arguments: function(*arguments))
     monkeypatch.setattr("clusterbook.book.runs.cores", lambda: 1)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
-    for name in ("write", "models"):
-        monkeypatch.setattr(f"clusterbook.evidence.export.{name}", lambda folder: None)
+    for name in ("write_crate", "write_models"):
+        monkeypatch.setattr(f"clusterbook.evidence.provenance.{name}", lambda folder: None)
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')
     book.notebook("tiny", "from clusterbook import extra", "extra.x")

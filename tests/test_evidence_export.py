@@ -14,7 +14,7 @@ import yaml
 from rocrate_validator import services
 
 from clusterbook import evidence
-from clusterbook.evidence import export
+from clusterbook.evidence import provenance
 
 
 def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
@@ -22,8 +22,8 @@ def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
     (tmp_path / "records" / "one.json").write_text("{}")
     sources = evidence.load_sources()
     sources["tell-paper"] = replace(sources["tell-paper"], sent=date(2026, 12, 1))
-    monkeypatch.setattr(export, "load_sources", lambda: sources)
-    export.write(tmp_path)
+    monkeypatch.setattr(provenance, "load_sources", lambda: sources)
+    provenance.write_crate(tmp_path)
     text = (tmp_path / "claims.json").read_text(encoding="utf-8")
     assert "NaN" not in text and "Infinity" not in text     # which no other JSON reader takes
     said = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
 
 
 def test_each_trained_network_has_a_card_made_from_its_record(tmp_path, monkeypatch):
-    export.models(tmp_path)
+    provenance.write_models(tmp_path)
     records = {record.name: record for record in evidence.load_records()}
     kept = {name for name, record in records.items() if record.path.with_suffix(".pt").is_file()}
     assert kept == {folder.name for folder in tmp_path.iterdir()} and len(kept) >= 5

@@ -403,14 +403,17 @@ def test_a_result_box_has_what_ran_and_lists_what_did_not(book):
         evidence.result("demos")
 
 
-def test_a_difference_in_words_says_what_is_subtracted():
-    def told(metric, minus):
-        number = Comparison(id="demo-cost", kind="difference", profile="demo-paper", why="a test",
-                            statistic="mean", value=0, tolerance=0.1, metric=metric, minus=minus)
-        return views.told_number(number, SimpleNamespace(id="demo"))
+def test_a_result_box_names_its_numbers_as_the_claims_do():
+    for claim in load_claims():
+        for number in claim.compares:
+            assert number.told or number.metric is None or claim.tier != "headline", number.id
 
-    assert told("new_acc", "old_acc") == "new accuracy minus old accuracy 0"
-    assert told("cut", "cut_null_mean") == "cut minus its shuffles' mean 0"
+    def told(than):
+        return views.told_number(Comparison(
+            id="demo-rises", kind="trend", profile="demo-paper", metric="nmi", relation=">=",
+            told="NMI", than=than, holds_in="all"))
+
+    assert told(0.9) == "NMI ≥ 0.9" and told("old_nmi") == "NMI"
 
 
 def test_the_origin_of_a_figure_names_runs_seeds_and_time(book):

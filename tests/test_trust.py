@@ -17,7 +17,7 @@ from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
-from clusterbook import IDC, TELL, DeepCluster, datasets, evidence, figures
+from clusterbook import IDC, TELL, DeepCluster, datasets, evidence, figures, settings
 from clusterbook.book import parameters, sheet
 from clusterbook.datasets import loaders
 from clusterbook.errors import InputError
@@ -77,7 +77,7 @@ def test_models_and_checkpoints_with_pickled_objects_are_not_loaded(tmp_path, tr
 
 
 @pytest.mark.parametrize("read", [
-    lambda path: claims.read_file(path, dict, "claim"), parameters.read_yaml, IDC.from_config,
+    lambda path: claims.read_file(path, dict, "claim"), settings.read_yaml, IDC.from_config,
     lambda path: records.profile_of(SimpleNamespace(profile="hostile"))])
 def test_yaml_makes_no_object(tmp_path, trap, monkeypatch, read):
     monkeypatch.setattr(records.paths, "root", lambda: tmp_path)
@@ -147,8 +147,8 @@ def test_a_name_is_text_in_every_view():
             "amendments": {"rows": [(TAG,)], "records": [(TAG,)], "places": [(TAG, TAG, TAG, TAG)]},
         }.items()),
         parameters.table(TAG, [TAG], [(TAG,)], [TAG]).html,
-        figures.explorable.html([[TAG], [TAG]], [figures.explorable.Position(TAG, TAG, (0, 0))],
-                                ["<b></b>"], start=0, names=[TAG, TAG]),
+        figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, (0, 0), TAG)],
+                           start=0, names=[TAG, TAG]),
     ]
     assert all(map(harmless, shown))
 

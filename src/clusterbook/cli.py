@@ -198,7 +198,8 @@ def _sweep(options) -> None:
 
 def _asked(options) -> dict[str, Any]:
     """The arguments of a run or a sweep."""
-    from .book.parameters import MOST_VALUES, Parameter, from_text
+    from .book.parameters import Parameter, from_text
+    from .settings import MOST_VALUES
 
     asked = {**vars(options), "overrides": {}}
     del asked["do"]

@@ -24,10 +24,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import nbformat
-import yaml
-from jinja2 import Environment
 from markupsafe import Markup, escape
-from pydantic import ConfigDict, Field, Strict, TypeAdapter
+from pydantic import ConfigDict, Field, Strict
 from pydantic.dataclasses import dataclass as model
 
 from .. import evidence, paths
@@ -37,16 +35,10 @@ from ..evidence.claims import mistake
 from ..evidence.templates import MACROS
 from ..evidence.verdicts import count
 from ..evidence.views import View
+from ..figures.steps import ENVIRONMENT
+from ..settings import SCALARS, TYPES, as_type, read_yaml
 from . import slices
 
-MOST_VALUES = 10_000    # of a range, and runs of a command
-_LARGEST = 2**63 - 1    # the largest integer of numpy and torch
-_SCALARS = {"int": Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)],
-            "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
-_READS = {"int": int, "float": float, "str": lambda text: text,
-          "bool": lambda text: {"true": True, "false": False}[text.lower()]}
-_TYPES = {name: TypeAdapter(kind) for name, kind in _SCALARS.items()} | {
-    f"list[{name}]": TypeAdapter(list[kind]) for name, kind in _SCALARS.items()}
 _FIELD = re.compile(r"""# @param (\[.*?\])?\ ?(\{.*?\})?""")
 
 
@@ -220,7 +212,7 @@ def parse(source: str) -> dict[str, Parameter]:
             comment = f"{comment} {below.lstrip('# ')}"
         try:
             name, kind = node.target.id, ast.unparse(node.annotation)
-            default = _TYPES[kind].validate_python(ast.literal_eval(node.value), strict=True)
+            default = TYPES[kind].validate_python(ast.literal_eval(node.value), strict=True)
             choices = ()
             if shown := _FIELD.match(comment.lstrip()):
                 comment = comment.lstrip()[shown.end():]
@@ -236,86 +228,21 @@ def parse(source: str) -> dict[str, Parameter]:
 
 
 _LINE = ("'name: type = literal  # meaning | paper: value | effect when changed', each name once, "
-         f"with the type {', '.join(_SCALARS)} or a list of one of them, such as list[int], and a "
+         f"with the type {', '.join(SCALARS)} or a list of one of them, such as list[int], and a "
          "literal of it")
-
-
-# --- values ------------------------------------------------------------------------------------
 
 
 def from_text(parameter: Parameter, text: str | list[str]) -> Any:
     """Convert what was typed after ``-p NAME``, or stands in a profile, to the parameter's type.
 
-    A list may stand in brackets or not, and its integers may be a range: ``0-4``. Raises InputError
-    for a value of another type.
-
-    Examples
-    --------
-    >>> seeds = Parameter("seeds", "list[int]", [], "", "", "")
-    >>> from_text(seeds, "0-2,7")
-    [0, 1, 2, 7]
+    As `as_type` does; raises InputError for a value of another type.
     """
-    words, is_list = text, parameter.type.startswith("list")
-    if is_list and isinstance(text, str):
-        words = [word.strip(" '\"") for word in text.strip(" []").split(",") if word.strip()]
-    if parameter.type == "list[int]":
-        words = [number for word in words for number in number_range(str(word))]
-    read = _READS[parameter.type.removeprefix("list[").removesuffix("]")]
-    try:        # pydantic alone would take 0-4 for -4
-        value = [read(word) for word in words] if is_list else read(text)
-        return _TYPES[parameter.type].validate_python(value, strict=True)
-    except (AttributeError, LookupError, TypeError, ValueError):
+    try:
+        return as_type(parameter.type, text)
+    except TypeError:
         said = repr(text)
         raise InputError(f"{parameter.name} takes {parameter.type}, for example "
                          f"{parameter.default!r}, not {said[:59]}{said[59:] and '…'}") from None
-
-
-def number_range(text: str) -> list[str]:
-    """Expand ``"2-4"`` to ``["2", "3", "4"]``; any other text stands for itself.
-
-    Raises InputError for a range that runs backwards or has more than `MOST_VALUES`.
-    """
-    ends = re.fullmatch(r"(\d{1,19})-(\d{1,19})", text)
-    if ends is None:
-        return [text]
-    first, last = map(int, ends.groups())
-    if not 0 <= last - first < MOST_VALUES:
-        raise InputError(f"the range {text!r} runs backwards or has more than {MOST_VALUES:,} "
-                         "values; write a shorter one, with its smaller number first")
-    return [str(i) for i in range(first, last + 1)]
-
-
-# --- YAML --------------------------------------------------------------------------------------
-
-
-def read_yaml(path: Path) -> Any:
-    """Read a YAML file: mappings and lists of texts, as they stand there.
-
-    So 010 is not 8, nor 1:30 90, as in YAML 1.1; and no key may stand twice.
-
-    Raises InputError if the file can't be read or is not such YAML.
-    """
-    file = "/".join(path.parts[-2:])
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except OSError as error:
-        raise InputError(f"{file} can't be read: {error.strerror}") from None
-    except (UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
-
-
-class _Loader(yaml.BaseLoader):
-    """Reads every scalar as a text, and refuses duplicate keys."""
-
-    def construct_mapping(self, node: yaml.Node, deep: bool = False) -> dict[Any, Any]:
-        """A mapping without duplicate keys."""
-        seen = []
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice",
-                                           problem_mark=key.start_mark)
-            seen.append(key.value)
-        return super().construct_mapping(node, deep)
 
 
 # --- tables ------------------------------------------------------------------------------------
@@ -326,7 +253,7 @@ _TABLE = """\
 <tbody>
 {% for row in rows %}
 <tr>{% for cell in row %}
-{% set text = cell|unbroken if heads[loop.index0] == "Command" else cell|e %}
+{% set text = unbroken(cell) if heads[loop.index0] == "Command" else cell|e %}
 {% if cell and heads[loop.index0] in code %}
 {% set text %}<code>{{ text }}</code>{% endset %}
 {% endif %}
@@ -347,10 +274,8 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
 
     As text it is a paragraph a row: the first cell, and the others below it with their heads.
     """
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["unbroken"] = _unbroken
-    page = environment.from_string(MACROS + _TABLE).render(
-        caption=caption, heads=heads, rows=rows, code=code, folded=folded)
+    page = ENVIRONMENT.from_string(MACROS + _TABLE).render(
+        caption=caption, heads=heads, rows=rows, code=code, folded=folded, unbroken=_unbroken)
     paragraphs = []
     for first, *others in rows:
         cells = zip(heads[1:], others, strict=True)

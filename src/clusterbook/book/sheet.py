@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jinja2 import Environment
 from markdown_it import MarkdownIt
 
 from .. import __version__
 from ..errors import InputError
 from ..evidence.views import View
 from ..figures.showing import LIST, listed, stems
+from ..figures.steps import ENVIRONMENT
 from ..paths import write_atomically
 from .parameters import Chapter, table
 
@@ -86,8 +86,7 @@ def write(folder: Path, *, title: str, chapter: Chapter, values: Sequence[Mappin
     rows = [(name, ", ".join(dict.fromkeys(repr(each[name]) for each in values)),
              repr(parameter.default), parameter.meaning)
             for name, parameter in chapter.parameters.items()]
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    page = environment.from_string(_PAGE).render(
+    page = ENVIRONMENT.from_string(_PAGE).render(
         title=title, command=command, problems=problems, figures=figures, tables=tables,
         parameters=table("Parameters", heads, rows, heads[:3]), version=__version__)
     write_atomically(folder / PAGE, page.encode())

@@ -17,7 +17,8 @@ from .. import __version__, paths
 from ..errors import InputError
 from ..evidence.records import git
 from ..paths import write_atomically
-from .parameters import read_notebook, read_yaml
+from ..settings import read_yaml
+from .parameters import read_notebook
 
 _OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
 

@@ -16,12 +16,11 @@ from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
-
 from .. import paths
-from ..evidence import export
+from ..evidence import provenance
 from ..figures import on_a_page
 from ..figures.showing import MOST_CSV, unpacked
+from ..figures.steps import ENVIRONMENT
 from . import site
 from .parameters import read, read_notebook
 from .runs import write_notebook
@@ -52,8 +51,8 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
                 if "outputs" in cell:
                     _fit(cell, place, target, commands)
             write_notebook(notebook, target / place)
-    export.write(target / "extra")
-    export.models(target / "models")        # for a release; the site would grow by a sixth
+    provenance.write_crate(target / "extra")
+    provenance.write_models(target / "models")  # for a release; the site would grow by a sixth
 
 
 def undrawn(notebook: Path) -> str:
@@ -129,9 +128,9 @@ def _beside(cell: str, about: Mapping, png: str, place: Path, extra: Path, comma
     page = f"../../../{place.with_suffix('.html').as_posix()}#{work}-{name}"
     (folder / "index.html").write_text(_MOVED.format(page=page, name=name), encoding="utf-8")
     address = site.current().repository and site.current().launchers(place.as_posix())["Colab"]
-    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
-        _ROW).render(files=files, base=f"{up}figures/{work}/{name}/", name=name,
-                     command=command, colab=address and f"{address}#scrollTo={cell}")
+    return ENVIRONMENT.from_string(_ROW).render(
+        files=files, base=f"{up}figures/{work}/{name}/", name=name, command=command,
+        colab=address and f"{address}#scrollTo={cell}")
 
 
 _MOVED = """\

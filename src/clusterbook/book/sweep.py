@@ -36,10 +36,12 @@ from ..errors import InputError
 from ..evidence.provenance import duration
 from ..evidence.records import Record, read_record
 from ..evidence.views import View, spread
+from ..figures import steps
 from ..figures.showing import LIST, listed, save, stems
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..progress import bar
+from ..settings import MOST_VALUES, number_range
 from . import parameters, runs, sheet
 from .parameters import Chapter, Parameter
 from .runs import ChapterError, Run
@@ -139,9 +141,9 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
         chapter.parameter("seed")       # refuses a chapter without it
         varied["seed"] = list(dict.fromkeys(seeds or [base["seed"]]))
     count = math.prod(map(len, varied.values()))
-    if count > parameters.MOST_VALUES:
+    if count > MOST_VALUES:
         raise InputError(f"this sweep has {count:,} runs; give fewer values or seeds, for at most "
-                         f"{parameters.MOST_VALUES:,}")
+                         f"{MOST_VALUES:,}")
     planned = {}
     for values in itertools.product(*varied.values()):
         run = Run(chapter, chosen, {**base, **dict(zip(varied, values, strict=True))})
@@ -168,7 +170,7 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
     comma = ";" if ";" in text or parameter.type.startswith("list") else ","
     parts = [part.strip() for part in text.removesuffix(";").split(comma)]
     if parameter.type == "int":
-        parts = [one for part in parts for one in parameters.number_range(part)]
+        parts = [one for part in parts for one in number_range(part)]
     values = [parameters.from_text(parameter, part) for part in parts]
     return [value for i, value in enumerate(values) if value not in values[:i]]
 
@@ -318,10 +320,10 @@ def explorable(output: Path, planned: Grid, found: Mapping[str, Record], name: s
             alt = escape(f"{texts['alt']} {', '.join(key)}.")
             pictures[key] = f'<img loading="lazy" src="{address}" alt="{alt}">'
             notes[key] = f"seed {first} · {duration(found[folder].seconds)}"
-    values, places = figures.explorable.positions(pictures, notes)
-    html = figures.explorable.html(
-        values, places, [*pictures.values()], names=[*planned.swept, "Step"][:len(values)],
-        start=figures.explorable.middle(values, places))
+    values, places = steps.positions(pictures, notes)
+    html = steps.html([*pictures.values()], values=values, places=places,
+                      names=[*planned.swept, "Step"][:len(values)],
+                      start=steps.middle(values, places))
     return View(tuple(pictures), texts["alt"], f"<figure><h2>{name}, by "
                 f"{' and '.join(planned.swept)}</h2>{html}</figure>")
 

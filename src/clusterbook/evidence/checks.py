@@ -1,15 +1,8 @@
 """Checks of a notebook's default run; their text is the same on every machine.
 
-``data/expectations/<notebook>.yaml`` is a list of entries with the keys ``id`` (beginning with the
-notebook's name: ``weights-layer-accuracy``), ``says`` (the statement, which the cell displays),
-``relation`` (``>=``, ``<=``, ``>``, ``<``, ``equals``, ``between`` or ``holds``; the signs in
-quotes), ``bound`` (a number, two for ``between``; absent where the cell gives the second value),
-``tolerance`` (for ``equals``: the largest absolute difference, 0 by default) and ``why`` (the
-reason for the bound or the tolerance).
-
 Expectations are a regression test of the book, not evidence about a source: they never appear in
 the scorecard. But a claim of kind ``exact`` or ``source-error`` may name one, and every check's
-outcome is part of the run's record.
+outcome is part of the run's record. ``data/expectations/README.md`` describes their keys.
 """
 
 from __future__ import annotations
@@ -84,19 +77,15 @@ def as_it_stands(number: Comparison, root: Path | None = None) -> str:
     expected = next((one for one in load_expectations(root / "data" / "expectations")
                      if one.id == number.check), None)
     rule = expected and f"{expected.relation} {expected.bound} ± {expected.tolerance}"
-    return f"{text}, {rule}, cell {cells_of_checks(root).get(number.check)}"
-
-
-def cells_of_checks(root: Path) -> dict[str, str]:
-    """The id of each check, and a hash of the cell that makes it and of the functions it calls."""
-    found: dict[str, str] = {}
+    cells = {}
     for path in paths.notebooks(root):
-        found |= _cells_of_checks(path, path.stat().st_mtime_ns)
-    return found
+        cells |= cells_of_checks(path, path.stat().st_mtime_ns)
+    return f"{text}, {rule}, cell {cells.get(number.check)}"
 
 
 @cache
-def _cells_of_checks(path: Path, _written: int) -> dict[str, str]:
+def cells_of_checks(path: Path, _written: int) -> dict[str, str]:
+    """The checks of a notebook: id, and a hash of the cell that makes it and of what that calls."""
     cells = [ast.parse("".join(cell["source"])) for cell in json.loads(
         path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
     defined = {node.name: node for cell in cells for node in cell.body

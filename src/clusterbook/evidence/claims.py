@@ -22,6 +22,7 @@ from pydantic_core import ArgsKwargs
 
 from .. import paths
 from ..errors import InputError
+from ..settings import UniqueKeys
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
                     str_strip_whitespace=True, str_min_length=1)
@@ -56,19 +57,8 @@ STATISTIC = (rf"^(?:{'|'.join(OVER_SEEDS)}|"
 class Statistic:
     """A way to turn runs into the number that a source reports.
 
-    =========================  ================================================================
-    name                       what is computed from our runs (one per seed)
-    =========================  ================================================================
-    mean                       the mean over seeds
-    single                     the source made one run; the mean over ours stands for it
-    median, minimum, maximum   over seeds
-    standard deviation         over seeds, with n - 1
-    best of N by SELECTOR      of the N lowest seeds, the run that the selector prefers
-    best epoch by SELECTOR     the mean over seeds of each run's epoch that the selector prefers
-    =========================  ================================================================
-
-    ``seeds`` is the number of seeds that it takes; ``is_mean`` says whether it is a mean over
-    seeds, to which the t-interval applies.
+    ``data/claims/README.md`` lists the names. ``seeds`` is the number of seeds that it takes;
+    ``is_mean`` says whether it is a mean over seeds, to which the t-interval applies.
 
     Examples
     --------
@@ -107,9 +97,9 @@ class Statistic:
 
 _OF_VALUE = ("profile", "metric", "statistic", "value", "tolerance", "why")
 KINDS = {
-    "value": (_OF_VALUE, ("differs",)),
-    "difference": ((*_OF_VALUE, "minus"), ("differs",)),
-    "trend": (("profile", "metric", "relation", "than", "holds_in"), ("differs",)),
+    "value": (_OF_VALUE, ("differs", "told")),
+    "difference": ((*_OF_VALUE, "minus"), ("differs", "told")),
+    "trend": (("profile", "metric", "relation", "than", "holds_in"), ("differs", "told")),
     "exact": (("check",), ("profile",)),
     "source-error": (("check",), ("profile",)),
 }
@@ -120,7 +110,8 @@ KINDS = {
 class Comparison:
     """One number or statement of a claim, and how runs are compared with it.
 
-    ``holds_in`` is the key ``in``. A key that is absent is None.
+    ``holds_in`` is the key ``in``, and ``told`` what a result box calls the number. A key that is
+    absent is None.
     """
 
     id: Id
@@ -128,6 +119,7 @@ class Comparison:
     profile: str | None = None
     statistic: Annotated[str, Field(pattern=STATISTIC)] | None = None
     metric: str | None = None
+    told: str | None = None
     minus: str | None = None
     value: int | float | None = None
     tolerance: int | float | None = Field(None, ge=0)
@@ -302,17 +294,16 @@ class _Mapping(dict):
     """A YAML mapping that knows the line of each key, and of its own beginning."""
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(UniqueKeys, yaml.SafeLoader):
     """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique and has a value."""
 
     def mapping(self, node: yaml.MappingNode) -> _Mapping:
         values = _Mapping(self.construct_mapping(node, deep=True))
         values.line, values.lines = node.start_mark.line + 1, {}
         for key, _ in node.value:
-            if key.value in values.lines or values[key.value] is None:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key.value!r} is a duplicate or has no value",
-                    problem_mark=key.start_mark)
+            if values[key.value] is None:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} has no value",
+                                           problem_mark=key.start_mark)
             values.lines[key.value] = key.start_mark.line + 1
         return values
 

@@ -31,7 +31,6 @@ from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
 import numpy as np
-import yaml
 from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
 
@@ -40,6 +39,7 @@ from ..checks import one_of
 from ..errors import InputError
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
+from ..settings import as_type, read_yaml
 from .checks import Line, as_it_stands, checked
 from .claims import METHODS, load_claims, mistake
 
@@ -151,7 +151,7 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
         doubts.append("a record is not the one that the manifest lists")
     if not record.git["clean"]:
         doubts.append("the code of a run is in no commit, or differs from its commit")
-    if others := [name for name, value in plain(profile_of(record).get("parameters", {})).items()
+    if others := [name for name, value in profile_of(record).get("parameters", {}).items()
                   if record.parameters.get(name) != value]:
         doubts.append(f"a run is not its profile's, by {', '.join(others)}")
     return replace(record, path=path, doubts=tuple(doubts),
@@ -159,12 +159,36 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
 
 
 def profile_of(record: Record) -> dict[str, Any]:
-    """The content of the record's profile; empty where the book has none of that name."""
+    """The content of the record's profile as its run read it; empty where the book has none.
+
+    A parameter has the type of the record's value, or is a text where it can't have it.
+    """
     path = paths.root() / "notebooks" / "profiles" / f"{record.profile}.yaml"
-    return _parsed(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    content = dict(_texts(path, path.stat().st_mtime_ns))
+    if "seeds" in content:
+        content["seeds"] = as_type("list[int]", content["seeds"])
+    if "parameters" in content:
+        content["parameters"] = {name: _as_recorded(text, record.parameters.get(name))
+                                 for name, text in content["parameters"].items()}
+    return content
 
 
-_parsed = cache(yaml.safe_load)     # by text; else most of the time that reading records takes
+@cache
+def _texts(path: Path, _written: int) -> dict[str, Any]:
+    return read_yaml(path)      # takes most of the time that reading records would take
+
+
+def _as_recorded(text: str | list[str], value: JsonValue) -> JsonValue:
+    """A profile's text as a value of the type that a recorded value has, in the record's form."""
+    kind = type(value).__name__
+    if isinstance(value, list):
+        kind = f"list[{type(value[0]).__name__ if value else 'str'}]"
+    try:
+        return plain(as_type(kind, text))
+    except (TypeError, InputError):
+        return text
 
 
 def load_json(path: Path) -> dict[str, Any]:

@@ -1,36 +1,21 @@
 """Claims against records: one verdict each, from a closed list of words.
 
-===================  ===========================================================================
-verdict              when
-===================  ===========================================================================
-reproduced           at least three seeds (for a best of N: at least N), within the tolerance, and
-                     for a mean a 95 % interval that is no wider than the tolerance's band
-confirmed            an exact statement that a check shows to hold
-indicative           within the tolerance, but with fewer seeds, a wider interval, assumed or other
-                     settings than the source's, or doubts about our records: one is not what the
-                     manifest lists, not its profile's run, or of code that is in no commit, or the
-                     claim or its check has changed since the profile's first record
-inconclusive         outside the tolerance, with fewer seeds, with assumed or other settings, or
-                     for a mean with an interval that reaches into the band
-not reproduced       outside the tolerance with enough seeds, at the source's settings
-demonstration fails  a check that should show the statement, or refute it, does not hold
-refuted              a sentence that the source printed can't hold, as a check demonstrates, with
-                     or without such doubts
-cannot compare       the claim says why
-not attempted        no run measured it; the claim says why and what it would cost
-===================  ===========================================================================
+The scorecard page says when each word is given. Beyond that:
 
-A claim with several numbers has the worst of their verdicts. A trend is within the tolerance when
-it holds in all, or most, of the seeds. A verdict whose records were made by other code than the
-present one, or from data with another content than the data set of that name has now, keeps its
-word and is marked stale; other code that was shown to compute the same (`load_lineage`) counts as
-the present one.
+- A best of N needs N seeds. A trend is within the tolerance when it holds in all, or most, of them.
+- Doubts about our records make a hit *indicative*, and leave a miss and a refutation as they are:
+  one is not what the manifest lists, not its profile's run, or of code that is in no commit, or the
+  claim or its check has changed since the profile's first record.
+- A claim with several numbers has the worst of their verdicts.
+- A verdict keeps its word and is marked stale if its records were made by other code than the
+  present one, or from data with another content than the data set of that name has now. Other code
+  that was shown to compute the same (`load_lineage`) counts as the present one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -300,22 +285,18 @@ class Replacement:
 def load_lineage() -> dict[tuple[str, str], str]:
     """The replacements: (chapter, old hash) to the new one; none where there is no such file.
 
-    Raises InputError for an entry that is not valid, duplicate, or leading back to its beginning.
+    Raises InputError for an entry that is not valid.
     """
     path = paths.root() / "data" / "lineage.yaml"
-    found: dict[tuple[str, str], str] = {}
-    for entry in read_file(path, Replacement, "replacement") if path.is_file() else ():
-        start = entry.chapter, entry.old
-        if start in found or entry.old in successors(found, entry.chapter, entry.new):
-            raise InputError(f"data/lineage.yaml: the code {entry.old} of {entry.chapter} is "
-                             "replaced twice, or by itself")
-        found[start] = entry.new
-    return found
+    entries = read_file(path, Replacement, "replacement") if path.is_file() else ()
+    return {(entry.chapter, entry.old): entry.new for entry in entries}
 
 
 def successors(lineage: Mapping[tuple[str, str], str], chapter: str, code: str | None
-               ) -> Iterator[str]:
+               ) -> list[str]:
     """The hash of some code, and of what replaced it, one after the other."""
-    while code is not None:
-        yield code
+    found: list[str] = []
+    while code is not None and code not in found:       # code may have been changed back
+        found.append(code)
         code = lineage.get((chapter, code))
+    return found

@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 from PIL import Image
@@ -26,6 +25,7 @@ from PIL import Image
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
+from ..figures.steps import ENVIRONMENT
 from .claims import METHODS, Claim, Comparison, Statistic, load_claims, place
 from .records import MANIFEST, git, load_json, load_records
 from .templates import MACROS
@@ -44,11 +44,6 @@ _STANDING = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "in
 _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicative",),
              "inconclusive": ("inconclusive", "demonstration fails"),
              "contradicted": ("not reproduced", "refuted")}
-_METRICS = {"4": "on the 4s", "9": "and 9s", "acc": "accuracy", "allaml": "ALLAML",
-            "ami": "AMI", "ari": "ARI", "f1": "F1", "kmeans": "k-means", "nmi": "NMI",
-            "noisy": "with more noise,", "null": "shuffles'",
-            "previous": "with the epoch before,", "prostate": "PROSTATE", "significant": "p",
-            "tox171": "TOX-171"}    # in words
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -195,7 +190,7 @@ def result(work: str) -> View:
         if headline and verdict.word in ("cannot compare", "not attempted"):
             left.append((verdict, claim.says))
         elif headline or not ran and verdict.word in ("reproduced", "not reproduced"):
-            told = [(told_number(one, claim), measured(one, part))
+            told = [(told_number(one), measured(one, part))
                     for one, part in numbers(claim, verdict)[0] if one.check is None]
             shown.append((verdict, claim.says, told[:4]))
     lines = [f"{verdict.label}: {says}" + "".join(f" | {left} → {ours}" for left, ours in told)
@@ -333,41 +328,16 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     return f"{verdict.ours:.4g} ({number.statistic}), mean {over}"
 
 
-def told_number(number: Comparison, claim: Claim) -> str:
+def told_number(number: Comparison) -> str:
     """What a number is, in words, and its published value: ``F1 0.8895``."""
-    words, own = number.id.split("-"), claim.id.split("-")
-    while words and own and words[0] == own[0]:
-        words, own = words[1:], own[1:]
-    if isinstance(number.than, str):
-        return f"{_in_words(number.metric)} {_sign(number)} {_in_words(number.than)}"
-    if number.kind == "difference":
-        other = number.minus.removeprefix(f"{number.metric}_")
-        return (f"{_in_words(number.metric)} minus {'its ' * (other != number.minus)}"
-                f"{_in_words(other)} {number.value}")
-    if number.kind == "trend":
-        name = words[-1] if words and words[-1] in _METRICS else number.metric
-        return f"{_in_words(name)} {_sign(number)} {number.than}"
-    return f"{_in_words('-'.join(words) or number.metric)} {number.value}"
+    name = number.told or number.metric
+    if number.kind != "trend":
+        return f"{name} {number.value}"
+    return name if isinstance(number.than, str) else f"{name} {_sign(number)} {number.than}"
 
 
 def _sign(number: Comparison) -> str:
     return {">=": "≥", "<=": "≤"}.get(number.relation, number.relation)
-
-
-def _in_words(name: str) -> str:
-    """A metric's or number's name as a reader says it.
-
-    Examples
-    --------
-    >>> _in_words("kmeans_acc"), _in_words("k60_probe"), _in_words("ari_4_9")
-    ('k-means accuracy', 'probe (60 clusters)', 'ARI on the 4s and 9s')
-    >>> _in_words("noisy-acc")
-    'with more noise, accuracy'
-    """
-    words = [_METRICS.get(word, word) for word in re.split("[-_]", name)]
-    clusters = [word for word in words if re.fullmatch(r"k\d+", word)]
-    return " ".join([*(word for word in words if word not in clusters),
-                     *(f"({word[1:]} clusters)" for word in clusters)])
 
 
 def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:
@@ -460,12 +430,9 @@ def _escaped(value: object) -> object:
     return value if hasattr(value, "__html__") else Markup(escape(str(value)))
 
 
-_ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, finalize=_escaped,
-                           trim_blocks=True, lstrip_blocks=True)
-_ENVIRONMENT.globals |= {"METHODS": METHODS, "counts_line": counts_line,
-                         "drawn": drawn, "measured": measured, "numbers": numbers,
-                         "offsets": offsets, "section_of": section_of, "seeds_of": seeds_of}
-_MACROS = _ENVIRONMENT.from_string(MACROS).module
+_MACROS = ENVIRONMENT.overlay(finalize=_escaped).from_string(MACROS, {
+    "METHODS": METHODS, "counts_line": counts_line, "drawn": drawn, "measured": measured,
+    "numbers": numbers, "offsets": offsets, "section_of": section_of, "seeds_of": seeds_of}).module
 
 
 def html(view: str, **values: object) -> str:

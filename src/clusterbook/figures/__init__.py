@@ -5,5 +5,5 @@ Every figure of the book goes through `show`, with a name, an alternative text a
 """
 
 from .charts import *
-from .numbers import numbers
 from .showing import *
+from .steps import numbers

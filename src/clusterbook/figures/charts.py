@@ -188,18 +188,15 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
 
 
 @styled
-def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str,
-            size: float = 52) -> Figure:
+def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str) -> Figure:
     """One dot a run or sample, one color and one marker a group.
 
-    *groups* maps a name to (x values, y values); *x* and *y* are the axes, with their units; *size*
-    is that of a dot, in square points.
+    *groups* maps a name to (x values, y values); *x* and *y* are the axes, with their units.
     """
     figure, [[axis]] = blank(3.6)
     for (name, points), color, marker in zip(groups.items(), cycle(COLORS), cycle(_MARKERS)):
         axis.scatter(*points, label=_broken(name, 80 if is_narrow() else 22), color=color,
-                     marker=marker, s=size, edgecolor="white", zorder=3,
-                     linewidth=0.8 if size > 30 else 0.3, rasterized=size <= 30)
+                     marker=marker, s=52, edgecolor="white", zorder=3, linewidth=0.8)
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
         figure.legend(loc=_ABOVE if is_narrow() else "outside right upper")

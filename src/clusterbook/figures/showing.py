@@ -27,9 +27,8 @@ from PIL import Image
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
-from . import explorable
-from .explorable import Key, Position, middle, positions, titled
-from .numbers import Numbers, numbers, plotted
+from . import steps
+from .steps import Key, Numbers, middle, numbers, plotted, positions, titled
 
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
@@ -145,7 +144,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     they take the page's colors, and a figure of `clusterbook.figures` is drawn again for a phone.
 
     Several figures are shown one at a time, with a slider or two to step through them or play them
-    (see ``clusterbook.figures.explorable``).
+    (see ``clusterbook.figures.steps``).
 
     Raises InputError if name, alt or caption is missing, or the files can't be written.
 
@@ -191,10 +190,11 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     image = {"width": round(across), "alt": about["alt"]}
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pngs[first]}
     if "explorable" in kept:    # escaped, because titles and texts become attributes
-        data["text/html"] = _explorable(kept["explorable"], [
+        data["text/html"] = steps.html([
             f'<img {_attributes(about["alt"], title, i, len(pngs))} width="{across:.0f}" '
             f'height="{down:.0f}" src="data:image/png;base64,{png}">'
-            for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)])
+            for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)],
+            **kept["explorable"])
     if origin and isinstance(origin, str):
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:
@@ -216,34 +216,25 @@ def unpacked(text: str) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
-def _explorable(about: Mapping[str, Any], pictures: Sequence[str]) -> str:
-    return explorable.html(about["values"], [Position(*place) for place in about["places"]],
-                           pictures, start=about["start"], names=about["names"],
-                           pause=about["pause"])
-
-
 def on_a_page(about: Mapping[str, Any], page: str) -> str:
     """The HTML of a shown figure on a page of the book, from its output's metadata.
 
     Its SVGs for a wide and for a narrow screen, of which the style sheet shows one. Ids inside an
     SVG begin with the page's and the figure's name, because a page holds many.
     """
-    steps, drawn = [], unpacked(about["drawn"])
+    pictures, drawn = [], unpacked(about["drawn"])
     for i, (title, *svgs) in enumerate(drawn, start=1):
         parts, kinds = [], ("wide", "narrow") if len(svgs) == 2 else ("only",)
         for kind, svg in zip(kinds, svgs, strict=True):
             own = f"{page}-{about['name']}-{i}{kind[0]}-"
             svg = re.sub(r'(\bid="|href="#|url\(#)(?!DejaVu)', rf"\g<1>{own}", svg)
-            # A tenth of a point is less than a pixel.
-            svg = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+)|(\d\.\d)\d+",
-                         lambda found: found[1] or found[2], svg)
             words = _attributes(about["alt"], title, i, len(drawn)) if "explorable" in about else (
                 f'alt="{escape(about["alt"])}"')
             parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
                                      f'aria-label={words.removeprefix("alt=")} ', 1))
-        steps.append("".join(parts))
-    return glyphs_once(_explorable(about["explorable"], steps) if "explorable" in about
-                       else steps[0])
+        pictures.append("".join(parts))
+    return glyphs_once(steps.html(pictures, **about["explorable"]) if "explorable" in about
+                       else pictures[0])
 
 
 def glyphs_once(html: str) -> str:
@@ -385,7 +376,8 @@ def _svg(figure: Figure) -> str:
                   text)
     text = re.sub(r'(?<="data:image/png;base64,)[^"]*',
                   lambda found: _few_colors(base64.b64decode(found[0])), text)
-    text = re.sub(r"(scale\([^)]*\)|base64,[^\"]*)|(\d\.\d\d)\d+",
+    # A tenth of a point is less than a pixel.
+    text = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+|base64,[^\"]*)|(\d\.\d)\d+",
                   lambda found: found[1] or found[2], text)
     return re.sub(r"\s*\n\s*", " ", text).strip()
 

@@ -1,20 +1,32 @@
-"""A figure with sliders: pictures that were drawn beforehand, one for each position.
+"""The steps of a figure, as HTML and as numbers: pictures drawn beforehand, one for each position.
 
-The pictures and a short script are in the HTML, so it works in the book, in Jupyter, on Colab and
-from a file, without network and widgets. Without scripts, and in print, the middle position stands
-there. A position that was not run says so: nothing is interpolated.
+In the HTML, sliders lead from one to another. The pictures and a short script are in it, so it
+works in the book, in Jupyter, on Colab and from a file, without network and widgets. Without
+scripts, and in print, the middle position stands there. A position that was not run says so:
+nothing is interpolated. The numbers, a few for each series, are compared with expected ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jinja2 import Environment
+import numpy as np
+import pandas as pd
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 Key = str | tuple[str, ...]
+Numbers = dict[str, list[float]]
+"""Series → number of points, mean and standard deviation along x and y, correlation of both."""
+ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True,
+                          lstrip_blocks=True)
+"""Makes HTML of every template: it escapes texts, and refuses a name that it was not given."""
 
 
 class Position(NamedTuple):
@@ -58,10 +70,13 @@ def middle(values: Sequence[Sequence[str]], places: Sequence[Position]) -> int:
     return next((i for i, place in enumerate(places) if place.at == center), 0)
 
 
-def html(values: Sequence[Sequence[str]], places: Sequence[Position], pictures: Sequence[str], *,
+def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Sequence[Sequence],
          start: int, names: Sequence[str] = ("Step",), pause: float = 0.6) -> str:
-    """The pictures, HTML each, with a slider for each name, of which the first can be played."""
-    template = Environment(trim_blocks=True, autoescape=True).from_string(_TEMPLATE)
+    """The pictures, HTML each, with a slider for each name, of which the first can be played.
+
+    *values* and *places* are those of `positions`, *start* is the place that is shown first.
+    """
+    places = [Position(*place) for place in places]     # JSON makes lists of them
     shown = [{"title": place.title, "note": place.note, "html": Markup(picture),
               "at": " ".join(map(str, place.at)), "hidden": i != start,
               "count": f"{i + 1} of {len(places)}: " if len(values) == 1 else ""}
@@ -69,7 +84,84 @@ def html(values: Sequence[Sequence[str]], places: Sequence[Position], pictures: 
     sliders: list[dict[str, Any]] = [
         {"name": name, "values": each, "at": places[start].at[i]}
         for i, (name, each) in enumerate(zip(names, values, strict=True))]
-    return template.render(pause=pause, shown=shown, sliders=sliders, start=shown[start])
+    return ENVIRONMENT.from_string(_TEMPLATE).render(pause=pause, shown=shown, sliders=sliders,
+                                                     start=shown[start])
+
+
+def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
+    """The numbers of every series of a figure, or of all its steps.
+
+    A picture counts as points: its columns and rows against its values, and the name says its
+    colors. A series is named by its step, panel and label, or by its place among them.
+    """
+    return {name + of: _moments(data[x], data[y]) for name, data in _series(figure)
+            for of, x, y in _COMPARED[len(data)]}
+
+
+def plotted(figure: Figure | Mapping[Key, Figure]) -> str:
+    """All that a figure, or its steps, draw, as CSV: a row for each point, cell or box.
+
+    A cell has its column x, its row y and a value; a box its corner, width and height.
+    """
+    parts = [pd.DataFrame({"series": name, **{column: np.ravel(values)
+                                              for column, values in data.items()}})
+             for name, data in _series(figure, bands=True)]
+    empty = pd.DataFrame(columns=["series", "x", "y"])
+    return pd.concat([empty, *parts]).to_csv(
+        index=False, lineterminator="\n", float_format="%.6g")
+
+
+_COMPARED = {   # by the number of columns that a series has
+    2: [("", "x", "y")], 3: [(", across", "x", "value"), (", down", "y", "value")],
+    4: [(", across", "x", "width"), (", down", "y", "height"), ("", "x", "height")]}
+
+
+def _series(figure: Figure | Mapping[Key, Figure], bands: bool = False
+            ) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
+    """The name and the columns of every series; of a band, if asked, what outlines it."""
+    for title, step in titled(figure).items():
+        for i, axis in enumerate(step.axes):
+            panel = ": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}")))
+            yield from ((f"{panel}: {name}", data) for name, data in _of_axis(axis, bands))
+
+
+def _of_axis(axis: Axes, bands: bool) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
+    rows = [label.get_text() for label in axis.get_yticklabels()]
+
+    def named(artist: object, i: int, points: np.ndarray) -> str:
+        label, row = str(artist.get_label()), round(points[0, 1])
+        if label.startswith("_") and 0 <= row < len(rows) and (points[:, 1].round() == row).all():
+            label = rows[row] if re.search("[a-z]", rows[row]) else label   # a named row of dots
+        return f"{i}" if label.startswith("_") else f"{i} {label}"
+
+    for i, artist in enumerate([*axis.lines, *axis.collections]):
+        points = artist.get_xydata() if hasattr(artist, "get_xydata") else artist.get_offsets()
+        if bands and isinstance(artist, PolyCollection):
+            points = np.concatenate([path.vertices for path in artist.get_paths()])
+        points = np.asarray(points, dtype=float).reshape(-1, 2)
+        points = points[np.isfinite(points).all(1)]
+        if len(points) and axis.get_label() != "<colorbar>":
+            yield named(artist, i, points), {"x": points[:, 0], "y": points[:, 1]}
+    for image in axis.images:
+        values = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
+        values = values.mean(2) if values.ndim == 3 else values
+        down, across = np.indices(values.shape)
+        yield image.get_cmap().name, {"x": across, "y": down, "value": values}
+    if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height")]:
+        yield "boxes", {part: [getattr(box, f"get_{part}")() for box in boxes]
+                        for part in ("x", "y", "width", "height")}
+
+
+def _moments(x: ArrayLike, y: ArrayLike) -> list[float]:
+    x, y = (np.asarray(part, dtype=float).ravel() for part in (x, y))
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if not len(x):
+        return [0, 0, 0, 0, 0, 0]
+    spreads = x.std(), y.std()
+    related = np.mean((x - x.mean()) * (y - y.mean())) / np.prod(spreads) if all(spreads) else 0
+    return [len(x), *(float(f"{value:.4g}") for value in (
+        x.mean(), spreads[0], y.mean(), spreads[1], related))]
 
 
 _TEMPLATE = """\
