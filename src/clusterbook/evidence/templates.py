@@ -207,7 +207,8 @@ The code or the data have changed since these runs.
 #}{{ left|length }}</summary><ul>
 {% for verdict, says in left %}<li>{{ badge(verdict) }} {{ says }}</li>
 {% endfor %}</ul></details>{% endif %}
-<p class="cb-source">In all, {{ counted }}</p>
+<p class="cb-source">In all, {{ counted }}. {#
+#}<a href="../book/scorecard.html#how-to-read-a-verdict">How to read a verdict</a></p>
 </div>
 {% endmacro %}
 
