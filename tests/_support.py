@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -173,6 +173,25 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     monkeypatch.setattr(paths, "__file__", str(book.package / "paths.py"))
     monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", book.package)
     return book
+
+
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs execute their cells in this process; `test_runs` has the kernels."""
+    from clusterbook.book import runs
+
+    def execute(source: Path, output: Path, *, values: Mapping[str, object],
+                environment: Mapping[str, str], progress: str | None = None):
+        notebook, names = nbformat.read(source, as_version=4), {}
+        with monkeypatch.context() as set_here:
+            for name, value in {"CLUSTERBOOK_PROGRESS": "off", **environment}.items():
+                set_here.setenv(name, value)
+            for cell in notebook.cells:
+                exec(cell.source if cell.cell_type == "code" else "", names)
+                names |= values if "parameters" in cell.metadata.get("tags", ()) else {}
+        runs.write_notebook(notebook, output)
+        return notebook
+
+    monkeypatch.setattr(runs, "execute", execute)
 
 
 def record(**changes: object) -> dict[str, object]:

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
-from _support import TRAINS, Book
+from _support import TRAINS, Book, inline
 
 from clusterbook import cli
 from clusterbook.book import runs, underway
@@ -19,6 +19,7 @@ from clusterbook.evidence import load_records, under_way
 
 def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
         book: Book, tmp_path, monkeypatch, capsys):
+    inline(monkeypatch)
     book.notebook("tiny", f"{TRAINS}\nModel().fit(2, every_seconds=1000)")
     book.profile("tiny-long", seed=3)
     records = tmp_path / "records"
