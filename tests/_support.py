@@ -10,7 +10,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -32,6 +33,42 @@ only_build_toc_files: true
 execute: {execute_notebooks: "off"}
 sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}
 """
+#: A training without a network, of all processes that there are: each adds one at each step.
+TRAINS = """\
+import time
+import torch
+from clusterbook import distributed, evidence, paths, training
+
+class Model:
+    def set_params(self, progress):
+        return self
+
+    def fit(self, epochs, every_seconds=0.0):
+        with distributed.together(self, epochs):
+            while distributed.here.rank and distributed.of_first(None):
+                distributed.total(torch.ones(1, 1))
+            if not distributed.here.rank:
+                self.train(epochs, every_seconds)
+                distributed.of_first(False)
+
+    def train(self, epochs, every_seconds):
+        model, steps = torch.nn.Linear(1, 1, bias=False), []
+        torch.nn.init.ones_(model.weight)
+
+        @torch.no_grad()
+        def step(epoch, x):
+            steps.append(time.sleep(0.1))
+            distributed.of_first(True)
+            model.weight += distributed.total(torch.ones(1, 1))
+            return {"loss": model.weight.sum()}
+
+        training.train(
+            step, (torch.ones(4, 1),), epochs=epochs, batch_size=4, generator=torch.Generator(),
+            state={"model": model}, checkpoint=training.Checkpoint(
+                paths.checkpoint("main"), parameters={}, data="d", code="c",
+                every_seconds=every_seconds))
+        print("steps:", len(steps))
+        evidence.record({"weight": model.weight.item()})"""
 
 
 class Book:
@@ -138,6 +175,25 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     return book
 
 
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs execute their cells in this process; `test_runs` has the kernels."""
+    from clusterbook.book import runs
+
+    def execute(source: Path, output: Path, *, values: Mapping[str, object],
+                environment: Mapping[str, str], progress: str | None = None):
+        notebook, names = nbformat.read(source, as_version=4), {}
+        with monkeypatch.context() as set_here:
+            for name, value in {"CLUSTERBOOK_PROGRESS": "off", **environment}.items():
+                set_here.setenv(name, value)
+            for cell in notebook.cells:
+                exec(cell.source if cell.cell_type == "code" else "", names)
+                names |= values if "parameters" in cell.metadata.get("tags", ()) else {}
+        runs.write_notebook(notebook, output)
+        return notebook
+
+    monkeypatch.setattr(runs, "execute", execute)
+
+
 def record(**changes: object) -> dict[str, object]:
     """What the record of a clean run holds, with changes."""
     return {"chapter": "demo", "profile": "demo-paper", "parameters": {}, "assumed": [], "seed": 0,
@@ -185,6 +241,47 @@ def alive(pid: int) -> bool:
     status = Path(f"/proc/{pid}/stat")
     return not (status.exists()
                 and status.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z")
+
+
+class Torchrun:
+    """A command of two ranks, all of whose processes are known."""
+
+    def __init__(self, folder: Path, environment: dict[str, str], *arguments: object) -> None:
+        self._mark = f"RANKS_MARK={uuid.uuid4()}"
+        name, _, value = self._mark.partition("=")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
+             "-m", "clusterbook", "run", *map(str, arguments)], cwd=folder, text=True,
+            env=environment | {name: value, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT)
+
+    def processes(self) -> dict[int, dict[str, str]]:
+        """The living processes and their environments."""
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                lines = (folder / "environ").read_text(errors="replace").split("\0")
+            except OSError:
+                continue
+            if self._mark in lines and alive(int(folder.name)):
+                found[int(folder.name)] = dict(line.partition("=")[::2] for line in lines)
+        return found
+
+    def rank(self, number: int) -> int:
+        """The process that torchrun started for a rank."""
+        found = [pid for pid, about in self.processes().items() if about.get("RANK") == str(number)
+                 and "CLUSTERBOOK_RUN" not in about]
+        return min(found)
+
+    def end(self, seconds: float = 240) -> tuple[int, str]:
+        """Status and text; fails if it takes longer, or if a process is left, and leaves none."""
+        try:
+            said, _ = self.process.communicate(timeout=seconds)
+            wait_for(lambda: not self.processes(), seconds=20)
+        finally:
+            for pid in self.processes():
+                os.kill(pid, signal.SIGKILL)
+        return self.process.returncode, said
 
 
 def shown(path: Path) -> str:

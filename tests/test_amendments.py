@@ -39,13 +39,13 @@ def test_every_record_was_its_profiles_run_at_a_commit_in_the_history_with_its_v
     for record in load_records():
         commit = record.git["commit"]
         assert commit in ancestors, record.name
-        required = history.git("show", f"{commit}:pyproject.toml")
+        required = history.content(f"{commit}:pyproject.toml").decode()
         for name in ("torch", "numpy", "scikit-learn"):
             line = next(line for line in required.splitlines() if f'"{name}>=' in line)
             ranges = SpecifierSet(line.partition(f'"{name}')[2].partition('"')[0])
             assert Version(record.versions[name]) in ranges, (record.name, name)
-        profile = yaml.safe_load(history.git(
-            "show", f"{commit}:notebooks/profiles/{record.profile}.yaml"))
+        profile = yaml.safe_load(history.content(
+            f"{commit}:notebooks/profiles/{record.profile}.yaml"))
         assumed = profile.get("assumed", {})
         assert (profile["parameters"] | assumed).items() <= record.parameters.items(), record.name
         assert set(assumed) == set(record.assumed), record.name

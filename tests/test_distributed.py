@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 import _ranks
 import numpy as np
 import pytest
 import torch
-from _support import CHECKOUT, SEED, Book, alive, tree, wait_for, without_settings
+from _support import SEED, TRAINS, Book, Torchrun, shown, tree, wait_for
 from PIL import Image
 from sklearn.metrics import adjusted_rand_score
 
@@ -121,94 +119,35 @@ def test_rank_0_alone_writes_and_all_resume_from_its_file(found):
 # --- the command -------------------------------------------------------------------------------
 
 EPOCHS = "epochs: int = 20  # rounds | paper: 500 | more"
-#: Each epoch is saved, and k-means says how many features it was given.
-FIT = """\
-import time
-from clusterbook import DeepCluster, datasets, evidence, training
+#: K-means is never given all features.
+CLUSTERS = """\
+from clusterbook import DeepCluster, datasets
 from clusterbook.base import variant
 from clusterbook.deepcluster import clustering
-training.Checkpoint.__init__.__kwdefaults__["every_seconds"] = 0.0
-own_kmeans, held = clustering.kmeans, []
+own_kmeans = clustering.kmeans
 
 def kmeans(X, *arguments, **options):
-    held.append(len(X))
-    time.sleep(0.1)
+    assert len(X) == 152
     return own_kmeans(X, *arguments, **options)
 
 clustering.kmeans = kmeans
 model = DeepCluster(10, image_shape=(1, 8, 8), n_components=16, epochs=epochs, batch_size=101,
                     flip=False, device="cpu")
-model = variant(model, seed).fit(datasets.load("digits").X[:303])
-print("clustered", len(held), "times", set(held))
-rows = [{name: row[name] for name in ("epoch", "loss")} for row in model.history_.rows]
-evidence.record({"loss": rows[-1]["loss"]}, history=rows)"""
-
-
-class Torchrun:
-    """A command of two ranks, all of whose processes are known."""
-
-    def __init__(self, folder: Path, environment: dict[str, str], *arguments: object) -> None:
-        self._mark = f"RANKS_MARK={uuid.uuid4()}"
-        name, _, value = self._mark.partition("=")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
-             "-m", "clusterbook", "run", *map(str, arguments)], cwd=folder, text=True,
-            env=environment | {name: value, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT)
-
-    def processes(self) -> dict[int, dict[str, str]]:
-        """The living processes and their environments."""
-        found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                lines = (folder / "environ").read_text(errors="replace").split("\0")
-            except OSError:
-                continue
-            if self._mark in lines and alive(int(folder.name)):
-                found[int(folder.name)] = dict(line.partition("=")[::2] for line in lines)
-        return found
-
-    def rank(self, number: int) -> int:
-        """The process that torchrun started for a rank."""
-        found = [pid for pid, about in self.processes().items() if about.get("RANK") == str(number)
-                 and "CLUSTERBOOK_RUN" not in about]
-        return min(found)
-
-    def end(self, seconds: float = 240) -> tuple[int, str]:
-        """Status and text; fails if it takes longer, or if a process is left, and leaves none."""
-        try:
-            said, _ = self.process.communicate(timeout=seconds)
-            wait_for(lambda: not self.processes(), seconds=20)
-        finally:
-            for pid in self.processes():
-                os.kill(pid, signal.SIGKILL)
-        return self.process.returncode, said
-
-
+variant(model, seed).fit(datasets.load("digits").X[:303])"""
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-
-
-@linux
-def test_the_chapter_runs_under_torchrun(tmp_path):
-    small = [word for pair in {"epochs": 2, "n_clusters": 10}.items()
-             for word in ("-p", *pair)]
-    run = Torchrun(tmp_path, without_settings() | {"PYTHONPATH": str(CHECKOUT / "src")},
-                   "deepcluster", "--only", "training", *small, "--figures", "figures")
-    status, said = run.end()
-    assert status == 0, said
-    assert said.count("deepcluster-seed0: figures in figures") == 1
-    assert os.listdir(tmp_path) == ["figures"] and (tmp_path / "figures/training.png").is_file()
 
 
 @linux
 def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
         book: Book, tmp_path, tmp_path_factory):
-    book.notebook("tiny", FIT, parameters=f"{EPOCHS}\n{SEED}")
+    book.write("src/trained.py", TRAINS)         # the other rank imports it
+    book.notebook("tiny", "from trained import Model\nModel().fit(epochs)",
+                  parameters=f"{EPOCHS}\n{SEED}")
     book.profile("tiny-paper", epochs=20)
     temporary = tmp_path_factory.mktemp("temporary")
     command = (tmp_path, book.environment(TMPDIR=temporary), "tiny", "--profile", "tiny-paper",
                "--record", "records", "--output", "out.ipynb")
-    saved, before = book.root / "_build/checkpoints/tiny-paper-seed0/main-0.pt", tree(tmp_path)
+    saved, before = book.root / "_build/checkpoints/tiny-paper-seed0/main.pt", tree(tmp_path)
     for rank in (1, 0):
         run, begun = Torchrun(*command), time.time()
         wait_for(lambda since=begun: saved.exists() and saved.stat().st_mtime > since,
@@ -219,19 +158,19 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
         left = {Path(one).name for one in tree(tmp_path, ["__pycache__"]).keys() - before}
         # What kill -9 of rank 0 leaves there is the system's to remove.
         assert rank == 0 or not list(temporary.glob("clusterbook-*"))
-        assert left <= {"main-0.pt", "main-0.json", "clock.json", "tiny-paper-seed0.json"}, left
+        assert left <= {"main.pt", "main.json", "clock.json", "tiny-paper-seed0.json"}, left
     status, said = Torchrun(*command).end()
     assert status == 0, said
-    shown = (tmp_path / "out.ipynb").read_text()
-    times = int(shown.partition("clustered ")[2].partition(" ")[0])
-    assert 1 <= times < 21, "nothing was resumed"
-    assert "times {152}" in shown, "rank 0 clustered all features"
-    assert '"epoch": 20' in (tmp_path / "records/tiny-paper-seed0.json").read_text()
+    assert said.count("tiny-paper-seed0: record in records") == 1, said
+    times = int(shown(tmp_path / "out.ipynb").partition("steps: ")[2].split()[0])
+    assert 1 <= times < 20, "nothing was resumed"
+    record = (tmp_path / "records/tiny-paper-seed0.json").read_text()
+    assert '"weight": 41.0' in record, "twenty steps of two ranks"
 
 
 @linux
 def test_ranks_that_lost_a_run_out_of_time_end_well(book: Book, tmp_path):
-    book.notebook("tiny", FIT, parameters=f"{EPOCHS}\n{SEED}")
+    book.notebook("tiny", CLUSTERS, parameters=f"{EPOCHS}\n{SEED}")
     book.profile("tiny-paper", epochs=20)
     status, said = Torchrun(tmp_path, book.environment(), "tiny", "--profile", "tiny-paper",
                             "--record", "records", "--for", "2s").end(120)
@@ -239,10 +178,8 @@ def test_ranks_that_lost_a_run_out_of_time_end_well(book: Book, tmp_path):
 
 
 @linux
-@pytest.mark.parametrize("code, wanted", [("1 / 0", 1), ("print(seed)", 0)])
-def test_all_ranks_end_with_the_notebook(code, wanted, book: Book, tmp_path):
-    book.notebook("tiny", code)
+def test_all_ranks_end_with_a_notebook_that_fails(book: Book, tmp_path):
+    book.notebook("tiny", "1 / 0")
     status, said = Torchrun(tmp_path, book.environment(), "tiny", "--output", "out.ipynb").end(120)
-    assert status == wanted, said
-    assert ("ZeroDivisionError" in said) == bool(wanted)
-    assert (tmp_path / "out.ipynb").is_file() != bool(wanted)
+    assert status == 1 and "ZeroDivisionError" in said, said
+    assert not (tmp_path / "out.ipynb").exists()

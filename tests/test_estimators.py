@@ -245,7 +245,8 @@ IDC8 = {"epochs": 8, "evaluate_every": 1}
     (DeepCluster, {"renew_classifier": False}, X, [4])])
 def test_a_killed_run_resumes_in_any_stage(kind, options, data, deaths, tmp_path, monkeypatch):
     """It ends like one that was never stopped, and repeats no finished epoch."""
-    whole = everything(make(kind, **options).fit(data, Y))
+    with before_steps() as steps:
+        whole = everything(make(kind, **options).fit(data, Y))
     finished = death = begun = 0                        # steps: saved, fatal, before this piece
 
     def kill(number, _optimizer):
@@ -266,8 +267,6 @@ def test_a_killed_run_resumes_in_any_stage(kind, options, data, deaths, tmp_path
             make(kind, **kept).fit(data, Y)
         begun = finished
         assert 0 <= death - finished <= 6               # at most the steps of an epoch are lost
-    with before_steps() as steps:
-        make(kind, **options).fit(data, Y)
     for left in (steps[0] - finished, 0):               # a finished run is only loaded
         with before_steps() as counted:
             model = make(kind, **kept).fit(data, Y)

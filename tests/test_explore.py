@@ -6,7 +6,7 @@ import sys
 
 import ipywidgets
 import pytest
-from _support import Book
+from _support import Book, inline
 
 import clusterbook
 from clusterbook.errors import InputError
@@ -31,7 +31,8 @@ figures.show(plt.figure(), name="empty", alt="none", caption="None.")"""
 
 
 @pytest.fixture
-def tiny(book: Book) -> Book:
+def tiny(book: Book, monkeypatch) -> Book:
+    inline(monkeypatch)
     book.notebook("tiny", DRAWS, parameters=PARAMETERS)
     book.write("data/expectations/alone.json", '{"tiny": {"points": 20, "two": 2, "empty": 1}}')
     return book

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from _support import SEED, Book
+from _support import SEED, Book, inline
 
 from clusterbook import paths
 from clusterbook.book import parameters, runs, slices
@@ -71,6 +71,7 @@ def listed(folder: Path) -> dict[str, dict]:
 
 
 def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, monkeypatch):
+    inline(monkeypatch)
     book.notebook("tiny", *CELLS, parameters=PARAMETERS)
     said = runs.run("tiny", overrides={"n": "4"}, figures=tmp_path / "whole")
     assert said[-1] == "-p n can't change fixed"

@@ -10,32 +10,17 @@ from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
-from _support import Book
+from _support import TRAINS, Book, inline
 
 from clusterbook import cli
 from clusterbook.book import runs, underway
 from clusterbook.evidence import load_records, under_way
 
-TRAINS = """\
-import torch
-from clusterbook import evidence, paths, training
-from clusterbook.training import Checkpoint
-model = torch.nn.Linear(1, 1, bias=False)
-torch.nn.init.ones_(model.weight)
-def step(epoch, x):
-    with torch.no_grad():
-        model.weight += 1
-    return {"loss": model.weight.sum()}
-history = training.train(
-    step, (torch.ones(4, 1),), epochs=2, batch_size=4, generator=torch.Generator(),
-    state={"model": model}, checkpoint=Checkpoint(
-        paths.checkpoint("main"), parameters={}, data="d", code="c", every_seconds=1000))
-evidence.record({"weight": model.weight.item()})"""
-
 
 def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
         book: Book, tmp_path, monkeypatch, capsys):
-    book.notebook("tiny", TRAINS)
+    inline(monkeypatch)
+    book.notebook("tiny", f"{TRAINS}\nModel().fit(2, every_seconds=1000)")
     book.profile("tiny-long", seed=3)
     records = tmp_path / "records"
     other = underway.checkpoints() / "tiny-long-seed8" / "notes.txt"

@@ -45,10 +45,32 @@ def files(commit: str, folder: str, ending: str) -> list[str]:
 
 
 @cache
+def reader() -> subprocess.Popen:
+    """One process that reads everything that `content` is asked for."""
+    return subprocess.Popen(["git", "-C", ROOT, "cat-file", "--batch"], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE)
+
+
+def content(name: str) -> bytes:
+    """A file or folder of the history, by its hash or as ``commit:path``; empty if missing."""
+    reader().stdin.write(f"{name}\n".encode())
+    reader().stdin.flush()
+    *_, size = reader().stdout.readline().split()
+    return reader().stdout.read(int(size) + 1)[:-1] if size.isdigit() else b""
+
+
+@cache
+def parsed(file: str, blob: str) -> list[dict]:
+    """The claims of a file's content, which many commits share."""
+    return [{**claim, "chapter": Path(file).stem} for claim in yaml.load(content(blob), _Loader)]
+
+
+@cache
 def claims(commit: str) -> list[dict]:
     """Every claim at a commit, as its file has it, and its chapter."""
-    return [{**claim, "chapter": Path(file).stem} for file in files(commit, "data/claims", ".yaml")
-            for claim in yaml.load(git("show", f"{commit}:{file}"), _Loader)]
+    lines = git("ls-tree", commit, "data/claims/").splitlines()
+    return [claim for line in lines if line.endswith(".yaml")
+            for claim in parsed(line.partition("\t")[2], line.split()[2])]
 
 
 @cache
@@ -134,7 +156,7 @@ def edited_records() -> list[dict]:
             if status == "D":
                 fields.add("deleted")
                 continue
-            before, after = (json.loads(git("show", f"{at}:{file}")) for at in (
+            before, after = (json.loads(content(f"{at}:{file}")) for at in (
                 f"{commit}~1", commit))
             different = {key for key in before.keys() | after.keys()
                          if before.get(key) != after.get(key)}
@@ -160,7 +182,7 @@ def held(commit: str) -> dict[str, tuple[str, str | None, str]]:
     """Each number at a commit: its chapter, its profile, and all that decides its verdict."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        extract(commit, folder, "data", "notebooks", "book")
+        extract(commit, folder, "data", "notebooks", "book", ":(exclude)data/records")
         for id, number in numbers(commit).items():
             keys = {("holds_in" if key == "in" else key): value
                     for key, value in number.items() if key not in ("claim", "chapter")}

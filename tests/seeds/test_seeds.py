@@ -6,10 +6,13 @@ parameters; where it names a seed, that is replaced. `make seeds` runs this, not
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 
 import nbformat
 import pytest
+from _support import CHECKOUT, Torchrun, without_settings
 
 from clusterbook import paths
 from clusterbook.book import parameters, runs
@@ -71,3 +74,14 @@ def test_a_pages_checks_hold_at_another_seed(path, tmp_path):
         cell.source = SEED.sub(f"seed = {OTHER_SEEDS[0]}", cell.source)
     nbformat.write(notebook, tmp_path / path.name)
     all_hold(tmp_path / path.name, notebook, tmp_path)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_the_chapter_runs_under_torchrun(tmp_path):
+    run = Torchrun(tmp_path, without_settings() | {"PYTHONPATH": str(CHECKOUT / "src")},
+                   "deepcluster", "--only", "training", "-p", "epochs", "2", "-p", "n_clusters",
+                   "10", "--figures", "figures")
+    status, said = run.end()
+    assert status == 0, said
+    assert said.count("deepcluster-seed0: figures in figures") == 1
+    assert os.listdir(tmp_path) == ["figures"] and (tmp_path / "figures/training.png").is_file()
