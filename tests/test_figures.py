@@ -139,12 +139,12 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
 
 
 def test_neither_the_callers_style_nor_pyplot_are_touched():
-    plain = shown(draw("matrix_blocks"))[0].data["image/png"]
+    plain, open_before = shown(draw("matrix_blocks"))[0].data["image/png"], plt.get_fignums()
     with mpl.rc_context({"font.size": 23, "axes.facecolor": "red", "lines.linewidth": 9}):
         style = dict(mpl.rcParams)
         assert shown(draw("matrix_blocks"))[0].data["image/png"] == plain
         assert dict(mpl.rcParams) == style
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == open_before
 
 
 def texts(legend) -> list[str]:

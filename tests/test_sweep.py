@@ -158,17 +158,17 @@ def test_a_second_parameter_is_lines_and_texts_stand_in_their_order(tiny: Book, 
 
 
 def test_a_figure_is_explored_with_a_slider_for_each_parameter(tiny: Book, tmp_path, monkeypatch):
+    for rate in (0.1, 1.0):     # before the runs, which are made side by side
+        each = {epoch: figures.image_grid(np.full((1, 1, 4), rate), (1, 2, 2), rows=[""],
+                                          columns=[""]) for epoch in ("epoch 1", "epoch 9")}
+        drawn = tmp_path / f"drawn-{rate}"
+        figures.save(each, drawn, "collapse-seeds", "Two <squares>.", "Squares.")
+        figures.save(each["epoch 1"], drawn, "collapse-seeds-2", "Another.", "Another.")
+
     def make(run: runs.Run) -> None:
         for name, content in record_of(run, {"acc": 0.5}).items():
             (run.records / name).write_bytes(content)
-        drawn = tmp_path / f"drawn-{run.values['rate']}"
-        if not drawn.exists():
-            each = {epoch: figures.image_grid(np.full((1, 1, 4), run.values["rate"]), (1, 2, 2),
-                                              rows=[""], columns=[""])
-                    for epoch in ("epoch 1", "epoch 9")}
-            figures.save(each, drawn, "collapse-seeds", "Two <squares>.", "Squares.")
-            figures.save(each["epoch 1"], drawn, "collapse-seeds-2", "Another.", "Another.")
-        shutil.copytree(drawn, run.figures)
+        shutil.copytree(tmp_path / f"drawn-{run.values['rate']}", run.figures)
 
     monkeypatch.setattr(runs, "make", make)
     monkeypatch.setattr(runs, "apart", lambda owner, threads, do, *asked: do(*asked))
