@@ -16,7 +16,7 @@ CLAIMS = """\
 # what the sources say
 - id: demo-acc
   tier: headline
-  says: It reaches 95 %
+  says: It reaches 95%
   source: Somebody, 2022, Table 1
   seen: paper
   kind: value

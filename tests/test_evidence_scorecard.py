@@ -33,7 +33,7 @@ from clusterbook.fingerprint import fingerprint
 CLAIMS = """\
 - id: demo-acc
   tier: headline
-  says: It reaches <95 %> & more
+  says: It reaches <95%> & more
   source: Somebody "et al.", Table 1
   seen: second-hand
   where: a report
@@ -44,7 +44,7 @@ CLAIMS = """\
   statistic: mean
   value: 0.95
   tolerance: 0.02
-  why: seeds < 2 %
+  why: seeds < 2%
 - {id: demo-better-than-the-rivals-on-everything, tier: minor, says: better, source: s,
    seen: paper, kind: trend, profile: demo-paper, metric: acc, relation: ">",
    than: kmeans_acc_on_the_raw_pixels, in: all}
@@ -171,8 +171,8 @@ def test_the_html_is_well_formed_and_escaped(book):
     row, *several = table.find("tbody").findall("tr")
     text = "".join(row.itertext())
     assert row.get("id") == "demo-acc"
-    for part in ("It reaches <95 %> & more", 'Somebody "et al.", Table 1 (second-hand: a report)',
-                 "acc = 0.95 ± 0.02: seeds < 2 %", "demo-paper, seeds 0 1 2"):
+    for part in ("It reaches <95%> & more", 'Somebody "et al.", Table 1 (second-hand: a report)',
+                 "acc = 0.95 ± 0.02: seeds < 2%", "demo-paper, seeds 0 1 2"):
         assert part in text
     assert [link.get("href") for link in row.findall(".//a")] == [
         "../notebooks/demo.html#results", "status.html#demo-paper",

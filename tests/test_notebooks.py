@@ -40,10 +40,10 @@ ALLOWED: dict[str, set[str]] = {
     # What the paper reports (the claim tell-mnist has its verdict); its settings: a normalized
     # gradient's share of a center's length, the weight of the clustering loss, twice that weight in
     # the formula of the printed loss; the released code's: 0.2 alpha is a tenth of that length.
-    "tell": {"95.16 %", "10 %", "0.01", "0.02", "0.2"},
+    "tell": {"95.16%", "10%", "0.01", "0.02", "0.2"},
     "idc": {"0.25", "0.5"},             # sigma in the released code and in the paper
     "deepcluster": {"0.8"},             # the bound of the paper's Figure 2b, as quoted
-    "scorecard": {"95 %"},              # the coverage of an interval, by convention
+    "scorecard": {"95%"},              # the coverage of an interval, by convention
     "measuring": {"0.22"},              # a version of scikit-learn
 }
 
@@ -495,7 +495,7 @@ BROKEN = [
     (checks_what_it_shows, lambda nb: nb.cells.append(deepcopy(code(nb)[CHECK - 1])), None),
     (checks_what_it_shows, shows(-1, "0.95"), "no check after cell"),
     (checks_what_it_shows, lambda nb: [tags(i, "nbval-skip")(nb) for i in range(2)], "no check be"),
-    (shows_every_check, shows(CHECK, "✗ at least 90 % are right (measured 0)"), "shows ['✗ at"),
+    (shows_every_check, shows(CHECK, "✗ at least 90% are right (measured 0)"), "shows ['✗ at"),
     (shows_every_check, tags(CHECK, "nbval-ignore-output"), "is not compared"),
     (shows_every_check, source(CHECK, "check(", "check(name, "), "None is expected nowhere"),
     (shows_every_check, lambda nb: nb.cells.remove(code(nb)[CHECK]), "is not checked"),

@@ -117,7 +117,7 @@ class Judged:
     null: Sequence[float] = ()              # silhouettes on shuffled tables
     cloud: Sequence[float] = ()             # silhouettes on normally distributed tables
     seeds: Sequence[float] = ()             # ARI of seeds
-    subsamples: Sequence[float] = ()        # ARI of random 80 % of the rows
+    subsamples: Sequence[float] = ()        # ARI of random 80% of the rows
     by_chance: Sequence[float] = ()         # ARI of subsamples, or seeds, of shuffled tables
 
     @property
@@ -134,7 +134,7 @@ def agreement(labelings: Sequence[ArrayLike]) -> list[float]:
 
 def subsample_agreement(method: Callable, X: np.ndarray, k: int, n_pairs: int, seed: int
                         ) -> list[float]:
-    """ARI of pairs of random samples of 80 % of the rows, on the rows that both contain."""
+    """ARI of pairs of random samples of 80% of the rows, on the rows that both contain."""
     rng, found = _rng(seed), []
     for i in range(n_pairs):
         labels = np.full((2, len(X)), -1)
@@ -332,7 +332,8 @@ def _beside(idc: Judged, judged: Mapping[str, Judged]) -> list[str]:
         advice = "but it is not stable either" if best.stability < 0.5 else f"use it{where}"
         said.append(f"{name}, which agrees with IDC at ARI {ari[name]:.2f}, is "
                     f"{stable if idc.seeds else ''}better separated (silhouette "
-                    f"{best.silhouette:.2g} against {idc.silhouette:.2g}): {advice}.")
+                    f"{best.silhouette:.2g} against {idc.silhouette:.2g}, a score that favors "
+                    f"it): {advice}.")
     return said or [f"Other methods find other clusters than IDC: {', '.join(listed.values())}; "
                     "none of them is both more stable and better separated."]
 
@@ -385,8 +386,8 @@ def about(ranking: pd.DataFrame, cluster: int, n_rows: int, chance: float) -> li
                 f"clusters of shuffled tables (|g| above {chance:.2f}).")
     always = (ranking["share"] == 1).sum()
     if always > 1:
-        said.append(f"The gates do not rank {always:,} features: their gates are open in every row "
-                    "of the cluster.")
+        said.append(f"{always:,} features have an open gate in every row of the cluster, so the "
+                    "gates do not rank these.")
     return said
 
 
