@@ -253,15 +253,22 @@ def test_a_finished_run_is_made_again_only_if_its_parameters_or_files_changed(
         assert again(name=name) == every, "the file was written since"
 
 
-def test_a_run_keeps_its_checkpoints_to_itself(tiny: Book, tmp_path, monkeypatch):
-    seen: list[runs.Run] = []
-    monkeypatch.setattr(runs, "make", seen.append)
-    with pytest.raises(ChapterError, match="^2 of 2 runs failed"):
-        sweep.sweep("tiny", {"n": "1,2"}, output=tmp_path, metrics=["acc"])
+def test_a_run_keeps_its_checkpoint_until_parameters_or_code_change(tiny: Book, tmp_path,
+                                                                    monkeypatch):
+    seen: set[str] = set()
+    monkeypatch.setattr(runs, "apart", lambda *asked: seen.add(asked[-1].checkpoint) or {})
+
+    def again(**asked: str) -> set[str]:
+        seen.clear()
+        with pytest.raises(ChapterError, match="^2 of 2 runs failed"):
+            sweep.sweep("tiny", {"n": "1,2", **asked}, output=tmp_path, metrics=["acc"])
+        return set(seen)
+
+    first = again()
     assert "There is no figure." in (tmp_path / "index.html").read_text()
-    assert len({run.checkpoints for run in seen}) == 2, "runs of one name would share them"
-    assert all(run.checkpoints.parent == run.records for run in seen)
-    assert not any(run.records.exists() for run in seen)
+    assert len(first) == 2 and again() == first and not again(deep="true") & first
+    monkeypatch.setattr(sweep, "fingerprint", lambda chapter: "other code")
+    assert not again() & first
 
 
 def test_a_run_that_fails_stops_no_other_and_is_named(tiny: Book, tmp_path, made, monkeypatch,

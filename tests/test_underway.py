@@ -94,10 +94,15 @@ def test_the_log_has_a_line_for_each_training_of_the_run(tmp_path, monkeypatch):
     assert log[0] == f"{lines[0]}\n"
 
 
-def test_a_progress_file_holds_thinned_curves(tmp_path):
+def test_a_progress_file_holds_thinned_curves_and_a_sweep_goes_on(tmp_path, monkeypatch):
     report(tmp_path, "main-3", 1000, rows=1000)
     underway.write(tmp_path, "tiny-long-seed3", tmp_path, {"seed": 3})
     content = json.loads((tmp_path / "under-way" / "tiny-long-seed3.json").read_text())
     rows = content["trainings"]["main-3"]["rows"]
     assert len(rows) <= underway.MOST_ROWS + 1
     assert (rows[0]["epoch"], rows[-1]["epoch"]) == (1, 1000)
+    (tmp_path / "sweep-tell-0123").mkdir()
+    report(tmp_path / "sweep-tell-0123", "main-0", 3)
+    monkeypatch.setattr(underway, "checkpoints", lambda: tmp_path)
+    (said,) = underway.unfinished()
+    assert said.startswith("sweep-tell-0123\n") and said.endswith("go on: the same sweep again")

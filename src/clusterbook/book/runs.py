@@ -230,7 +230,7 @@ class Run:
     records: Path | None = None
     only: Sequence[slices.Drawn] = ()   # the figures to draw, if not all
     look: Mapping[str, str] = field(default_factory=dict)   # of the files of figures
-    checkpoint: Path | None = None      # their folder, if no later run goes on from them
+    checkpoint: str = ""                # the name of its folder, if it is not that of the run
     folder: str = field(default_factory=lambda: str(Path.cwd()))    # of the user
 
     @property
@@ -242,7 +242,7 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         """The folder of its checkpoints."""
-        return self.checkpoint or underway.checkpoints() / self.name
+        return underway.checkpoints() / (self.checkpoint or self.name)
 
 
 def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,

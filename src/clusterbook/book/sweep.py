@@ -199,7 +199,12 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
     failed, code = {}, fingerprint(chapter.name)
     make = partial(_make, explore=explore) if explore else _make
     with pool as submit, bar(len(missing), unit="run") as shown:
-        pending = {submit(make, run): folder for folder, run in missing.items()}
+        pending = {}
+        for folder, run in missing.items():
+            # An interrupted run of other parameters, code or folder has another checkpoint.
+            key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
+            named = replace(run, checkpoint=f"sweep-{chapter.name}-{key.hexdigest()[:16]}")
+            pending[submit(make, named)] = folder
         for future in as_completed(pending):
             folder = pending[future]
             try:
@@ -225,8 +230,7 @@ def _make(run: Run, explore: str | None = None) -> dict[str, bytes]:
     """
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
         place, files = Path(folder, "figures"), {}
-        runs.make(replace(run, records=Path(folder), figures=place if explore else None,
-                          checkpoint=Path(folder, "checkpoints")))
+        runs.make(replace(run, records=Path(folder), figures=place if explore else None))
         for about in listed(place):
             if about["name"] == explore:
                 for name in stems(about).values():

@@ -122,9 +122,9 @@ def write(records: Path, name: str, folder: Path, context: Mapping[str, Any]) ->
 def unfinished() -> list[str]:
     """A paragraph for each unfinished run: its trainings, and the command that goes on."""
     said = []
-    for folder in sorted({path.parent for path in checkpoints().glob("*-seed*/*.pt")}):
+    for folder in sorted({path.parent for path in checkpoints().glob("*/*.pt")}):
         profile, _, seed = folder.name.rpartition("-seed")
         goes_on = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
-                   "--record")
+                   "--record" if profile else "the same sweep again")
         said.append("\n    ".join([folder.name, *lines(folder), f"go on: {goes_on}"]))
     return said
