@@ -25,6 +25,7 @@ The code is written for Python 2 and PyTorch 0.1.8, and does not run on a curren
   image is left out: batch normalization needs two.
 - A killed run resumes after its last epoch; the released code can't on Python 3, where it changes a
   dictionary while looping over it.
+- Images of a folder are turned as the camera noted, which torchvision's reader does not do.
 - Pixels are normalized by the data's own means; with ``pixel_statistics="imagenet"`` by ImageNet's.
 - Linear probes are fitted by L-BFGS with a penalty, on standardized activations of one view; there
   by gradient descent, for 90 epochs on random crops.
