@@ -228,9 +228,13 @@ def opened(chromium, address: str, width: int = WIDE, scheme: str = "light") -> 
 
 
 def settle(page) -> None:
-    """Wait for what changes gradually; half-way a color or a place is nobody's."""
-    page.evaluate("() => Promise.all(document.getAnimations().map(a => a.finished))"
-                  ".then(() => null)")
+    """Wait for what changes gradually; half-way a color or a place is nobody's.
+
+    The states are asked for, because on a busy machine Chromium at times never keeps the promise
+    `finished` of a transition that has ended.
+    """
+    page.wait_for_function("() => document.getAnimations().every(a => a.playState === 'finished')",
+                           polling=50)
 
 
 def switch(page, scheme: str) -> None:
