@@ -54,7 +54,7 @@ class Dataset:
               ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """X_train, X_test, y_train, y_test; the last two are None without labels.
 
-        The source's own split if it has one; otherwise a random one with 20 % of the samples in
+        The source's own split if it has one; otherwise a random one with 20% of the samples in
         the test part, stratified by class.
 
         Examples

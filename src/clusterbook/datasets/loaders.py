@@ -59,7 +59,7 @@ def make_synthetic(
 
     Svirsky & Lindenbaum, *Interpretable Deep Clustering for Tabular Data*, 2024. This follows the
     geometry of their code, with other random numbers. k-means hardly sees the
-    nuisance: the 25.72 % that Table 2 gives it is the floor of the measure, not its score.
+    nuisance: the 25.72% that Table 2 gives it is the floor of the measure, not its score.
 
     The first feature separates clusters 0 and 1 from 2 and 3; the second 0 from 1; the third 2
     from 3. So two features tell each cluster from all others; the third is noise within it.

@@ -28,7 +28,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 #}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>
 {% endmacro %}
 
-{# Ours against the published number: the band is the tolerance, the line the 95 % interval. #}
+{# Ours against the published number: the band is the tolerance, the line the 95% interval. #}
 {% macro strip(places) %}
 <svg class="cb-strip" viewBox="0 0 200 16" role="img" aria-label="{#
 #}{{ "%.1f"|format(places[0]|abs) }} tolerances {{ "above" if places[0] > 0 else "below" }} {#
@@ -196,8 +196,9 @@ The code or the data have changed since these runs.
 <div class="cb-say cb-result">
 {% call(n) table("What was reproduced", ["Claim", "Published → ours, mean ± SD"], " cb-claims") %}
 <tbody>
-{% for verdict, says, told in shown %}
-<tr><th scope="row">{{ badge(verdict) }} {{ says }}</th><td>{% for published, ours in told %}{#
+{% for verdict, claim, told in shown %}
+<tr><th scope="row"><a href="../book/scorecard.html#{{ claim.id }}">{{ badge(verdict) }}</a> {#
+#}{{ claim.says }}</th><td>{% for published, ours in told %}{#
 #}<div>{{ published }} → <strong>{{ ours }}</strong></div>{% else %}Shown by code, not by a run.{#
 #}{% endfor %}</td></tr>
 {% endfor %}

@@ -48,7 +48,7 @@ class Verdict:
 
     ``word`` is one of `WORDS`, ``reason`` a sentence. ``ours`` is the source's statistic of our
     runs, or for a trend the share of seeds in which it holds; ``mean``, ``sd`` and ``interval``
-    (the 95 % t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
+    (the 95% t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
     ``n`` runs). ``than`` is what a trend is compared with, or its mean. ``stale`` says whether a
     record was made by other code, or from other data, than the present ones; ``records`` names
     those that were compared. ``parts`` has the verdicts of a claim's numbers, in their order.
@@ -133,7 +133,7 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
             wide = (high - low) / 2 > goal.tolerance
             band = goal.value - goal.tolerance, goal.value + goal.tolerance
             reaches = low <= band[1] and high >= band[0]
-            reasons[0] += f" (95 % interval {low:.4g} to {high:.4g})"
+            reasons[0] += f" (95% interval {low:.4g} to {high:.4g})"
 
     settings, caveats = _other_settings(goal, used), _caveats(goal, runs, used)
     if within:

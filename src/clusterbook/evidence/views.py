@@ -192,9 +192,10 @@ def result(work: str) -> View:
         elif headline or not ran and verdict.word in ("reproduced", "not reproduced"):
             told = [(told_number(one), measured(one, part))
                     for one, part in numbers(claim, verdict)[0] if one.check is None]
-            shown.append((verdict, claim.says, told[:4]))
-    lines = [f"{verdict.label}: {says}" + "".join(f" | {left} → {ours}" for left, ours in told)
-             for verdict, says, told in shown]
+            shown.append((verdict, claim, told[:4]))
+    lines = [" | ".join([f"{verdict.label}: {claim.says}", *(f"{left} → {ours}"
+                                                             for left, ours in told)])
+             for verdict, claim, told in shown]
     lines += [f"{verdict.label}: {says}" for verdict, says in left]
     counted = counts_line(rows)
     return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(

@@ -64,7 +64,7 @@ class TELL(DeepClusterer):
     optimizer : {"adadelta", "adam"}
         With torch's default learning rate: 1 for Adadelta, 0.001 for Adam.
     normalize_gradients : bool
-        Bring the gradient of each center to 10 % of its weights' length.
+        Bring the gradient of each center to 10% of its weights' length.
     init : {"kaiming", "samples"}
         The first centers: random directions, as in the paper; or embeddings of random samples.
     evaluate_every : int

@@ -62,7 +62,7 @@ class ClusterLayer(nn.Module):
     ``weight`` is :math:`W = 2\alpha\Omega` with unit centers :math:`\Omega`. Call the layer for
     the loss; before an optimizer's step call `normalize_gradient`, after it `normalize_centers`.
     The scale *alpha* cancels in the loss and sets the length of a step: with plain gradient descent
-    and learning rate 1 it is 10 % of a center's length for every *alpha*; with Adadelta only while
+    and learning rate 1 it is 10% of a center's length for every *alpha*; with Adadelta only while
     :math:`0.2\alpha` is small against the square root of its epsilon. Raises InputError for a size
     or *alpha* that is not positive.
 
@@ -116,7 +116,7 @@ class ClusterLayer(nn.Module):
 
     @torch.no_grad()
     def normalize_gradient(self) -> None:
-        """Give each center's gradient 10 % of its weights' length, but for zero gradients.
+        """Give each center's gradient 10% of its weights' length, but for zero gradients.
 
         Then no center takes a longer step than another, however many samples it has.
         """
