@@ -197,7 +197,7 @@ The code or the data have changed since these runs.
 {% call(n) table("What was reproduced", ["Claim", "Published → ours, mean ± SD"], " cb-claims") %}
 <tbody>
 {% for verdict, claim, told in shown %}
-<tr><th scope="row"><a href="../book/scorecard.html#{{ claim.id }}">{{ badge(verdict) }}</a> {#
+<tr><th scope="row"><a href="../book/scorecard.html#{{ claim.id }}">{{ badge(verdict)|trim }}</a> {#
 #}{{ claim.says }}</th><td>{% for published, ours in told %}{#
 #}<div>{{ published }} → <strong>{{ ours }}</strong></div>{% else %}Shown by code, not by a run.{#
 #}{% endfor %}</td></tr>
