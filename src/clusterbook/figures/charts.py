@@ -121,7 +121,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     for row, values in enumerate(groups.values()):
         values = np.asarray(values, dtype=float)
         spread = np.linspace(-0.12, 0.12, len(values)) * (len(values) > 1)
-        axis.scatter(values, row + spread, color=COLORS[0], s=42, alpha=0.85,
+        axis.scatter(values, row + spread, color=COLORS[0], s=42,
                      edgecolor="white", linewidth=0.8, zorder=3)
     for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-."))):
         axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
