@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
@@ -116,8 +117,9 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     *groups* maps names to values, one per seed; *quantity* is the x axis, with its unit, and *log*
     makes it logarithmic; *references* maps names to values: a source's, or chance.
     """
-    names = [_broken(name, 30) for name in groups]
-    figure, [[axis]] = blank(1.3 + sum(max(0.45, 0.22 * (1 + name.count("\n"))) for name in names))
+    names = [_broken(name, 38 if is_narrow() else 30) for name in groups]
+    lines = 1 + max(name.count("\n") for name in names)
+    figure, [[axis]] = blank(1.3 + len(names) * max(0.45, 0.1 + 0.17 * lines))
     for row, values in enumerate(groups.values()):
         values = np.asarray(values, dtype=float)
         spread = np.linspace(-0.12, 0.12, len(values)) * (len(values) > 1)
@@ -129,6 +131,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
              xscale="log" if log else "linear", ylim=(-0.6, len(groups) - 0.4))
     if not log and all((np.mod(values, 1) == 0).all() for values in groups.values()):    # counts
         axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.tick_params("y", labelsize=8 if is_narrow() else None)
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
     if references:
@@ -170,6 +173,8 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
             strength = abs(value) / (top or 1) if diverging else (value - low) / (top - low or 1)
             dark = strength > 0.6 if diverging else strength < 0.55     # False for NaN
             number = "–" if np.isnan(value) else f"{value:.{digits}f}".replace("-", "−")
+            if is_narrow() and len(columns) > 7:        # no room for the 0 of 0.5
+                number = re.sub(r"\b0(?=\.)", "", number)
             ink = "#333333" if np.isnan(value) else WHITE if dark else "#111111"
             axis.text(j, i, number, ha="center", va="center", color=ink,
                       fontsize=7 if is_narrow() else 9)
@@ -193,13 +198,14 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
 
     *groups* maps a name to (x values, y values); *x* and *y* are the axes, with their units.
     """
-    figure, [[axis]] = blank(3.6)
+    columns = _columns(groups or "-") if is_narrow() else 1
+    figure, [[axis]] = blank(3.6 + is_narrow() * 0.2 * -(-len(groups) // columns))
     for (name, points), color, marker in zip(groups.items(), cycle(COLORS), cycle(_MARKERS)):
         axis.scatter(*points, label=_broken(name, 80 if is_narrow() else 22), color=color,
                      marker=marker, s=52, edgecolor="white", zorder=3, linewidth=0.8)
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
-        figure.legend(loc=_ABOVE if is_narrow() else "outside right upper")
+        figure.legend(loc=_ABOVE if is_narrow() else "outside right upper", ncols=columns)
     return figure
 
 
@@ -285,25 +291,32 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
         images = np.pad(images, ((0, 0), (0, odd), (0, 0)), constant_values=np.nan)
         images = np.concatenate([images[:, :half], images[:, half:]])
         rows, columns = [*rows, *rows], [*columns, *[""] * odd]
-    titles = [*columns[:images.shape[1]]], [*columns[images.shape[1]:]]
-    columns = titles[0]
-    side = (inches() - 0.16 - 0.075 * max(map(len, rows))) / len(columns)
+    across, small = images.shape[1], 7 if is_narrow() else 9
+    left = 0.1 * any(rows) + 0.0085 * small * max(map(len, rows))      # for their names
+    side = (inches() - left) / across
     height = side * image_shape[1] / image_shape[2]
-    tall = 0.1 + 0.25 * len(rows) / block + len(rows) * height
-    figure, axes = blank(tall, len(columns), len(rows), stacks=False)
-    for (i, j), axis in np.ndenumerate(axes):
+    # One axis for all, in inches: an axis for each image takes most of the time.
+    room = 0.25 if any(columns) else 0.05      # for titles
+    tops = [room * (1 + i // block) + i * height for i in range(len(rows))]
+    figure, [[axis]] = blank(tops[-1] + height + 0.05, stacks=False)
+    figure.set_layout_engine("none")
+    axis.set_position((left / inches(), 0, 1 - left / inches(), 1))
+    for (i, j), top in np.ndenumerate(np.repeat(tops, across).reshape(-1, across)):
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
-        _picture(axis, image, titles[i // block][j] if i % block == 0 else "")
-        if j == 0:
-            axis.set_ylabel(rows[i], rotation=0, ha="right", va="center", fontsize=9)
-    layout = figure.get_layout_engine()
-    layout.set(w_pad=0.01, h_pad=0.01, wspace=0.0, hspace=0.0)
-    if is_narrow():     # a title may be wider than its column
-        layout.set(rect=(0, 0, 1, 1 - 0.25 / figure.get_size_inches()[1]))
-        for axis in axes[::block].ravel():
-            axis.title.set(fontsize=7, in_layout=False)
-        for axis in axes[:, 0]:
-            axis.yaxis.label.set_fontsize(7)
+        x, y = (j + 0.03) * side, top + 0.03 * height
+        if np.isfinite(image).any():
+            axis.imshow(image, vmin=0, vmax=1, cmap="gray", interpolation=_sampling(image),
+                        extent=(x, x + 0.94 * side, y + 0.94 * height, y))
+            axis.add_patch(Rectangle((x, y), 0.94 * side, 0.94 * height, fill=False,
+                                     edgecolor=NEUTRAL, linewidth=0.8))   # on a black page
+        if i % block == 0:
+            name = columns[i // block * across + j]     # it may be wider than its column
+            axis.text((j + 0.5) * side, top - 0.05, name, fontsize=small, ha="center",
+                      in_layout=False)
+    axis.set(xlim=(0, across * side), ylim=(tops[-1] + height + 0.05, 0), xticks=[])
+    axis.set_yticks([top + height / 2 for top in tops], rows, fontsize=small)
+    axis.tick_params(length=0, labelcolor="#333333")
+    bare(axis)
     return figure
 
 
@@ -386,9 +399,10 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     (n,).
     """
     columns = len(stages) // 2
-    figure, axes = blank(2.4 if is_narrow() else 4.6, columns, 2, stacks=False)
+    figure, axes = blank(2.8 if is_narrow() else 4.6, columns, 2, stacks=False)
     # Room for the arrows: shares of a picture, between two of a row and between the rows.
-    figure.get_layout_engine().set(wspace=0.14, hspace=0.16)
+    figure.get_layout_engine().set(wspace=0.14, hspace=0.4 if is_narrow() else 0.16)
+    below = -0.36 if is_narrow() else -0.16         # the title
     way = [*axes[0], *axes[1, ::-1]]
     for axis, (title, values) in zip(way, stages.items(), strict=True):
         if np.ndim(values) == 1:
@@ -401,14 +415,14 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
         axis.grid(False)
         axis.spines[:].set(visible=True, color="#CCCCCC")
     right, left = ((1.02, 0.5), (-0.02, 0.5)), ((-0.02, 0.5), (1.02, 0.5))
-    down, up = ((0.5, -0.16), (0.5, 1.02)), ((0.5, 1.02), (0.5, -0.16))
+    down, up = ((0.5, below), (0.5, 1.02)), ((0.5, 1.02), (0.5, below))
     turns = [right] * (columns - 1) + [down] + [left] * (columns - 1) + [up]
     for turn, axis, following in zip(turns, way, [*way[1:], way[0]], strict=True):
         figure.add_artist(ConnectionPatch(
             *turn, axis.transAxes, following.transAxes, arrowstyle="-|>", mutation_scale=14,
             color=COLORS[1] if turn is up else NEUTRAL, linewidth=2))
-    text = way[-1].text(0.58, 1.1, back, transform=way[-1].transAxes, color="#333333", fontsize=9,
-                        va="center")
+    text = way[-1].text(0.58, 1.02 - below / 2, back, transform=way[-1].transAxes, fontsize=9,
+                        color="#333333", va="center")
     text.set_in_layout(False)       # it has the whole gap between the rows
     return figure
 

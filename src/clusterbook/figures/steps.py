@@ -142,11 +142,12 @@ def _of_axis(axis: Axes, bands: bool) -> Iterator[tuple[str, dict[str, ArrayLike
         points = points[np.isfinite(points).all(1)]
         if len(points) and axis.get_label() != "<colorbar>":
             yield named(artist, i, points), {"x": points[:, 0], "y": points[:, 1]}
-    for image in axis.images:
+    for i, image in enumerate(axis.images):
         values = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
         values = values.mean(2) if values.ndim == 3 else values
         down, across = np.indices(values.shape)
-        yield image.get_cmap().name, {"x": across, "y": down, "value": values}
+        name = image.get_cmap().name if len(axis.images) == 1 else f"{i} {image.get_cmap().name}"
+        yield name, {"x": across, "y": down, "value": values}
     if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height")]:
         yield "boxes", {part: [getattr(box, f"get_{part}")() for box in boxes]
                         for part in ("x", "y", "width", "height")}
