@@ -434,6 +434,19 @@ def test_axe_finds_nothing_in_the_opened_menu_of_a_phone(site, chromium):
 
 def test_the_first_key_leads_past_the_navigation(site, chromium):
     with opened(chromium, (site / CHAPTERS[0]).as_uri()) as page:
+def test_a_table_that_stacks_while_it_is_read_has_all_its_heads(site, chromium):
+    context = chromium.new_context(viewport={"width": 390, "height": 900})
+    context.add_init_script("""new MutationObserver(() => dispatchEvent(new Event("toggle")))
+                               .observe(document, {childList: true, subtree: true})""")
+    page = context.new_page()
+    page.goto((site / "book/status.html").as_uri())
+    page.wait_for_selector("table.cb-status.cb-stacked")
+    rows = page.locator("table.cb-status > tbody > tr[id]").evaluate_all(
+        "rows => rows.map(row => row.querySelectorAll('td[data-head]').length)")
+    assert len(rows) > 20 and set(rows) == {8}
+    context.close()
+
+
         page.keyboard.press("Tab")
         skip = page.locator(":focus")
         assert skip.inner_text().strip() == "Skip to main content"

@@ -1,6 +1,5 @@
 /* On a phone, the rows of a table that is wider than the page stack, and each cell names its column. */
 function stack() {
-  if (!matchMedia("(max-width: 600px)").matches) return;
   for (const table of document.querySelectorAll("article table:not(.cb-stacked, .dataframe):has(> thead)")) {
     if (table.scrollWidth <= table.parentElement.clientWidth + 1) continue;
     const heads = [...table.tHead.rows[0].cells].map(
@@ -8,10 +7,26 @@ function stack() {
     for (const row of table.querySelectorAll(":scope > tbody > tr"))
       for (const cell of row.querySelectorAll(":scope > td")) {
         if (cell.cellIndex && heads[cell.cellIndex]) cell.dataset.head = heads[cell.cellIndex];
-        cell.hidden = ["", "–"].includes(cell.textContent.trim());
+        cell.classList.toggle("cb-empty", ["", "–"].includes(cell.textContent.trim()));
       }
     table.classList.add("cb-stacked");
   }
 }
-addEventListener("load", stack);
-addEventListener("toggle", stack, true);
+/* What scrolls sideways fades at the edge where more of it follows. */
+const WIDE = ".cb-scorecard-scroll, .pst-scrollable-table-container, .cb-picture, mjx-container";
+function fade(box) {
+  const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
+  box.classList.toggle("cb-cut", rest > 1 && getComputedStyle(box).overflowX === "auto");
+  box.style.setProperty("--cb-cut", `${Math.min(rest, 48)}px`);
+}
+function fit() {
+  if (matchMedia("(max-width: 600px)").matches) stack();
+  document.querySelectorAll(WIDE).forEach(fade);
+}
+/* Not before everything has its width: half of a table would stack without its heads. */
+addEventListener("load", async () => {
+  await Promise.all([document.fonts.ready, window.MathJax?.startup?.promise]);
+  fit();
+  for (const type of ["resize", "toggle"]) addEventListener(type, fit, true);
+  addEventListener("scroll", event => event.target.matches?.(WIDE) && fade(event.target), true);
+});
