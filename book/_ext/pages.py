@@ -66,7 +66,9 @@ def named(contents: str) -> str:
 def drawn(body: str, folder: Path) -> str:
     """Show the SVGs of each figure in place of its picture, and its row below the caption."""
     def replaced(found: re.Match) -> str:
-        parts = [found["picture"], ""]
+        # Of a recorded run there is the picture only, which a phone scrolls.
+        parts = [f'<div class="cb-picture" role="region" tabindex="0" aria-label="Picture: '
+                 f'{found["name"]}">{found["picture"]}</div>', ""]
         for i, ending in enumerate((".html", ".row.html")):
             file = folder / f"{found['name']}{ending}"
             parts[i] = file.read_text(encoding="utf-8") if file.is_file() else parts[i]
