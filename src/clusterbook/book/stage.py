@@ -48,6 +48,8 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
             commands = {name: chapter.command(figure)
                         for name, figure in chapter.figures().items()} if chapter else {}
             for cell in notebook.cells:
+                if "run-head" in cell.metadata.get("tags", []):
+                    cell.source = cell.source.replace("Verdicts rest on all seeds.", _OF_ITS_DAY)
                 if "outputs" in cell:
                     _fit(cell, place, target, commands)
             write_notebook(notebook, target / place)
@@ -80,7 +82,12 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
             html = data["text/html"] = re.sub(r'href="(?![#/]|\w+:)', 'href="../', html)
         if "caption_of" in about:
             continue
-        if "alt" in about:
+        if "alt" in about and paths.is_run(place) and int.from_bytes(
+                base64.b64decode(data["image/png"])[20:24]) < _LEAST:
+            data.clear()
+            data["text/plain"] = (f"Left out: the figure {about['name']}, which shows nothing in "
+                                  "this run.")
+        elif "alt" in about:
             name = f"{page}-{about['name']}"
             caption = "\n\n".join(filter(None, (about["caption"], about.get("origin"))))
             cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
@@ -103,8 +110,37 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
         elif data.get("text/plain", "").startswith("<IPython."):
             text = re.sub(r"<[^>]*>", " ", html.replace("</tr>", "\n"))
             data["text/plain"] = unescape(text).strip()
+        if html := data.get("text/html"):
+            data["text/html"] = typeset(html)
+        if data.get("text/plain", "").startswith(("Removed: ", "Left out: ")):
+            data["text/html"] = f'<p class="cb-check">{escape(data["text/plain"])}</p>'
         kept.append(output)
     cell.outputs = kept
+
+
+_OF_ITS_DAY = """\
+Verdicts rest on all seeds, and those on this page are of the day of the run; today's stand in the \
+[scorecard](../scorecard.ipynb)."""
+_LEAST = 100        # pixels of a figure's height; what is lower has no room for any picture
+_PARTS = re.compile(r"<(code|pre|style|script)\b.*?</\1>|<[^>]*>|[^<]+", re.DOTALL)
+
+
+def typeset(html: str) -> str:
+    """HTML whose text, but for code, has subscripts, minus signs, and dates that stay whole.
+
+    Examples
+    --------
+    >>> typeset("<b>L_clu = -1</b>, z_i of n_rows, <code>a_1</code>")
+    '<b>L<sub>clu</sub> = −1</b>, z<sub>i</sub> of n_rows, <code>a_1</code>'
+    """
+    def part(found: re.Match) -> str:
+        if found[0].startswith("<"):
+            return found[0]
+        text = re.sub(r"\b(L(?=_[a-z])|[^\W\d_](?=_\w{1,2}\b))_(\w+)\b", r"\1<sub>\2</sub>",
+                      re.sub(r"(?<![\w-])-(?=\.?\d)", "−", found[0]))
+        return re.sub(r"\b\d{4}-\d\d-\d\d\b", r'<span class="cb-keep">\g<0></span>', text)
+
+    return _PARTS.sub(part, html)
 
 
 def _beside(cell: str, about: Mapping, png: str, place: Path, extra: Path, command: str | None
@@ -217,7 +253,8 @@ def _folded(cells: Sequence[Any]) -> str:
     if len(cells) > 1:
         failed = [line for line in lines if line.startswith("✗")]
         summary = "; ".join(failed) or f"✓ {len(lines)} checks hold"
-        inside = "".join(f"<p>{escape(line)}</p>{part}"
+        inside = "".join(f"<p>{typeset(escape(line))}</p>{part}"
                          for line, part in zip(lines, code, strict=True))
-    return (f'<details class="cb-check"><summary>{escape(summary)}</summary>{inside}</details>'
-            if inside else f'<p class="cb-check">{escape(summary)}</p>')
+    said = typeset(escape(summary))
+    return (f'<details class="cb-check"><summary>{said}</summary>{inside}</details>'
+            if inside else f'<p class="cb-check">{said}</p>')
