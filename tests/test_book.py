@@ -67,6 +67,16 @@ def test_regions_of_a_page_have_distinct_names():
     assert '<summary aria-label="Pages under Runs">' in extension.named(contents)
 
 
+def test_a_formula_keeps_its_punctuation_and_an_option_its_dashes():
+    math, pre = '<span class="math notranslate">\\(x\\)</span>', '<span class="pre">'
+    assert extension.kept(f"of {math}, (where {math}) or {math} and ({math})") == (
+        f'of <span class="cb-keep">{math},</span> (where <span class="cb-keep">{math})</span> '
+        f'or {math} and <span class="cb-keep">({math})</span>')
+    assert extension.kept(f"{pre}[--no-execute]</span>{pre}idc.losses.gate_rate</span>") == (
+        f'<span class="pre cb-keep">[--no-execute]</span>'
+        f"{pre}idc.<wbr>losses.<wbr>gate_<wbr>rate</span>")
+
+
 def test_columns_in_print_have_bounded_shares():
     assert extension.shares([[10, 40, 0], [12, 20, 4]]) == [22, 67, 11]
 
@@ -424,16 +434,6 @@ def test_a_page_renders_and_everybody_can_read_it(site, chromium, name):
             assert not violations(page), "on a phone"
 
 
-def test_axe_finds_nothing_in_the_opened_menu_of_a_phone(site, chromium):
-    with opened(chromium, (site / "book/status.html").as_uri(), PHONE, "dark") as page:
-        page.locator("button.primary-toggle").first.click()
-        page.get_by_role("link", name="Scorecard").first.wait_for()
-        settle(page)
-        assert not violations(page)
-
-
-def test_the_first_key_leads_past_the_navigation(site, chromium):
-    with opened(chromium, (site / CHAPTERS[0]).as_uri()) as page:
 def test_a_table_that_stacks_while_it_is_read_has_all_its_heads(site, chromium):
     context = chromium.new_context(viewport={"width": 390, "height": 900})
     context.add_init_script("""new MutationObserver(() => dispatchEvent(new Event("toggle")))
@@ -447,6 +447,16 @@ def test_a_table_that_stacks_while_it_is_read_has_all_its_heads(site, chromium):
     context.close()
 
 
+def test_axe_finds_nothing_in_the_opened_menu_of_a_phone(site, chromium):
+    with opened(chromium, (site / "book/status.html").as_uri(), PHONE, "dark") as page:
+        page.locator("button.primary-toggle").first.click()
+        page.get_by_role("link", name="Scorecard").first.wait_for()
+        settle(page)
+        assert not violations(page)
+
+
+def test_the_first_key_leads_past_the_navigation(site, chromium):
+    with opened(chromium, (site / CHAPTERS[0]).as_uri()) as page:
         page.keyboard.press("Tab")
         skip = page.locator(":focus")
         assert skip.inner_text().strip() == "Skip to main content"

@@ -26,6 +26,8 @@ FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"
 _FIGURE = re.compile(r'(?P<opens><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
                      r"(?P<picture>(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?)"
                      r"(?P<caption>.*?)(?=</figcaption>)", re.DOTALL)
+_MATH = re.compile(r"(?P<before>(?:(?<=[\s>])[^\s<>]{1,12})?)"
+                   r'<span class="math[^>]*>[^<]*</span>(?P<after>[^\s<]*)')
 _MARKS = re.compile(r'<h[1-6]>(?P<heading>.*?)<a class="headerlink"'
                     r'|<div class="pst-scrollable-table-container"'
                     r'|role="region"[^>]* aria-label="[^"]*"', re.DOTALL)
@@ -61,6 +63,15 @@ def named(contents: str) -> str:
     """Name the arrows that open the parts of a table of contents."""
     return re.sub(r"(>([^<>]*)</a>\s*<details[^>]*>\s*<summary)(?=>)",
                   r'\1 aria-label="Pages under \2"', contents)
+
+
+def kept(body: str) -> str:
+    """Keep formulas with what touches them, and options whole; let long names break at dots."""
+    body = _MATH.sub(lambda found: f'<span class="cb-keep">{found[0]}</span>'
+                     if found["before"] or found["after"] else found[0], body)
+    body = re.sub(r'<span class="pre(?=">\[?-)', r"\g<0> cb-keep", body)
+    return re.sub(r'(?<=<span class="pre">)[^<]{12,}', lambda found: re.sub(
+        r"(?<=\w)[._/](?=\w)", r"\g<0><wbr>", found[0]), body)
 
 
 def drawn(body: str, folder: Path) -> str:
@@ -103,7 +114,7 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
     if 'class="math' not in body:       # MathJax: 2 MB
         context["script_files"] = [file for file in context["script_files"]
                                    if app.config.mathjax_path not in str(file.filename)]
-    context["body"] = drawn(reachable(body), Path(app.srcdir) / DRAWINGS) + forwarding(
+    context["body"] = drawn(kept(reachable(body)), Path(app.srcdir) / DRAWINGS) + forwarding(
         pagename, app.env.found_docs)
     if contents := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *args, **options: named(
