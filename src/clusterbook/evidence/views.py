@@ -371,13 +371,15 @@ def spread(mean: float, sd: float | None) -> str:
 
     Examples
     --------
-    >>> spread(10.0243, 0.0171)
-    '10.024 ± 0.017'
+    >>> spread(10.0243, 0.0171), spread(0.8, 0)
+    ('10.024 ± 0.017', '0.800 ± 0.000')
     """
-    if not sd:
-        return f"{mean:.4g}" + ("" if sd is None else " ± 0")
-    decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6)
+    if sd is None:
+        return f"{mean:.4g}"
+    decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6) if sd else 3
     return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"
+    Three where it is zero.
+
 
 
 def text_table(rows: Sequence[Row]) -> str:
