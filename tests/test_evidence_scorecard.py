@@ -192,9 +192,10 @@ def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
     strips = ET.fromstring(scorecard()._repr_html_()).findall(".//svg")
     near, far, mean = strips[3:]
     assert [*map(ET.tostring, strips[:3])] == [*map(ET.tostring, strips[3:])]   # in the plot first
-    assert [strip.find("circle").get("cx") for strip in (near, far, mean)] == [
-        "100.0", "200.0", "100.0"]          # 0.95 of 0.95; 0.945 of 0.5, 4.45 tolerances; 0.95
-    assert far.get("aria-label") == "4.4 tolerances above the published number"
+    assert [strip.find("circle").get("cx") for strip in (near, mean)] == ["100.0", "100.0"]
+    # 0.945 of 0.5, 4.45 tolerances: an arrow.
+    assert far.find("circle") is None and far.find("path[@class='cb-beyond']") is not None
+    assert far.get("aria-label") == "4.4 tolerances above the published number, beyond the axis"
     interval = near.find("path[@class='cb-interval']").get("d")
     half = 4.302653 * 0.005 / 3**0.5 / 0.02 * 25    # t, sd and seeds by hand; 25 a tolerance
     assert interval == f"M{100 - half:.1f} 8H{100 + half:.1f}"

@@ -19,8 +19,9 @@ MACROS = """\
 {% endmacro %}
 
 {% macro seeds(profile, numbers) %}
-seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
-#} <a href="../records/{{ profile }}-seed{{ seed }}.json">{{ seed }}</a>{% endfor %}
+{% for seed in numbers %}{#
+#}{{ " " if not loop.first }}<a href="../records/{{ profile }}-seed{{ seed }}.json">{{ seed }}</a>{#
+#}{% endfor %}
 {% endmacro %}
 
 {% macro badge(verdict) %}
@@ -28,16 +29,22 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 #}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>
 {% endmacro %}
 
-{# Ours against the published number: the band is the tolerance, the line the 95% interval. #}
+{# Ours against the published number: the band is the tolerance, the line the 95% interval, an arrow
+   at an end what lies beyond it. #}
 {% macro strip(places) %}
 <svg class="cb-strip" viewBox="0 0 200 16" role="img" aria-label="{#
 #}{{ "%.1f"|format(places[0]|abs) }} tolerances {{ "above" if places[0] > 0 else "below" }} {#
-#}the published number">
+#}the published number{{ ", beyond the axis" if drawn(places[0]) in (0, 200) }}">
 <rect x="75" width="50" height="16" /><path d="M0 8h200M100 0v16" />
 {% if places|length > 1 %}
 <path class="cb-interval" d="M{{ drawn(places[1]) }} 8H{{ drawn(places[2]) }}" />
 {% endif %}
-<circle cx="{{ drawn(places[0]) }}" cy="8" r="4" /></svg>
+{% if drawn(places[0]) in (0, 200) %}
+<path class="cb-beyond" d="{{ "M12 2L0 8L12 14" if places[0] < 0 else "M188 2L200 8L188 14" }}z" />
+{% else %}
+<circle cx="{{ drawn(places[0]) }}" cy="8" r="4" />
+{% endif %}
+</svg>
 {% endmacro %}
 
 {% macro details(claim, verdict, whole, here) %}
@@ -59,7 +66,8 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% endfor %}
 {% for profile, found in seeds_of(verdict.records).items() %}
 <div>Runs: {% if whole %}<a href="status.html#{{ profile }}">{{ profile }}</a>, {#
-#}{{ seeds(profile, found) }}{% else %}{{ profile }}{% endif %}</div>
+#}seed{{ "s" if found|length > 1 }} {{ seeds(profile, found) }}{% else %}{{ profile }}{#
+#}{% endif %}</div>
 {% endfor %}
 {% for id, reason in claim.replaces.items() %}
 <div{% if whole %} id="{{ id }}"{% endif %}>Replaces <code>{{ id }}</code>: {{ reason }}</div>
@@ -68,7 +76,7 @@ seed{{ "s" if numbers|length > 1 else "" }}{% for seed in numbers %}{#
 {% endmacro %}
 
 {% macro verdicts(rows, caption, whole=false, here=false) %}
-{% call(n) table(caption, ["Claim", "The source says", "Ours, mean ± sd", "In tolerances"],
+{% call(n) table(caption, ["Claim", "The source says", "Ours, mean ± SD", "In tolerances"],
    " cb-claims") %}
 <tbody>
 {% for claim, verdict in rows %}
@@ -89,7 +97,7 @@ The code or the data have changed since these runs.
 </th>
 {% for one, part in measurements %}
 {{ "</tr><tr>"|safe if not loop.first }}
-<td>{{ one.stated if one.check else one.stated|replace("_", " ") }}</td>
+<td>{{ named(claim, one) if one.check else named(claim, one)|replace("_", " ") }}</td>
 <td>{{ measured(one, part) }}{% if n_rows > 1 %} {{ badge(part) }}{% endif %}</td>
 <td>{% if offsets(one, part) %}{{ strip(offsets(one, part)) }}{% endif %}</td>
 {% endfor %}

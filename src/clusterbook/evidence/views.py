@@ -44,6 +44,7 @@ _STANDING = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "in
 _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicative",),
              "inconclusive": ("inconclusive", "demonstration fails"),
              "contradicted": ("not reproduced", "refuted")}
+_USUAL = ("mean", "single", None)     # statistics that go without saying
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -344,10 +345,18 @@ def _sign(number: Comparison) -> str:
 def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:
     """The numbers of a claim that were measured, with their verdicts, and a line on the others."""
     pairs = list(zip(claim.compares, verdict.parts, strict=True))
-    rest = [number.stated for number, part in pairs if not part.n and number.stated != "–"] or (
+    rest = [number.stated + (f" ({number.statistic})" if number.statistic not in _USUAL else "")
+            for number, part in pairs if not part.n and number.stated != "–"] or (
         ["–"] if not any(part.n for part in verdict.parts) else [])
     more = f" and {len(rest) - 2} more" if len(rest) > 3 else ""
     return [pair for pair in pairs if pair[1].n], ", ".join(rest[:2] if more else rest) + more
+
+
+def named(claim: Claim, number: Comparison) -> str:
+    """A comparison in symbols, after its profile where the claim's numbers have several."""
+    several = len({one.profile for one in claim.compares}) > 1
+    profile = number.profile.removeprefix(f"{claim.chapter}-") if number.profile else ""
+    return f"{profile}: {number.stated}" if several and profile else number.stated
 
 
 def offsets(number: Comparison, verdict: Verdict) -> list[float] | None:
@@ -369,6 +378,8 @@ def drawn(offset: float) -> float:
 def spread(mean: float, sd: float | None) -> str:
     """Mean ± standard deviation, both with as many decimals as the deviation's two digits need.
 
+    Three where it is zero.
+
     Examples
     --------
     >>> spread(10.0243, 0.0171), spread(0.8, 0)
@@ -378,8 +389,6 @@ def spread(mean: float, sd: float | None) -> str:
         return f"{mean:.4g}"
     decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6) if sd else 3
     return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"
-    Three where it is zero.
-
 
 
 def text_table(rows: Sequence[Row]) -> str:
@@ -435,7 +444,8 @@ def _escaped(value: object) -> object:
 
 _MACROS = ENVIRONMENT.overlay(finalize=_escaped).from_string(MACROS, {
     "METHODS": METHODS, "counts_line": counts_line, "drawn": drawn, "measured": measured,
-    "numbers": numbers, "offsets": offsets, "section_of": section_of, "seeds_of": seeds_of}).module
+    "named": named, "numbers": numbers, "offsets": offsets, "section_of": section_of,
+    "seeds_of": seeds_of}).module
 
 
 def html(view: str, **values: object) -> str:
