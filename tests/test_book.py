@@ -106,6 +106,8 @@ def test_every_page_of_the_contents_is_there(site, parsed):
     assert set(CHAPTERS) < packed < set(TOC)
     assert not any("runs/" in name for name in packed), "a recorded run is twice in the book"
     assert parsed["book/rerun.html"].find("a", download=True, href="../notebooks.zip")
+    assert all(parsed[page].select("article a[href='../scorecard.html']")
+               for page in TOC if "runs/" in page), "verdicts of another day"
 
 
 def broken(parsed: dict[str, BeautifulSoup], site: Path) -> Iterator[str]:
