@@ -202,7 +202,8 @@ The code or the data have changed since these runs.
 {# What a reader wants to know first. #}
 {% macro result(shown, left, counted) %}
 <div class="cb-say cb-result">
-{% call(n) table("What was reproduced", ["Claim", "Published → ours, mean ± SD"], " cb-claims") %}
+{% call(n) table("What was reproduced", ["Claim", "Published, or tested → ours, mean ± SD"],
+   " cb-claims") %}
 <tbody>
 {% for verdict, claim, told in shown %}
 <tr><th scope="row"><a href="../book/scorecard.html#{{ claim.id }}">{{ badge(verdict)|trim }}</a> {#

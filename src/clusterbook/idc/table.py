@@ -382,12 +382,12 @@ def about(ranking: pd.DataFrame, cluster: int, n_rows: int, chance: float) -> li
     tied = (ranking["rank"] == next_rank).sum()
     if tied > 1 and next_rank <= MOST_LISTED:
         said.append(f"{tied:,} features tie at rank {next_rank:,} and are not listed.")
-    said.append(f"{(g > chance).sum():,} of {len(g):,} features have a larger effect than any in "
-                f"clusters of shuffled tables (|g| above {chance:.2f}).")
+    said.append(f"{(g > chance).sum():,} of {len(g):,} features have a larger effect than the "
+                "largest in clusters that k-means finds in a shuffled table, on average over such "
+                f"tables (|g| above {chance:.2f}).")
     always = (ranking["share"] == 1).sum()
     if always > 1:
-        said.append(f"{always:,} features have an open gate in every row of the cluster, so the "
-                    "gates do not rank these.")
+        said.append(f"{always:,} features have an open gate in every row of the cluster.")
     return said
 
 
