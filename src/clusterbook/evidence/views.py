@@ -45,7 +45,7 @@ _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicativ
              "inconclusive": ("inconclusive", "demonstration fails"),
              "contradicted": ("not reproduced", "refuted")}
 _USUAL = ("mean", "single", None)     # statistics that go without saying
-_IS = {">": "larger", "<": "smaller", ">=": "no smaller", "<=": "no larger"}
+_IS = {">": "larger", "<": "smaller", ">=": "as large", "<=": "as small"}
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -322,7 +322,8 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     seeds = count(verdict.n, "seed")
     over = f"{spread(verdict.mean, verdict.sd)} ({seeds})"
     if number.kind == "trend":
-        return (f"{spread(verdict.mean, verdict.sd)} against {verdict.than:.4g}, "
+        against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
+        return (f"{spread(verdict.mean, verdict.sd)}{against}, "
                 f"{_IS[number.relation]} in {round(verdict.ours * verdict.n)} of {seeds}")
     if number.statistic in ("mean", "single") or verdict.ours is None:
         return over
