@@ -119,7 +119,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     """
     names = [_broken(name, 38 if is_narrow() else 30) for name in groups]
     lines = 1 + max(name.count("\n") for name in names)
-    figure, [[axis]] = blank(1.3 + len(names) * max(0.45, 0.1 + 0.17 * lines))
+    figure, [[axis]] = blank(1.3 + len(names) * max(0.45 if is_narrow() else 0.38, 0.1 + 0.17 * lines))
     for row, values in enumerate(groups.values()):
         values = np.asarray(values, dtype=float)
         spread = np.linspace(-0.12, 0.12, len(values)) * (len(values) > 1)
@@ -165,7 +165,7 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
     known = np.nan_to_num(np.concatenate([[0.0], *map(np.ravel, tables.values())]))
     top = np.abs(known).max()
     low = -top if diverging else known.min()
-    figure, axes = blank(0.9 + len(tables) * (0.55 + 0.36 * len(rows)), 1, len(tables))
+    figure, axes = blank(0.9 + len(tables) * (0.55 + 0.32 * len(rows)), 1, len(tables))
     for axis, (title, table) in zip(axes[:, 0], tables.items(), strict=True):
         image = axis.imshow(table, vmin=low, vmax=top, aspect="auto",
                             cmap="RdBu_r" if diverging else "cividis")
