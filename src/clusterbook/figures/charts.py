@@ -119,7 +119,8 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     """
     names = [_broken(name, 38 if is_narrow() else 30) for name in groups]
     lines = 1 + max(name.count("\n") for name in names)
-    figure, [[axis]] = blank(1.3 + len(names) * max(0.45 if is_narrow() else 0.38, 0.1 + 0.17 * lines))
+    height = max(0.45 if is_narrow() else 0.38, 0.1 + 0.17 * lines)       # of a row
+    figure, [[axis]] = blank(1.3 + len(names) * height)
     for row, values in enumerate(groups.values()):
         values = np.asarray(values, dtype=float)
         spread = np.linspace(-0.12, 0.12, len(values)) * (len(values) > 1)
