@@ -13,8 +13,11 @@ import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from html import escape, unescape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+from matplotlib.image import imread
 
 from .. import paths
 from ..evidence import provenance
@@ -95,7 +98,11 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
             data.pop("text/html", None)         # a figure with sliders is a figure too
             folder = target / DRAWINGS
             folder.mkdir(exist_ok=True)
-            if not paths.is_run(place):
+            if paths.is_run(place):     # its colors are in its pixels
+                if (imread(BytesIO(base64.b64decode(data["image/png"])))[..., :3] > 0.9).all(
+                        axis=-1).mean() > _LINES:
+                    cell.metadata["mystnb"]["image"]["classes"] = "cb-lines"
+            else:
                 row = _beside(cell.get("id"), about, data["image/png"], place, target / "extra",
                               commands.get(about["name"]))
                 (folder / f"{name}.row.html").write_text(row, encoding="utf-8")
@@ -121,6 +128,7 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
 _OF_ITS_DAY = """\
 Verdicts rest on all seeds, and those on this page are of the day of the run; today's stand in the \
 [scorecard](../scorecard.ipynb)."""
+_LINES = 0.7        # a share of white above which a picture is lines, which a dark page inverts
 _LEAST = 100        # pixels of a figure's height; what is lower has no room for any picture
 _PARTS = re.compile(r"<(code|pre|style|script)\b.*?</\1>|<[^>]*>|[^<]+", re.DOTALL)
 
