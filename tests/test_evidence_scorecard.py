@@ -159,9 +159,9 @@ def test_the_html_is_well_formed_and_escaped(book):
     plot, scrolling = tree.findall("div[@role='region']")
     assert [(row.find(".//a").get("href"), "".join(row.find("th").itertext()),
              row.find("td").text) for row in plot.iter("tr") if row.find("td") is not None] == [
-        ("#demo-acc", "paper: acc = 0.95 ± 0.02", "0.95"),
-        ("#demo-best", "paper: acc = 0.5 ± 0.1, best of 3 by loss", "0.945"),
-        ("#demo-best", "paper: acc = 0.95 ± 0.1", "0.95")]
+        ("#demo-acc", "paper: acc 0.95 ± 0.02", "0.95"),
+        ("#demo-best", "paper: acc 0.5 ± 0.1, best of 3 by loss", "0.945"),
+        ("#demo-best", "paper: acc 0.95 ± 0.1", "0.95")]
     assert scrolling.get("style") == "overflow-x: auto"
     table = scrolling.find("table")
     assert [head.get("scope") for head in table.iter("th")] == ["col"] * 4 + ["row"] * 2
@@ -366,7 +366,7 @@ def test_an_attack_never_leaves_a_hit(planned, attack):
 
 
 def test_the_scorecard_says_which_records_the_manifest_does_not_list(planned):
-    assert "3 records, each with the checksum" in repr(scorecard())
+    assert "3 records; each matches its checksum" in repr(scorecard())
     ATTACKS["an edited metric"](planned)
     record_file(planned, 2).unlink()
     shown = scorecard()

@@ -132,12 +132,12 @@ RULES = [
      "does not give a, b, c and 2 other settings"),
     (TREND, runs(0.1, 0.1, 0.1, assumed=("lr",)), "inconclusive", "does not give lr"),
     (VALUE, runs(0.80, 0.80, 0.80, doubts=("edited",)), "not reproduced", "edited"),
-    (VALUE, runs(0.80, 0.80, 0.80, claims={}), "not reproduced", "has changed since"),
+    (VALUE, runs(0.80, 0.80, 0.80, claims={}), "not reproduced", "added or changed after"),
     (VALUE, [*runs(0.95, 0.95), run(2, 0.95, doubts=("edited",))], "indicative", "edited"),
     (TREND, runs(0.95, 0.95, 0.95, doubts=("edited",)), "indicative", "edited"),
     (EXACT, checks(True, doubts=("edited",)), "indicative", "edited"),
-    (EXACT, checks(True, claims={}), "indicative", "the check is younger than the first record"),
-    (ERROR, checks(True, claims={}), "refuted", "the check is younger than the first record"),
+    (EXACT, checks(True, claims={}), "indicative", "the check was added or changed after"),
+    (ERROR, checks(True, claims={}), "refuted", "the check was added or changed after"),
     # the settings of a network are none of k-means'
     (KMEANS, [run(seed, metrics={"kmeans_acc": 0.8}, assumed=("lr",)) for seed in range(3)],
      "not reproduced", ""),
@@ -145,12 +145,14 @@ RULES = [
      "inconclusive", "does not give scaler"),
     # the claim as the profile's first record holds it
     (VALUE, first_held(as_it_stands(VALUE)), "reproduced", ""),
-    *[(VALUE, first_held(as_it_stands(replace(VALUE, **change))), "indicative", "has changed since")
+    *[(VALUE, first_held(as_it_stands(replace(VALUE, **change))), "indicative",
+       "added or changed after")
       for change in ({"tolerance": 0.01}, {"value": 0.9}, {"statistic": "median"},
                      {"metric": "nmi"}, {"kind": "difference", "minus": "kmeans"})],
-    *[(TREND, first_held(as_it_stands(replace(TREND, **change))), "indicative", "has changed since")
+    *[(TREND, first_held(as_it_stands(replace(TREND, **change))), "indicative",
+       "added or changed after")
       for change in ({"than": 0.95}, {"relation": ">="}, {"holds_in": "most"})],
-    (VALUE, runs(0.95, 0.95, 0.95, claims={}), "indicative", "younger than the first record"),
+    (VALUE, runs(0.95, 0.95, 0.95, claims={}), "indicative", "changed after the first record"),
     # runs that are not the source's
     (replace(VALUE, differs="MNIST"), runs(0.95, 0.95, 0.95), "indicative",
      "differs from the source: MNIST"),

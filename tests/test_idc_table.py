@@ -173,8 +173,8 @@ def test_ties_are_never_listed_in_part():
     assert table.top(ranking) == 0 and table.top(ranking, most=412) == 412
     lines = table.about(ranking, 0, 30, chance=1.0)
     for line, start in zip(lines, ("Cluster 0: 30 rows", "412 features tie at rank 1 ",
-                                   "412 of 415 features have a larger effect",
-                                   "414 features have an open gate in every row"), strict=True):
+                                   "412 of 415 features have |g| above 1.00",
+                                   "414 of all 415 features have an open gate in"), strict=True):
         assert line.startswith(start)
     beyond = pd.DataFrame({"rank": [*range(1, 11), 11, 11], "g": 1.0, "share": 0.5})
     assert not any("tie" in line for line in table.about(beyond, 0, 30, chance=2.0)), "it is full"

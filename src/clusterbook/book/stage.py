@@ -92,7 +92,9 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
                                   "this run.")
         elif "alt" in about:
             name = f"{page}-{about['name']}"
-            caption = "\n\n".join(filter(None, (about["caption"], about.get("origin"))))
+            origin = re.sub(r"(?<![\w-])(live|recorded)(?= )", r"{term}`\1`",
+                            about.get("origin", ""))
+            caption = "\n\n".join(filter(None, (about["caption"], origin)))
             cell.metadata["mystnb"] = {"image": {"alt": about["alt"]},
                                        "figure": {"name": name, "caption": caption}}
             data.pop("text/html", None)         # a figure with sliders is a figure too

@@ -223,7 +223,7 @@ class Runs(tuple[Record, ...]):
         data = self[0].data["name"] if self[0].data else self[0].profile
         labels = {source.name: source.label for source in datasets.catalog()}
         epochs = self[0].parameters.get("epochs")
-        return (f"{labels.get(data, data)}{f', {epochs} epochs' if epochs else ''}, "
+        return (f"{labels.get(data, data)}{f', {epochs:,} epochs' if epochs else ''}, "
                 f"{len(self)} recorded seed{'s' if len(self) > 1 else ''}")
 
     @property

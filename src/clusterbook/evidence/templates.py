@@ -76,7 +76,7 @@ MACROS = """\
 {% endmacro %}
 
 {% macro verdicts(rows, caption, whole=false, here=false) %}
-{% call(n) table(caption, ["Claim", "The source says", "Ours, mean ± SD", "In tolerances"],
+{% call(n) table(caption, ["Claim", "What is compared", "Ours, mean ± SD", "In tolerances"],
    " cb-claims") %}
 <tbody>
 {% for claim, verdict in rows %}
@@ -97,7 +97,7 @@ The code or the data have changed since these runs.
 </th>
 {% for one, part in measurements %}
 {{ "</tr><tr>"|safe if not loop.first }}
-<td>{{ named(claim, one) if one.check else named(claim, one)|replace("_", " ") }}</td>
+<td>{{ named(claim, one) }}</td>
 <td>{{ measured(one, part) }}{% if n_rows > 1 %} {{ badge(part) }}{% endif %}</td>
 <td>{% if offsets(one, part) %}{{ strip(offsets(one, part)) }}{% endif %}</td>
 {% endfor %}
@@ -113,14 +113,14 @@ The code or the data have changed since these runs.
 
 {# The headline numbers that were measured, by work, each a strip. #}
 {% macro plot(groups) %}
-{% call(n) table("Headline numbers that were measured, in tolerances from the published number",
-   ["Published", "Ours", "In tolerances"], " cb-plot") %}
+{% call(n) table("Headline numbers that we measured, and how far they are from the published ones",
+   ["Published ± our tolerance", "Ours", "In tolerances"], " cb-plot") %}
 {% for chapter, rows in groups.items() if rows %}
 <tbody>
 <tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(chapter, chapter) }}</th></tr>
 {% for claim, one, part in rows %}
 <tr><th scope="row"><a href="#{{ claim.id }}">{{ one.profile|replace(chapter ~ "-", "", 1) }}: {#
-#}{{ one.stated|replace("_", " ") }}{#
+#}{{ named(claim, one)|replace(one.profile|replace(chapter ~ "-", "", 1) ~ ": ", "", 1) }}{#
 #}{{ ", " ~ one.statistic if one.statistic not in ("mean", "single") }}</a></th>
 <td>{{ "%.4g"|format(part.ours) }}</td>
 <td>{{ strip(offsets(one, part)) }}</td></tr>
@@ -134,8 +134,11 @@ The code or the data have changed since these runs.
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
 <p class="cb-source">{{ kept }}</p>
+<p class="cb-source">In the strips, the green band is our tolerance around the published {#
+#}number, the dot is ours, and the line its 95% interval. The word before a colon is the {#
+#}<a href="status.html">profile</a>.</p>
 {{ plot(plotted) }}
-{{ verdicts(headline, "Headline claims: " ~ counts_line(headline), true) }}
+{{ verdicts(headline, counts_line(headline)|replace("claim", "headline claim", 1), true) }}
 {% for chapter, rows in others.items() %}
 <details>
 {% set caption = METHODS.get(chapter, chapter) ~ ": supporting and minor claims" %}
@@ -202,7 +205,7 @@ The code or the data have changed since these runs.
 {# What a reader wants to know first. #}
 {% macro result(shown, left, counted) %}
 <div class="cb-say cb-result">
-{% call(n) table("What was reproduced", ["Claim", "Published, or tested → ours, mean ± SD"],
+{% call(n) table("What was reproduced", ["Claim", "Published or required → ours, mean ± SD"],
    " cb-claims") %}
 <tbody>
 {% for verdict, claim, told in shown %}

@@ -81,6 +81,8 @@ def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) 
                   key=lambda record: (record.profile, record.seed))
     parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
     worst = min(parts, key=lambda part: WORST.index(part.word))
+    if len(parts) > 1 and {part.word for part in parts} == {"confirmed"}:
+        worst = replace(worst, reason=f"The {len(parts)} checks hold in {count(worst.n, 'run')}.")
     return replace(worst, stale=any(part.stale for part in parts), parts=parts,
                    records=tuple(dict.fromkeys(name for part in parts for name in part.records)))
 
@@ -126,7 +128,8 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
         ours = how.of(list(zip(rows, numbers, strict=True)))
         # A number at the very edge is within, whatever binary fractions make of the decimals.
         within = abs(ours - goal.value) <= goal.tolerance + 1e-12 * abs(goal.value)
-        reasons = [f"the {'mean' if how.name == 'single' else how.name} is {ours:.4g}, "
+        name = "mean" if how.name == "single" else how.name
+        reasons = [f"the {name} {'has' if name.startswith('best') else 'is'} {ours:.4g}, "
                    f"{'within' if within else 'not within'} {goal.tolerance} of {goal.value}"]
         if how.is_mean and n > 1:
             low, high = t_interval(numbers)
@@ -170,7 +173,8 @@ def _by_check(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
         word = "refuted" if goal.kind == "source-error" else (
             "indicative" if caveats else "confirmed")
         outcome = f"holds in {count(len(used), 'run')}"
-    return _verdict(word, [f"the check {goal.check} {outcome}", *caveats], used, stale)
+    shows = ", which refutes it," if word == "refuted" else ""
+    return _verdict(word, [f"the check {goal.check}{shows} {outcome}", *caveats], used, stale)
 
 
 def _verdict(word: str, reasons: Sequence[str], used: Sequence[Record], stale: Collection[str],
@@ -203,8 +207,8 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
     held = first.claims.get(goal.id)
     if held != as_it_stands(goal):
         then = f" (the record has: {held})" if held and not goal.check else ""
-        found.append(f"the {'check' if goal.check else 'claim'} is younger than the first record, "
-                     f"or has changed since{then}")
+        found.append(f"the {'check' if goal.check else 'claim'} was added or changed after the "
+                     f"first record{then}")
     listed, made = profile_of(first).get("seeds"), {record.seed for record in runs}
     if listed is not None and goal.profile is not None:
         if missing := sorted(set(listed) - made):

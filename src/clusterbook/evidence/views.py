@@ -45,7 +45,7 @@ _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicativ
              "inconclusive": ("inconclusive", "demonstration fails"),
              "contradicted": ("not reproduced", "refuted")}
 _USUAL = ("mean", "single", None)     # statistics that go without saying
-_IS = {">": "larger", "<": "smaller", ">=": "as large", "<=": "as small"}
+_IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -122,9 +122,9 @@ def manifest_line() -> str:
     wrong = [record.name for record in records if record.doubts] + [
         name for name in (file.removesuffix(".json") for file in listed if file.endswith(".json"))
         if name not in {record.name for record in records}]
-    return f"{count(len(records), 'record')}, " + (
+    return f"{count(len(records), 'record')}; " + (
         f"in doubt, or not those of the manifest: {', '.join(sorted(wrong))}." if wrong else
-        "each with the checksum that data/records/manifest.json lists.")
+        "each matches its checksum in data/records/manifest.json.")
 
 
 def judged(claims: Sequence[Claim]) -> tuple[Row, ...]:
@@ -355,10 +355,14 @@ def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verd
 
 
 def named(claim: Claim, number: Comparison) -> str:
-    """A comparison in symbols, after its profile where the claim's numbers have several."""
+    """What is compared, after its profile where the claim's numbers have several."""
     several = len({one.profile for one in claim.compares}) > 1
     profile = number.profile.removeprefix(f"{claim.chapter}-") if number.profile else ""
-    return f"{profile}: {number.stated}" if several and profile else number.stated
+    what = number.check
+    if what is None:
+        what = told_number(number).replace("_", " ") + (
+            f" in {number.holds_in} seeds" if number.kind == "trend" else f" ± {number.tolerance}")
+    return f"{profile}: {what}" if several and profile else what
 
 
 def offsets(number: Comparison, verdict: Verdict) -> list[float] | None:

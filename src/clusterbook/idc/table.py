@@ -134,7 +134,7 @@ def agreement(labelings: Sequence[ArrayLike]) -> list[float]:
 
 def subsample_agreement(method: Callable, X: np.ndarray, k: int, n_pairs: int, seed: int
                         ) -> list[float]:
-    """ARI of pairs of random samples of 80% of the rows, on the rows that both contain."""
+    """ARI of pairs of random samples of 80% of the rows, using the rows that both contain."""
     rng, found = _rng(seed), []
     for i in range(n_pairs):
         labels = np.full((2, len(X)), -1)
@@ -328,7 +328,7 @@ def _beside(idc: Judged, judged: Mapping[str, Judged]) -> list[str]:
     if better:
         name, best = max(better.items(), key=lambda item: item[1].silhouette)
         stable = f"more stable (ARI {best.stability:.2f} against {idc.stability:.2f}) and "
-        where = " (its clusters are in the result table)" if name == "k-means" else ""
+        where = " (its clusters are in the result table *clusters*)" if name == "k-means" else ""
         advice = "but it is not stable either" if best.stability < 0.5 else f"use it{where}"
         said.append(f"{name}, which agrees with IDC at ARI {ari[name]:.2f}, is "
                     f"{stable if idc.seeds else ''}better separated (silhouette "
@@ -382,12 +382,12 @@ def about(ranking: pd.DataFrame, cluster: int, n_rows: int, chance: float) -> li
     tied = (ranking["rank"] == next_rank).sum()
     if tied > 1 and next_rank <= MOST_LISTED:
         said.append(f"{tied:,} features tie at rank {next_rank:,} and are not listed.")
-    said.append(f"{(g > chance).sum():,} of {len(g):,} features have a larger effect than the "
-                "largest in clusters that k-means finds in a shuffled table, on average over such "
-                f"tables (|g| above {chance:.2f}).")
+    said.append(f"{(g > chance).sum():,} of {len(g):,} features have |g| above {chance:.2f}, the "
+                "largest that k-means clusters of a shuffled table reach on average.")
     always = (ranking["share"] == 1).sum()
-    if always > 1:
-        said.append(f"{always:,} features have an open gate in every row of the cluster.")
+    if always:
+        said.append(f"{always:,} of all {len(g):,} features {'has' if always == 1 else 'have'} an "
+                    "open gate in every row of the cluster.")
     return said
 
 
