@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import shutil
 import sys
@@ -11,9 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 import yaml
 from _support import CHECKOUT, CONFIG, Book, adopt, tree
+from matplotlib.image import imsave
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from clusterbook.book import build as building
@@ -268,6 +272,30 @@ def test_print_shows_tables_as_text(book: Book, tmp_path):
     staged = nbformat.read(tmp_path / "stage" / "notebooks" / "tiny.ipynb", as_version=4)
     first, second = (output.data["text/plain"] for output in staged.cells[-1].outputs)
     assert first.split() == ["a", "c", "&", "d"] and "\n" in first and second == "  a\n0 1"
+
+
+def test_a_recorded_picture_of_lines_is_marked_and_its_origin_explained(book: Book, tmp_path):
+    def picture(share: float) -> str:
+        pixels = np.ones((200, 200, 3))
+        pixels[:round(200 * (1 - share))] = 0
+        imsave(buffer := io.BytesIO(), pixels, format="png")
+        return base64.b64encode(buffer.getvalue()).decode()
+
+    path = book.notebook("tiny-digits-seed0", "lines", "images", folder="book/runs")
+    notebook = nbformat.read(path, as_version=4)
+    for cell, share in zip(notebook.cells[-2:], (0.9, 0.4), strict=True):
+        cell.outputs = [nbformat.v4.new_output(
+            "display_data", data={"image/png": picture(share)}, metadata={"clusterbook": {
+                "alt": "a picture", "caption": "See.", "name": cell.source,
+                "origin": "live · seed 0; recorded tiny-digits · seeds 0–2"}})]
+    nbformat.write(notebook, path)
+    place = path.relative_to(book.root)
+    staging.stage(book.root, tmp_path / "stage", {place: path})
+    shown = [cell.metadata["mystnb"] for cell in nbformat.read(
+        tmp_path / "stage" / place, as_version=4).cells if "mystnb" in cell.metadata]
+    assert [one["image"].get("classes") for one in shown] == ["cb-lines", None]
+    assert all("{term}`live` · seed 0; {term}`recorded` tiny" in one["figure"]["caption"]
+               for one in shown)
 
 
 def test_the_pdf_replaces_the_previous_one_unless_latex_fails(book: Book, quick, monkeypatch):
