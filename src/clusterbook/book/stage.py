@@ -148,6 +148,7 @@ def typeset(html: str) -> str:
             return found[0]
         text = re.sub(r"\b(L(?=_[a-z])|[^\W\d_](?=_\w{1,2}\b))_(\w+)\b", r"\1<sub>\2</sub>",
                       re.sub(r"(?<![\w-])-(?=\.?\d)", "−", found[0]))
+        text = text.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
         return re.sub(r"\b\d{4}-\d\d-\d\d\b", r'<span class="cb-keep">\g<0></span>', text)
 
     return _PARTS.sub(part, html)
@@ -194,7 +195,8 @@ _ROW = """\
 {% if colab %}<a href="{{ colab }}">Open in Colab</a>{% endif %}
 {% if command %}
 <details><summary>{{ "Draw it with another value" if " -p " in command else "Draw it" }}</summary>
-<div class="highlight"><pre>{{ command }}</pre></div></details>
+<div class="highlight"><pre>{% for word in command.split(" ") %}{{ " " if not loop.first }}{#
+#}<span class="cb-keep">{{ word }}</span>{% endfor %}</pre></div></details>
 {% endif %}
 </div>
 """

@@ -60,7 +60,9 @@ def _columns(names: Collection[str]) -> int:
 def _broken(text: str, width: int) -> str:
     """A long name in several lines, which are shorter on a phone; its own line breaks stay."""
     width = width // 2 if is_narrow() else width
-    return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
+    return "\n".join(
+        textwrap.fill(line.replace("_", "_ "), width, break_long_words=False).replace("_ ", "_")
+        if len(line) > width else line for line in text.split("\n"))
 
 
 @styled
@@ -123,7 +125,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     figure, [[axis]] = blank(1.3 + len(names) * height)
     for row, values in enumerate(groups.values()):
         values = np.asarray(values, dtype=float)
-        spread = np.linspace(-0.12, 0.12, len(values)) * (len(values) > 1)
+        spread = np.linspace(-0.25, 0.25, len(values)) * (len(values) > 1)
         axis.scatter(values, row + spread, color=COLORS[0], s=42,
                      edgecolor="white", linewidth=0.8, zorder=3)
     for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-."))):
@@ -402,7 +404,8 @@ def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
     columns = len(stages) // 2
     figure, axes = blank(2.8 if is_narrow() else 4.6, columns, 2, stacks=False)
     # Room for the arrows: shares of a picture, between two of a row and between the rows.
-    figure.get_layout_engine().set(wspace=0.14, hspace=0.4 if is_narrow() else 0.16)
+    figure.get_layout_engine().set(wspace=0.3 if is_narrow() else 0.14,
+                                   hspace=0.4 if is_narrow() else 0.16)
     below = -0.36 if is_narrow() else -0.16         # the title
     way = [*axes[0], *axes[1, ::-1]]
     for axis, (title, values) in zip(way, stages.items(), strict=True):
@@ -441,14 +444,14 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
     palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], "#9A6FD0")       # seen on any page
     for axis, (title, (points, labels, special)) in zip(grid[0], panels.items(), strict=True):
         for (c, name), color in zip(enumerate(classes), cycle(palette)):
-            axis.scatter(*points[labels == c].T, s=5, linewidth=0, alpha=0.75, rasterized=True,
+            axis.scatter(*points[labels == c].T, s=5, linewidth=0, rasterized=True,
                          color=color, label=name)
         axis.scatter(*special.T, marker="*", s=130, color="white", edgecolor="black",
                      linewidth=1.1, zorder=4, label=stars)
         axis.set(title=title, xticks=[], yticks=[], xlabel=f"{axes} 1", ylabel=f"{axes} 2")
         axis.label_outer()
         axis.grid(False)
-        axis.spines[:].set(visible=True, color="#DDDDDD")
+        axis.spines[:].set(visible=True, color="#999999")
     legend = figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center",
                            ncols=min(6 if is_narrow() else 11, len(classes) + 1),
                            handletextpad=0.1, columnspacing=0.8)
