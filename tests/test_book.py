@@ -583,7 +583,8 @@ def test_the_row_below_a_figure_has_its_files_and_leads_back(site, parsed):
                for figure in parsed[page].select("figure[id]")]
     assert len(figures) > 50 and all(figure.select(".cb-row a") for figure in figures)
     rows = [row for page in CHAPTERS for row in parsed[page].select(".cb-row")]
-    assert all(row.find(string=re.compile("^clusterbook run .* --only ")) for row in rows)
+    assert all(re.match("clusterbook run .* --only ", row.select_one("pre").get_text())
+               for row in rows)
     for name in ("figures/tell/turning", "figures/idc/coding-rate"):
         moved = (site / name / "index.html").read_text(encoding="utf-8")
         page, _, anchor = re.search(r'url=\.\./\.\./\.\./([^"]*)"', moved)[1].partition("#")

@@ -134,9 +134,8 @@ The code or the data have changed since these runs.
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
 <p class="cb-source">{{ kept }}</p>
-<p class="cb-source">In the strips, the green band is our tolerance around the published {#
-#}number, the dot is ours, and the line its 95% interval. The word before a colon is the {#
-#}<a href="status.html">profile</a>.</p>
+<p class="cb-source">The green band is our tolerance around the published number, the dot is {#
+#}ours, the line its 95% interval.</p>
 {{ plot(plotted) }}
 {{ verdicts(headline, counts_line(headline)|replace("claim", "headline claim", 1), true) }}
 {% for chapter, rows in others.items() %}
