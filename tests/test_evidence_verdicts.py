@@ -123,7 +123,7 @@ RULES = [
     (EXACT, checks(True, False), "demonstration fails", "fails in 1 of 2 runs"),
     (EXACT, checks(True, profile="demo-default"), "confirmed", ""),
     (replace(EXACT, profile="demo-paper"), checks(True, profile="demo-b"), "not attempted", ""),
-    (ERROR, checks(True, True), "refuted", "holds in 2 runs"),
+    (ERROR, checks(True, True), "refuted", "check c, which refutes it, holds in 2 runs"),
     (ERROR, checks(False), "demonstration fails", ""),
     # settings that are not the source's soften a hit and a miss; doubts about our runs a hit only
     (VALUE, runs(0.95, 0.95, 0.95, assumed=("lr",)), "indicative", "does not give lr"),
@@ -209,6 +209,16 @@ def test_a_claim_has_the_worst_of_its_numbers_verdicts():
     assert verdict.records == tuple(f"demo-paper-seed{seed}" for seed in range(3))
     assert judge(claim, found[:0]).word == "not attempted"
     assert set(WORST) == set(WORDS) and WORST.index("inconclusive") < WORST.index("not attempted")
+
+
+def test_a_claim_that_several_checks_confirm_counts_them():
+    claim = Claim(id="demo-both", chapter="demo", tier="headline", says="s", source="s",
+                  seen="paper", kind="exact", profile="demo-paper", compares=[
+                      {"id": "demo-c", "check": "c"}, {"id": "demo-d", "check": "d"}])
+    now = {one.id: as_it_stands(one) for one in claim.compares}
+    found = [run(seed, checks={"c": True} | ({"d": True} if seed else {}), claims=now)
+             for seed in range(3)]
+    assert judge(claim, found).reason == "The 2 checks hold in 2 runs."
 
 
 def test_the_seeds_are_those_that_the_profile_lists(tmp_path, monkeypatch):

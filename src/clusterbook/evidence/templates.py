@@ -120,7 +120,7 @@ The code or the data have changed since these runs.
 <tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(chapter, chapter) }}</th></tr>
 {% for claim, one, part in rows %}
 <tr><th scope="row"><a href="#{{ claim.id }}">{{ one.profile|replace(chapter ~ "-", "", 1) }}: {#
-#}{{ named(claim, one)|replace(one.profile|replace(chapter ~ "-", "", 1) ~ ": ", "", 1) }}{#
+#}{{ compared(one) }}{#
 #}{{ ", " ~ one.statistic if one.statistic not in ("mean", "single") }}</a></th>
 <td>{{ "%.4g"|format(part.ours) }}</td>
 <td>{{ strip(offsets(one, part)) }}</td></tr>

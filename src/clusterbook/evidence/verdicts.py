@@ -82,7 +82,8 @@ def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) 
     parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
     worst = min(parts, key=lambda part: WORST.index(part.word))
     if len(parts) > 1 and {part.word for part in parts} == {"confirmed"}:
-        worst = replace(worst, reason=f"The {len(parts)} checks hold in {count(worst.n, 'run')}.")
+        worst = replace(worst, reason=f"The {len(parts)} checks hold in "
+                        f"{count(min(part.n for part in parts), 'run')}.")
     return replace(worst, stale=any(part.stale for part in parts), parts=parts,
                    records=tuple(dict.fromkeys(name for part in parts for name in part.records)))
 

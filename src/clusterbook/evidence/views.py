@@ -358,11 +358,15 @@ def named(claim: Claim, number: Comparison) -> str:
     """What is compared, after its profile where the claim's numbers have several."""
     several = len({one.profile for one in claim.compares}) > 1
     profile = number.profile.removeprefix(f"{claim.chapter}-") if number.profile else ""
-    what = number.check
-    if what is None:
-        what = told_number(number).replace("_", " ") + (
-            f" in {number.holds_in} seeds" if number.kind == "trend" else f" ± {number.tolerance}")
-    return f"{profile}: {what}" if several and profile else what
+    return f"{profile}: {compared(number)}" if several and profile else compared(number)
+
+
+def compared(number: Comparison) -> str:
+    """What is compared: the check, or the number in words with its tolerance or its rule."""
+    if number.check is not None:
+        return number.check
+    return told_number(number).replace("_", " ") + (
+        f" in {number.holds_in} seeds" if number.kind == "trend" else f" ± {number.tolerance}")
 
 
 def offsets(number: Comparison, verdict: Verdict) -> list[float] | None:
@@ -449,9 +453,9 @@ def _escaped(value: object) -> object:
 
 
 _MACROS = ENVIRONMENT.overlay(finalize=_escaped).from_string(MACROS, {
-    "METHODS": METHODS, "counts_line": counts_line, "drawn": drawn, "measured": measured,
-    "named": named, "numbers": numbers, "offsets": offsets, "section_of": section_of,
-    "seeds_of": seeds_of}).module
+    "METHODS": METHODS, "compared": compared, "counts_line": counts_line, "drawn": drawn,
+    "measured": measured, "named": named, "numbers": numbers, "offsets": offsets,
+    "section_of": section_of, "seeds_of": seeds_of}).module
 
 
 def html(view: str, **values: object) -> str:
