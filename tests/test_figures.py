@@ -70,6 +70,10 @@ ARGUMENTS = {
         {"image_shape": (1, 3, 4), "rows": ["epoch 1", "epoch 2"], "columns": ["a", "b", "c"]}),
     "maps": ([{"epoch 1": MAP, "epoch 2": MAP}],
              {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
+    "image_bars": (
+        [RNG.random((6, 12)), (1, 3, 4), np.arange(18).reshape(6, 3)],
+        {"titles": list("uvwxyz"), "classes": list("abc"), "marked": np.arange(6) % 3,
+         "x": "digit", "y": "images"}),
     "explained_cluster": (
         [RNG.random((5, 12)), (1, 3, 4)],
         {"images": {"center": RNG.random((3, 4)), "color": RNG.random((3, 4, 3))},
@@ -121,7 +125,7 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
             assert "absolute weight" in (axis.get_ylabel(), axis.get_xlabel())
-        elif name not in ("explained_cluster", "image_grid", "schematic"):      # no axes
+        elif name not in ("explained_cluster", "image_bars", "image_grid", "schematic"):      # no axes
             ticks = "".join(tick.get_text() for tick in axis.get_yticklabels())
             assert axis.get_xlabel()
             # A picture has no y axis, and panels side by side share theirs.
@@ -220,6 +224,19 @@ def test_a_response_has_every_run_the_mean_and_its_spread():
     axis = draw("response", lines, scale="names").axes[0]
     assert not axis.get_title("left") and axis.lines[0].get_linestyle() == "None"
     assert [t.get_text() for t in axis.get_xticklabels()] == ["cnn", "fcn"]
+
+
+def test_image_bars_put_each_image_above_its_counts_and_mark_its_own():
+    axes = np.reshape(draw("image_bars").axes, (2, 2, 5))   # six images, five beside each other
+    for i, title in enumerate("uvwxyz"):
+        above, below = axes[i // 5, :, i % 5]
+        assert above.get_title() == title
+        np.testing.assert_allclose(above.images[0].get_array().ravel(),
+                                   ARGUMENTS["image_bars"][0][0][i])
+        assert [bar.get_height() for bar in below.patches] == [3 * i, 3 * i + 1, 3 * i + 2]
+        marked = [bar.get_facecolor() == mpl_colors.to_rgba(figures.COLORS[1])
+                  for bar in below.patches]
+        assert marked == [j == i % 3 for j in range(3)]
 
 
 def test_an_image_grid_has_each_image_in_its_place():
