@@ -150,8 +150,8 @@ def drawn(page: str) -> Checked:
     expected = json.loads(path.read_text(encoding="utf-8"))
     wrong = [f"{name}: {said}" for name in sorted(expected.keys() | SHOWN.keys())
              for said in differences(expected.get(name, {}), SHOWN.get(name, {}))]
-    many = f"{len(expected)} figures of this page draw"
-    says = f"the {many if len(expected) > 1 else 'figure of this page draws'} the expected numbers"
+    many = f"{len(expected)} figures on this page show"
+    says = f"the {many if len(expected) > 1 else 'figure on this page shows'} the expected numbers"
     return Checked(f"✗ {says} (those of the default parameters; {'; '.join(wrong[:3])})"
                    if wrong else f"✓ {says}")
 
