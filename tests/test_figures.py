@@ -125,7 +125,7 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
             assert "absolute weight" in (axis.get_ylabel(), axis.get_xlabel())
-        elif name not in ("explained_cluster", "image_bars", "image_grid", "schematic"):      # no axes
+        elif name not in ("explained_cluster", "image_bars", "image_grid", "schematic"):  # no axes
             ticks = "".join(tick.get_text() for tick in axis.get_yticklabels())
             assert axis.get_xlabel()
             # A picture has no y axis, and panels side by side share theirs.
