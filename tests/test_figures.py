@@ -72,8 +72,8 @@ ARGUMENTS = {
              {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
     "image_bars": (
         [RNG.random((6, 12)), (1, 3, 4), np.arange(18).reshape(6, 3)],
-        {"titles": list("uvwxyz"), "classes": list("abc"), "marked": np.arange(6) % 3,
-         "x": "digit", "y": "images"}),
+        {"titles": list("uvwxyz"), "notes": list("UVWXYZ"), "classes": list("abc"),
+         "marked": np.arange(6) % 3, "x": "digit", "y": "images"}),
     "explained_cluster": (
         [RNG.random((5, 12)), (1, 3, 4)],
         {"images": {"center": RNG.random((3, 4)), "color": RNG.random((3, 4, 3))},
@@ -230,7 +230,7 @@ def test_image_bars_put_each_image_above_its_counts_and_mark_its_own():
     axes = np.reshape(draw("image_bars").axes, (2, 2, 5))   # six images, five beside each other
     for i, title in enumerate("uvwxyz"):
         above, below = axes[i // 5, :, i % 5]
-        assert above.get_title() == title
+        assert (above.get_title(), above.get_xlabel()) == (title, title.upper())
         np.testing.assert_allclose(above.images[0].get_array().ravel(),
                                    ARGUMENTS["image_bars"][0][0][i])
         assert [bar.get_height() for bar in below.patches] == [3 * i, 3 * i + 1, 3 * i + 2]
@@ -457,6 +457,6 @@ def test_drawn_compares_every_figure_that_was_shown(monkeypatch, tmp_path):
     (expected / "page.json").write_text(json.dumps({"seeds": {"within": 0.25, "series": series}}))
     assert "seeds: other series" in (missing := evidence.drawn("page")) and not missing
     monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {"seeds": series})
-    assert (line := evidence.drawn("page")) and line.startswith("✓ the figure of")
+    assert (line := evidence.drawn("page")) and line.startswith("✓ the figure on")
     monkeypatch.setattr("clusterbook.paths.run_context", lambda: {"changed": {"seed": 1}})
     assert evidence.drawn("page").startswith("not checked: ")

@@ -325,22 +325,23 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
 
 @styled
 def image_bars(images: ArrayLike, image_shape: Sequence[int], counts: ArrayLike, *,
-               titles: Sequence[str], classes: Sequence[str], marked: Sequence[int], x: str,
-               y: str) -> Figure:
+               titles: Sequence[str], notes: Sequence[str], classes: Sequence[str],
+               marked: Sequence[int], x: str, y: str) -> Figure:
     """Each image above bars: what a cluster looks like, and what it holds.
 
     *images* has shape (n_images, n_features), flattened, in [0, 1]; *image_shape* is (channels,
     height, width). *counts* (n_images, n_classes) are the heights of the bars, on the same scale
-    for every image, and *marked* is the class of each image whose bar has another color. *x* and
-    *y* name the axes.
+    for every image, and *marked* is the class of each image whose bar has another color. A title
+    stands above each image and a note below it; *x* and *y* name the axes of the bars.
     """
     across = 2 if is_narrow() else 5
     down = -(-len(images) // across)
-    figure = Figure(figsize=(inches(), 0.2 + 1.75 * down))
+    figure = Figure(figsize=(inches(), 0.2 + 1.85 * down))
     axes = figure.subplots(2 * down, across, squeeze=False)
     for i, image in enumerate(np.reshape(images, (-1, *image_shape)).transpose(0, 2, 3, 1)):
         above, below = axes[2 * (i // across):, i % across][:2]
         _picture(above, image, titles[i])
+        above.set_xlabel(notes[i], fontsize=8)
         below.bar(classes, counts[i], color=COLORS[0])[marked[i]].set_color(COLORS[1])
         below.set(ylim=(0, 1.05 * np.max(counts)), ylabel="" if i % across else y,
                   xlabel=x if i + across >= len(images) else "")
