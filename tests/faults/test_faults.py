@@ -115,7 +115,8 @@ def checks_of(cell: nbformat.NotebookNode) -> list[str]:
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
     """A copy of the checkout; each fault is taken back after its tests."""
-    left_out = shutil.ignore_patterns(".?*", "_build", "__pycache__", "*.egg-info")
+    left_out = shutil.ignore_patterns(".git", ".venv", ".*_cache", ".hypothesis", "_build",
+                                      "__pycache__", "*.egg-info")
     return Path(shutil.copytree(ROOT, tmp_path_factory.mktemp("copy") / "book", ignore=left_out))
 
 
