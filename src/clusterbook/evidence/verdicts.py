@@ -219,8 +219,8 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
     return found
 
 
-def t_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Student's t-interval of the mean of independent numbers; None for fewer than two.
+def t_interval(numbers: Sequence[float]) -> tuple[float, float] | None:
+    """Student's 95% interval of the mean of independent numbers; None for fewer than two.
 
     Examples
     --------
@@ -233,7 +233,7 @@ def t_interval(numbers: Sequence[float], level: float = 0.95) -> tuple[float, fl
     from scipy.special import stdtrit  # scipy.stats takes a second to import
 
     n = len(numbers)
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * stdev(numbers) / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.975)) * stdev(numbers) / math.sqrt(n)
     return fmean(numbers) - half, fmean(numbers) + half
 
 
