@@ -130,7 +130,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert "0.9500 ± 0.0050 (3 " in first
     assert [line[start:] for line in several if line[start:] and line.startswith(("demo", "·"))
             ] == ["not reproduced", "not reproduced", "reproduced"]
-    assert any(line.strip().startswith("nmi = 0.5 ± 0.1") and "–" in line for line in several)
+    assert any(line.strip().startswith("NMI 0.5 ± 0.1") and "–" in line for line in several)
     shown = card.summary()
     assert repr(shown).splitlines()[1:] == [
         "demo: 3 supported, 0 indicative, 0 inconclusive, 1 contradicted, 1 not assessed",
@@ -138,6 +138,16 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     cells = [[cell.text for cell in row] for row in ET.fromstring(shown._repr_html_()).iter("tr")]
     assert cells[:2] == [["Work", "supported", "indicative", "inconclusive", "contradicted",
                           "not assessed"], ["demo", "3", "0", "0", "1", "1"]]
+
+
+def test_what_is_compared_names_both_sides_and_the_relation():
+    difference = Comparison(
+        id="one-difference", kind="difference", profile="p", metric="l1_acc", minus="kmeans_acc",
+        statistic="mean", value=0.1, tolerance=0.05, why="w")
+    trend = Comparison(**{"id": "a-trend", "kind": "trend", "profile": "p", "metric": "acc",
+                          "relation": "<", "than": "no_gates_nmi", "in": "all"})
+    assert views.compared(difference) == "l1 accuracy minus k-means accuracy 0.1 ± 0.05"
+    assert views.compared(trend) == "accuracy < no gates NMI in all seeds"
 
 
 @pytest.mark.parametrize(
@@ -159,9 +169,9 @@ def test_the_html_is_well_formed_and_escaped(book):
     plot, scrolling = tree.findall("div[@role='region']")
     assert [(row.find(".//a").get("href"), "".join(row.find("th").itertext()),
              row.find("td").text) for row in plot.iter("tr") if row.find("td") is not None] == [
-        ("#demo-acc", "paper: acc 0.95 ± 0.02", "0.95"),
-        ("#demo-best", "paper: acc 0.5 ± 0.1, best of 3 by loss", "0.945"),
-        ("#demo-best", "paper: acc 0.95 ± 0.1", "0.95")]
+        ("#demo-acc", "paper: accuracy 0.95 ± 0.02", "0.95"),
+        ("#demo-best", "paper: accuracy 0.5 ± 0.1, best of 3 by loss", "0.945"),
+        ("#demo-best", "paper: accuracy 0.95 ± 0.1", "0.95")]
     assert scrolling.get("style") == "overflow-x: auto"
     table = scrolling.find("table")
     assert [head.get("scope") for head in table.iter("th")] == ["col"] * 4 + ["row"] * 2
@@ -183,7 +193,7 @@ def test_the_html_is_well_formed_and_escaped(book):
     # A claim with several numbers has a row for each, and keeps the old addresses.
     assert several[0].find("th").get("rowspan") == str(len(several)) == "3"
     assert [row.findall("td")[0].text for row in several] == [
-        "acc 0.5 ± 0.1", "acc 0.95 ± 0.1", "nmi = 0.5 ± 0.1"]
+        "accuracy 0.5 ± 0.1", "accuracy 0.95 ± 0.1", "NMI 0.5 ± 0.1"]
     assert {"demo-best", "demo-best-acc", "demo-best-nmi", "demo-best-v"} <= {
         element.get("id") for element in several[0].iter()}
 

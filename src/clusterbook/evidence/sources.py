@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, Strict, model_validator
@@ -89,15 +90,15 @@ class Erratum:
         return self
 
 
-def load_sources() -> dict[str, Source]:
-    """Every source of the book, by id; see `load_claims`."""
-    found = read_folder(paths.root() / "data" / "sources", Source, "source", "work")
+def load_sources(folder: Path | str | None = None) -> dict[str, Source]:
+    """Every source of a folder (default: the book's), by id; see `load_claims`."""
+    found = read_folder(folder or paths.root() / "data" / "sources", Source, "source", "work")
     return {one.id: one for one in sorted(found, key=lambda one: place(one.work))}
 
 
-def load_errata() -> list[Erratum]:
-    """Every erratum of the book, by work and line; see `load_claims`."""
-    found = read_folder(paths.root() / "data" / "errata", Erratum, "erratum", "work")
+def load_errata(folder: Path | str | None = None) -> list[Erratum]:
+    """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
+    found = read_folder(folder or paths.root() / "data" / "errata", Erratum, "erratum", "work")
     return sorted(found, key=lambda one: place(one.work))
 
 

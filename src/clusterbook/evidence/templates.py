@@ -61,8 +61,9 @@ MACROS = """\
 <div>{{ verdict.reason }}</div>
 {% endif %}
 {% for one in claim.compares if several or one.why or one.id != claim.id %}
-<div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{{ one.stated }}{#
-#}: {{ one.why or one.cannot_compare or one.not_attempted or "number " ~ one.id }}</div>
+{% set why = one.why or one.cannot_compare or one.not_attempted %}
+<div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{#
+#}{{ [one.stated if one.metric or one.check, why]|select|join(": ") }}</div>
 {% endfor %}
 {% for profile, found in seeds_of(verdict.records).items() %}
 <div>Runs: {% if whole %}<a href="status.html#{{ profile }}">{{ profile }}</a>, {#
@@ -265,7 +266,7 @@ The code or the data have changed since these runs.
 {% macro amendments(rows, records, places) %}
 <div class="cb-say">
 <details>
-<summary>{{ rows|length }} claims changed after the first record of their profile</summary>
+<summary>{{ rows|length }} changes to claims after the first record of their profile</summary>
 {{ rows_of("Claims, in order of time",
            ["Date", "Commit", "Claim", "Change", "Verdict", "Reason"], rows) }}
 </details>

@@ -46,6 +46,7 @@ _ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicativ
              "contradicted": ("not reproduced", "refuted")}
 _USUAL = ("mean", "single", None)     # statistics that go without saying
 _IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
+_SPELLED = {"acc": "accuracy", "ami": "AMI", "ari": "ARI", "kmeans": "k-means", "nmi": "NMI"}
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -334,10 +335,18 @@ def measured(number: Comparison, verdict: Verdict) -> str:
 
 def told_number(number: Comparison) -> str:
     """What a number is, in words, and its published value: ``F1 0.8895``."""
-    name = number.told or number.metric
+    name = number.told or _spelled(number.metric) + (
+        f" minus {_spelled(number.minus)}" if number.minus else "")
     if number.kind != "trend":
         return f"{name} {number.value}"
-    return name if isinstance(number.than, str) else f"{name} {_sign(number)} {number.than}"
+    if not isinstance(number.than, str):
+        return f"{name} {_sign(number)} {number.than}"
+    return number.told or f"{name} {_sign(number)} {_spelled(number.than)}"
+
+
+def _spelled(metric: str) -> str:
+    """The key of a metric in words: ``online accuracy``."""
+    return " ".join(_SPELLED.get(part, part) for part in metric.split("_"))
 
 
 def _sign(number: Comparison) -> str:
@@ -347,7 +356,7 @@ def _sign(number: Comparison) -> str:
 def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:
     """The numbers of a claim that were measured, with their verdicts, and a line on the others."""
     pairs = list(zip(claim.compares, verdict.parts, strict=True))
-    rest = [number.stated + (f" ({number.statistic})" if number.statistic not in _USUAL else "")
+    rest = [compared(number) + (f" ({number.statistic})" if number.statistic not in _USUAL else "")
             for number, part in pairs if not part.n and number.stated != "–"] or (
         ["–"] if not any(part.n for part in verdict.parts) else [])
     more = f" and {len(rest) - 2} more" if len(rest) > 3 else ""
@@ -356,7 +365,7 @@ def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verd
 
 def named(claim: Claim, number: Comparison) -> str:
     """What is compared, after its profile where the claim's numbers have several."""
-    several = len({one.profile for one in claim.compares}) > 1
+    several = len({one.profile for one in claim.compares if one.profile}) > 1
     profile = number.profile.removeprefix(f"{claim.chapter}-") if number.profile else ""
     return f"{profile}: {compared(number)}" if several and profile else compared(number)
 
@@ -365,7 +374,7 @@ def compared(number: Comparison) -> str:
     """What is compared: the check, or the number in words with its tolerance or its rule."""
     if number.check is not None:
         return number.check
-    return told_number(number).replace("_", " ") + (
+    return told_number(number) + (
         f" in {number.holds_in} seeds" if number.kind == "trend" else f" ± {number.tolerance}")
 
 

@@ -328,7 +328,7 @@ def _beside(idc: Judged, judged: Mapping[str, Judged]) -> list[str]:
     if better:
         name, best = max(better.items(), key=lambda item: item[1].silhouette)
         stable = f"more stable (ARI {best.stability:.2f} against {idc.stability:.2f}) and "
-        where = " (its clusters are in the result table *clusters*)" if name == "k-means" else ""
+        where = " (its clusters are in the result table clusters)" if name == "k-means" else ""
         advice = "but it is not stable either" if best.stability < 0.5 else f"use it{where}"
         said.append(f"{name}, which agrees with IDC at ARI {ari[name]:.2f}, is "
                     f"{stable if idc.seeds else ''}better separated (silhouette "
