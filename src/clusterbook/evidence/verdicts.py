@@ -193,9 +193,8 @@ def _other_settings(goal: Comparison, used: Sequence[Record]) -> list[str]:
     if goal.metric and goal.metric.startswith("kmeans_"):       # it has no network's settings
         assumed = [name for name in assumed if name in ("dataset", "scaler")]
     if assumed:
-        more = f" and {len(assumed) - 3} other settings" if len(assumed) > 4 else ""
-        found.append(f"the source does not give {', '.join(assumed[:3] if more else assumed)}"
-                     f"{more}")
+        more = f" and {len(assumed) - 3} others" if len(assumed) > 4 else ""
+        found.append(f"settings chosen here: {', '.join(assumed[:3] if more else assumed)}{more}")
     if goal.differs is not None:
         found.append(f"differs from the source: {goal.differs}")
     return found
