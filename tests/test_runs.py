@@ -88,6 +88,18 @@ def test_a_failure_is_named_and_leaves_an_earlier_output(book: Book, tmp_path):
         assert [path.name for path in tmp_path.iterdir() if path != book.root] == ["out.ipynb"]
 
 
+def test_a_kernel_asks_for_large_pages_unless_the_environment_says_otherwise(
+        book: Book, tmp_path, monkeypatch):
+    path = book.notebook("own", "import os; print(os.environ['GLIBC_TUNABLES'])")
+
+    def said() -> str:
+        return "".join(runs.outputs(runs.execute(path, tmp_path / "executed.ipynb"))).strip()
+
+    assert said() == "glibc.malloc.hugetlb=1"
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
+    assert said() == "glibc.malloc.hugetlb=0"
+
+
 WAITS = """\
 if seed == 1 and pathlib.Path(os.environ['MARK']).parent.is_dir():
     pathlib.Path(os.environ['MARK']).write_text(str(os.getpid()))
