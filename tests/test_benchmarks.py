@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 
 import pytest
@@ -35,6 +36,28 @@ def test_too_much_fails_and_is_named(book: Book, monkeypatch, capsys):
                      f"  {'small':28}{'0':>14}{'1,600':>18}"]
     held["large"] = notebooks.Peak()
     assert notebooks.main() == 0 and capsys.readouterr().out.count("not measured") == 2
+
+
+def test_the_table_of_the_page_is_one_that_the_benchmarks_write(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(CHECKOUT / "tests" / "benchmarks")
+    benchmarks = module_of(CHECKOUT / "tests" / "benchmarks" / "__main__.py")
+    page, written = CHECKOUT / "book" / "benchmarks.csv", tmp_path / "written.csv"
+
+    def read(path):
+        return list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+
+    numbers = iter([row[2:] for row in read(page)[1:]])
+
+    def measure(name):
+        return [{"label": label, "seconds": 1.0, "ratio": float(ratio.replace(",", "")),
+                 "mib": float(megabytes.replace(",", "")) / 1.048576}
+                for label, (ratio, megabytes) in zip(benchmarks.BENCHMARKS[name](), numbers,
+                                                     strict=False)]
+
+    monkeypatch.setattr(benchmarks, "measure", measure)
+    assert benchmarks.main(["tell_epochs", "idc_step", "idc_schedule", "idc_coding_rate",
+                            "kmeans_20000", "coclustering_512"], str(written)) == 0
+    assert read(written) == read(page)
 
 
 def test_the_page_states_the_limit_of_the_memory():

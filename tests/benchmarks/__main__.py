@@ -1,14 +1,16 @@
-"""Speed and memory, measured in one run on one machine: ``python tests/benchmarks [NAME]...``.
+"""Speed and memory, measured in one run: ``python tests/benchmarks [--save FILE] [NAME]...``.
 
 A benchmark is a function below that prepares its data and returns its cases, ours first. Speed is
 measured case after case in one process, so that a ratio is of one moment; peak memory in a process
 for each case, where it counts everything, the libraries and the data too. Compare ratios, not
-seconds: the machine and its load decide those. The last one, ``notebooks``, executes every notebook
-and fails where one holds 1.5 GB or more.
+seconds: the machine and its load decide those. ``--save`` writes the table of
+``book/benchmarks.csv``. The last one, ``notebooks``, executes every notebook and fails where one
+holds 1.6 GB or more.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import platform
@@ -21,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import released
 import torch
 from sklearn.cluster import KMeans, SpectralCoclustering
 from sklearn.preprocessing import normalize
 from torch import Tensor
 
 import notebooks  # beside this file
-import released
 from clusterbook import IDC, TELL, datasets, training
 from clusterbook.deepcluster import kmeans
 from clusterbook.evidence.records import peak_memory_mb
@@ -61,7 +63,7 @@ def tell_epochs() -> Cases:
     return {"clusterbook": _tell(X), "compiled": _tell(X, compile=True),
             "bfloat16": _tell(X, precision="bfloat16"),
             "bfloat16, compiled": _tell(X, precision="bfloat16", compile=True),
-            "literal released loop": lambda: released.tell(images)}
+            "released loop": lambda: released.tell(images)}
 
 
 def tell_busy() -> Cases:
@@ -127,7 +129,7 @@ def idc_step() -> Cases:
         for _ in range(10):
             released.descend(first, theirs.pretraining(X, 0.5))
 
-    return {"clusterbook": steps, "literal released loop": released_steps}
+    return {"clusterbook": steps, "released loop": released_steps}
 
 
 def idc_schedule() -> Cases:
@@ -135,8 +137,9 @@ def idc_schedule() -> Cases:
     data = datasets.load("mnist-small")
     X, y = data.X[::10], data.y[::10]
     model = IDC(10, epochs=70, ae_non_gated_epochs=1, ae_pretrain_epochs=30,
-                start_global_gates_training_on_epoch=40, random_state=0, progress=False)
-    return {"clusterbook": lambda: model.fit(X, y), "literal released loop": lambda: released.idc(
+                start_global_gates_training_on_epoch=40, constant_columns="keep", random_state=0,
+                progress=False)
+    return {"clusterbook": lambda: model.fit(X, y), "released loop": lambda: released.idc(
         X, y, epochs=70, plain=1, pretrained=30, joint=40)}
 
 
@@ -272,18 +275,18 @@ def measure_here(name: str, what: str) -> Any:
     return peak_memory_mb()
 
 
-def main(names: list[str]) -> int:
-    """Print a table a benchmark; the status for the shell."""
+def main(names: list[str], save: str | None = None) -> int:
+    """Print a table a benchmark, and write them into one; the status for the shell."""
     known = [*BENCHMARKS, "notebooks"]
     if unknown := [name for name in names if name not in known]:
         print(f"there is no benchmark {unknown[0]!r}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     print(f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
           f"Python {platform.python_version()}, torch {torch.__version__}")
-    status = 0
+    status, lines = 0, [("Measured", "Version", "Relative time", "Peak memory (MB)")]
     for name in names or known:
         if name == "notebooks":
-            print("\nnotebooks: every notebook at its defaults (to stay under 1.5 GB).", flush=True)
+            print("\nnotebooks: every notebook at its defaults (to stay under 1.6 GB).", flush=True)
             status = notebooks.main()
             continue
         print(f"\n{name}: {BENCHMARKS[name].__doc__}", flush=True)
@@ -294,6 +297,14 @@ def main(names: list[str]) -> int:
         for row in rows:
             print(f"  {row['label']:28}{row['seconds']:10.3f}{row['ratio']:8.2f}"
                   f"{row['mib'] or float('nan'):10.0f}")
+        what = BENCHMARKS[name].__doc__.partition(" (to ")[0].replace(" x ", " × ")
+        for i, row in enumerate(rows):
+            digits, megabytes = 2 if row["ratio"] < 100 else 0, (row["mib"] or 0) * 1.048576
+            lines.append((what * (i == 0), row["label"], f"{row['ratio']:,.{digits}f}",
+                          f"{megabytes:,.0f}"))
+    if save:
+        with open(save, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(lines)
     return status
 
 
@@ -301,5 +312,7 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["--measure", name, what]:
             print(json.dumps(measure_here(name, what)))
+        case ["--save", file, *names]:
+            sys.exit(main(names, file))
         case names:
             sys.exit(main(names))

@@ -132,10 +132,10 @@ class Idc(nn.Module):
         Pi = ((logprobs + gumbel) / 100).softmax(dim=1).T.reshape((10, 1, -1))
         W = functional.normalize(z).T
         p, m = W.shape
-        I = torch.eye(p).expand((10, p, p))
+        unit = torch.eye(p).expand((10, p, p))
         sizes = Pi.sum(2) + 1e-8
         W = W.view((1, p, m))
-        rates = torch.logdet(I + (p / (sizes * 0.1)).view(10, 1, 1)
+        rates = torch.logdet(unit + (p / (sizes * 0.1)).view(10, 1, 1)
                              * W.mul(Pi).matmul(W.transpose(1, 2)))
         loss = (sizes.squeeze() * rates / (2 * m)).sum() / z.size(1)
         loss.item()

@@ -52,8 +52,8 @@ FAILED_CHECK = "✗ "
 """The beginning of a failed check's line in an output (see `clusterbook.evidence.check`)."""
 
 _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Linux gives each step's tensors their memory anew, in pieces of 4 kB unless asked for larger ones:
-a seventh of the time of TELL's step on MNIST. Results are the same, bit for bit."""
+"""Linux hands out memory anew at each step, in pieces of 4 kB unless asked for larger ones: a fifth
+of the time of TELL's step on MNIST. Results stay the same, bit for bit."""
 
 
 class ChapterError(RuntimeError):
