@@ -283,7 +283,7 @@ def main(names: list[str], save: str | None = None) -> int:
         return 2
     print(f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
           f"Python {platform.python_version()}, torch {torch.__version__}")
-    status, lines = 0, [("Measured", "Version", "Relative time", "Peak memory (MB)")]
+    status, lines = 0, [("Measured", "Version", "Relative time")]
     for name in names or known:
         if name == "notebooks":
             print("\nnotebooks: every notebook at its defaults (to stay under 1.6 GB).", flush=True)
@@ -298,10 +298,8 @@ def main(names: list[str], save: str | None = None) -> int:
             print(f"  {row['label']:28}{row['seconds']:10.3f}{row['ratio']:8.2f}"
                   f"{row['mib'] or float('nan'):10.0f}")
         what = BENCHMARKS[name].__doc__.partition(" (to ")[0].replace(" x ", " × ")
-        for i, row in enumerate(rows):
-            digits, megabytes = 2 if row["ratio"] < 100 else 0, (row["mib"] or 0) * 1.048576
-            lines.append((what * (i == 0), row["label"], f"{row['ratio']:,.{digits}f}",
-                          f"{megabytes:,.0f}"))
+        lines += [(what if row is rows[1] else "", row["label"],
+                   f"{row['ratio']:,.{2 if row['ratio'] < 100 else 0}f}") for row in rows[1:]]
     if save:
         with open(save, "w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(lines)
