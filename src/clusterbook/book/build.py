@@ -84,8 +84,10 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     for place, executed in notebooks.items():       # a page was rendered from fewer cells
         if (download := rendered / "_sources" / place).is_file() and not paths.is_run(place):
             download.write_text(undrawn(executed), encoding="utf-8")
-    for source_map in (rendered / "_static").rglob("*.map"):
-        source_map.unlink()             # 3 MB for debugging the theme's scripts
+    # Maps are for debugging the theme's scripts, and its fonts lie there once more as WOFF2.
+    for unused in (rendered / "_static").rglob("*"):
+        if unused.suffix in (".map", ".ttf"):
+            unused.unlink()
     shown = "".join(page.read_text(encoding="utf-8") for page in rendered.rglob("*.html"))
     for picture in (rendered / "_images").glob("*"):
         if picture.name not in shown:       # its figure is drawn
