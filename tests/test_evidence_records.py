@@ -110,6 +110,7 @@ def test_a_record_holds_the_run_and_its_results(asked):
     assert found.data == {"name": "wine", "sha256": source.content}
     assert {"python", "numpy", "scikit-learn", "clusterbook"} <= found.versions.keys()
     assert found.machine["cores"] == os.cpu_count()
+    assert found.machine["instructions"] == torch.backends.cpu.get_cpu_capability()
     np.testing.assert_array_equal(arrays(found)["centers"], [[0, 1, 2], [3, 4, 5]])
     file = asked / "weights-demo-seed4.npz"
     file.write_bytes(file.read_bytes() + b" ")

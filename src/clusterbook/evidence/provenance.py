@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import mimetypes
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from operator import ge
@@ -86,7 +86,7 @@ def described(records: Sequence[Record]) -> dict[str, str]:
     memory = [r.peak_memory_mb for r in records if r.peak_memory_mb is not None]
     kept = [f"seed {record.seed}, {file.stat().st_size / 1e6:.1f} MB" for record in records
             if record.path and (file := record.path.with_suffix(".pt")).is_file()]
-    machines = [f"{m['gpu'] or m['cpu']}, threads: {m['threads']}, cores: {m['cores']}"
+    machines = [f"{m['gpu'] or _processor(m)}, threads: {m['threads']}, cores: {m['cores']}"
                 for m in (record.machine for record in records)]
     versions = [", ".join(f"{name} {record.versions.get(name)}"
                           for name in ("python", "torch", "numpy", "scikit-learn"))
@@ -104,6 +104,12 @@ def described(records: Sequence[Record]) -> dict[str, str]:
         "Code": _distinct(commits),
         "Trained model": "; ".join(kept) or "not kept",
     }
+
+
+def _processor(machine: Mapping[str, Any]) -> str:
+    """A processor, with the instructions that torch used where the record has them."""
+    used = machine.get("instructions")
+    return f"{machine['cpu']} ({'SSE' if used == 'DEFAULT' else used})" if used else machine["cpu"]
 
 
 def _distinct(texts: Iterable[str]) -> str:

@@ -75,7 +75,8 @@ class Record:
     tolerances
         Of early records only; their claims stand in the file `HELD`.
     machine
-        ``cpu``, ``gpu`` (or None), ``cores``, and the ``threads`` of the largest training.
+        ``cpu``, ``gpu`` (or None), ``cores``, the ``threads`` of the largest training, and, since
+        November 2026, the widest ``instructions`` that torch used (AVX512, AVX2, DEFAULT).
     data
         ``name``, and ``sha256`` of the content (`clusterbook.datasets.content`).
     started, seconds, peak_memory_mb
@@ -453,7 +454,8 @@ def git(root: Path, *arguments: str) -> str | None:
 
 
 def machine() -> dict[str, Any]:
-    """The processor's model, the GPU that this process used (or None), cores, and threads.
+    """The processor's model and instructions, the GPU that this process used (or None), cores,
+    and threads.
 
     The threads are those of the largest training of this process; before any, torch's own number.
     """
@@ -464,6 +466,7 @@ def machine() -> dict[str, Any]:
     found = re.search(r"^model name\s*: *(.+)$", described.read_text(encoding="utf-8"), re.M) if (
         described.is_file()) else None
     return {"cpu": found[1] if found else platform.processor() or platform.machine(),
+            "instructions": torch.backends.cpu.get_cpu_capability() if torch else None,
             "gpu": torch.cuda.get_device_name() if used_gpu else None, "cores": cores,
             "threads": _threads_used() or (torch.get_num_threads() if torch else cores)}
 
