@@ -25,6 +25,8 @@ from clusterbook import paths
 PACKAGE = Path(paths.__file__).resolve().parent
 CHECKOUT = PACKAGE.parents[1]
 SEED = "seed: int = 0  # decides everything random | paper: 0 | other numbers"
+HANG = 1000
+"""Seconds that only what hangs takes, also on a busy machine: tests wait for events."""
 CONFIG = """\
 title: A small book
 author: nobody
@@ -125,7 +127,7 @@ class Book:
         return without_settings() | {"PYTHONPATH": str(self.root / "src"),
                                      **{name: str(value) for name, value in more.items()}}
 
-    def command(self, *arguments: object, cwd: Path | None = None, timeout: float = 300,
+    def command(self, *arguments: object, cwd: Path | None = None, timeout: float = HANG,
                 **environment: object) -> subprocess.CompletedProcess:
         """``clusterbook`` in a process of its own."""
         return subprocess.run([sys.executable, "-m", "clusterbook", *map(str, arguments)],
@@ -219,10 +221,9 @@ def tree(folder: Path, leaving_out: Sequence[str] = ()) -> dict[str, str]:
             if path.is_file() and not set(leaving_out) & set(path.relative_to(folder).parts)}
 
 
-def wait_for(condition: Callable[[], object], process: subprocess.Popen | None = None,
-             seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], object], process: subprocess.Popen | None = None) -> None:
     """Wait until the condition holds; fail if the process ends before it does."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + HANG
     while not condition():
         if process is not None and process.poll() is not None:
             out, err = process.communicate()
@@ -273,11 +274,11 @@ class Torchrun:
                  and "CLUSTERBOOK_RUN" not in about]
         return min(found)
 
-    def end(self, seconds: float = 240) -> tuple[int, str]:
-        """Status and text; fails if it takes longer, or if a process is left, and leaves none."""
+    def end(self) -> tuple[int, str]:
+        """Status and text; fails if it hangs, or if a process is left, and leaves none."""
         try:
-            said, _ = self.process.communicate(timeout=seconds)
-            wait_for(lambda: not self.processes(), seconds=20)
+            said, _ = self.process.communicate(timeout=HANG)
+            wait_for(lambda: not self.processes())
         finally:
             for pid in self.processes():
                 os.kill(pid, signal.SIGKILL)

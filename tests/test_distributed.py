@@ -151,9 +151,9 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
     for rank in (1, 0):
         run, begun = Torchrun(*command), time.time()
         wait_for(lambda since=begun: saved.exists() and saved.stat().st_mtime > since,
-                 run.process, 120)
+                 run.process)
         os.kill(run.rank(rank), signal.SIGKILL)
-        status, said = run.end(120)
+        status, said = run.end()
         assert status not in (0, None), said
         left = {Path(one).name for one in tree(tmp_path, ["__pycache__"]).keys() - before}
         # What kill -9 of rank 0 leaves there is the system's to remove.
@@ -173,13 +173,13 @@ def test_ranks_that_lost_a_run_out_of_time_end_well(book: Book, tmp_path):
     book.notebook("tiny", CLUSTERS, parameters=f"{EPOCHS}\n{SEED}")
     book.profile("tiny-paper", epochs=20)
     status, said = Torchrun(tmp_path, book.environment(), "tiny", "--profile", "tiny-paper",
-                            "--record", "records", "--for", "2s").end(120)
+                            "--record", "records", "--for", "2s").end()
     assert status == 0 and "stopped after epoch 1 of 20" in said, said
 
 
 @linux
 def test_all_ranks_end_with_a_notebook_that_fails(book: Book, tmp_path):
     book.notebook("tiny", "1 / 0")
-    status, said = Torchrun(tmp_path, book.environment(), "tiny", "--output", "out.ipynb").end(120)
+    status, said = Torchrun(tmp_path, book.environment(), "tiny", "--output", "out.ipynb").end()
     assert status == 1 and "ZeroDivisionError" in said, said
     assert not (tmp_path / "out.ipynb").exists()

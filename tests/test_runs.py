@@ -12,7 +12,7 @@ from unittest.mock import Mock
 
 import nbformat
 import pytest
-from _support import SEED, Book, alive, shown, tree, wait_for
+from _support import HANG, SEED, Book, alive, shown, tree, wait_for
 from matplotlib.figure import Figure
 from nbformat.v4 import new_notebook
 
@@ -103,7 +103,7 @@ def test_a_kernel_asks_for_large_pages_unless_the_environment_says_otherwise(
 WAITS = """\
 if seed == 1 and pathlib.Path(os.environ['MARK']).parent.is_dir():
     pathlib.Path(os.environ['MARK']).write_text(str(os.getpid()))
-    time.sleep(600)
+    time.sleep(3600)
 """
 
 
@@ -119,9 +119,9 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path, mo
              "--record", "records")
 
     process = book.start(*asked, MARK=mark, TMPDIR=temporary)
-    wait_for(lambda: mark.exists() and mark.read_text(), process, seconds=300)
+    wait_for(lambda: mark.exists() and mark.read_text(), process)
     os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches everything in the terminal
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert err.strip() == "clusterbook: interrupted; no partial files left"
     assert kept.read_text() == earlier
@@ -270,14 +270,14 @@ def test_a_stopped_block_kills_its_kernels_and_no_others():
     def call() -> dict[str, str]:
         with runs.stoppable(mine):
             begun.set()
-            mine.killed.wait(300)
+            mine.killed.wait(HANG)
         with runs.stoppable(late):
             return runs._mine.variables
 
     with (runs.stoppable(other), pytest.raises(KeyboardInterrupt),
           runs.processes(1, "3") as submit):
         first, second = submit(call), submit(call)
-        begun.wait(300)
+        begun.wait(HANG)
         raise KeyboardInterrupt
     assert mine.killed.is_set() and late.killed.is_set() and not other.killed.is_set()
     assert first.result()["OMP_NUM_THREADS"] == "3" and runs._mine.variables == {}

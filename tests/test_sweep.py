@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import nbformat
 import numpy as np
 import pytest
-from _support import Book, alive, record, wait_for
+from _support import HANG, Book, alive, record, wait_for
 from bs4 import BeautifulSoup
 
 from clusterbook import figures
@@ -208,7 +208,7 @@ def test_an_unknown_metric_ends_the_sweep_after_one_run(tiny: Book, tmp_path, ma
 
     def one_then_wait(*arguments) -> dict[str, bytes]:      # the second run ends with the sweep
         if made:
-            assert stopped.wait(300)
+            assert stopped.wait(HANG)
         return apart(*arguments)
 
     monkeypatch.setattr(runs, "apart", one_then_wait)
@@ -365,8 +365,8 @@ def test_a_cluster_makes_the_runs_and_a_sweep_that_ends_stops_its_own(book: Book
         with pytest.raises(InputError, match="'nope'"):
             sweep.sweep("tiny", {"rate": "5,6"}, metrics=["nope"], **asked)
         assert noted(log, "ended") == ["5-0"]
-        wait_for(lambda: not list(log.glob("begun-6-0-*")) or not alive(pid_of(log, "6-0")),
-                 seconds=300)                               # where it is over, nobody goes on
+        # Where it is over, nobody goes on.
+        wait_for(lambda: not list(log.glob("begun-6-0-*")) or not alive(pid_of(log, "6-0")))
         said = sweep.sweep("tiny", {"rate": "0.1,1"}, seeds=[1], **asked)
     assert said[0] == "2 runs: 2 made, 0 were there already, 0 failed"
     assert [(row["acc"], row["threads"]) for row in rows(tmp_path / "out")] == [

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from _fits import generators
+from _support import HANG
 from torch import nn
 
 from clusterbook import progress, training
@@ -235,7 +236,7 @@ def test_kill_9_anywhere_loses_nothing(tmp_path):
     """Children are killed in a step, while writing, and before the rename; then one finishes."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, __file__, str(tmp_path)], env=environment, check=True,
-                          capture_output=True, text=True, timeout=600)
+                          capture_output=True, text=True, timeout=HANG)
     report = json.loads(done.stdout)
     assert report["signals"] == [signal.SIGKILL] * len(KILLS) + [0]
     # Each piece went on right after the epoch whose save was the last to be complete.

@@ -10,7 +10,7 @@ from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
-from _support import TRAINS, Book, inline
+from _support import HANG, TRAINS, Book, inline
 
 from clusterbook import cli
 from clusterbook.book import runs, underway
@@ -90,7 +90,7 @@ def test_the_log_has_a_line_for_each_training_of_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(
         isatty=lambda: False, write=lambda line: (log.append(line), written.set())))
     with underway.reported(tmp_path, every=0.01):
-        assert written.wait(300)
+        assert written.wait(HANG)
     assert log[0] == f"{lines[0]}\n"
 
 
