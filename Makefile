@@ -3,7 +3,9 @@
 #   make book        execute every chapter and build the book: _build/html/index.html
 #   make test        ruff, unit tests, the notebooks' outputs, the built book
 #   make faults      break the code on purpose; a check of a notebook or a unit test must notice
-#   make seeds       the chapters' checks at ten other seeds, and with 2 and 4 threads
+#   make seeds       the chapters' checks at ten other seeds
+#   make processors  every notebook as on processors with AVX-512, AVX2 and SSE4 instructions, and
+#                    with 2 and 4 threads: what nbval compares is the same
 #   make benchmark   speed, printed as ratios measured in one run; the memory of every notebook
 #   make test-environments
 #                    every chapter on machines like Colab's, oldest and newest versions (gigabytes)
@@ -36,7 +38,7 @@ endif
 WORKERS ?= 2
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: book test faults seeds benchmark test-environments lock clean
+.PHONY: book test faults seeds processors benchmark test-environments lock clean
 .DELETE_ON_ERROR:
 
 book: $(INSTALLED)
@@ -50,6 +52,9 @@ faults: $(INSTALLED)
 
 seeds: $(INSTALLED)
 	@$(TEST) -n $(WORKERS) -p no:nbval -o addopts="--import-mode=importlib" tests/seeds
+
+processors: $(INSTALLED)
+	@WORKERS=$(WORKERS) $(BIN)/python -m pytest -n 0 -p no:nbval -o addopts="--import-mode=importlib" -v tests/processors
 
 benchmark: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks

@@ -103,6 +103,8 @@ def test_a_record_holds_the_run_and_its_results(asked):
     assert found.metrics == {"acc": 0.5, "n": 3, "empty": True}
     assert found.checks == {"weights-acc-high": True, "weights-low": False}
     assert found.history == ({"epoch": 1, "loss": 0.3333333}, {"epoch": 2, "loss": 0.25})
+    assert [part.tolist() for part in found.column("loss")] == [[1, 2], [0.3333333, 0.25]]
+    assert [part.size for part in found.column("nmi")] == [0, 0]
     assert found.claims == {"weights-acc": "value, mean: a = 1 ± 0.5"} and not found.doubts
     assert (found.code, found.git) == (CONTEXT["code"], CONTEXT["git"])
     assert found.started == "2025-01-02T03:04:05+00:00"

@@ -67,7 +67,10 @@ CLAIMS = """\
 - {id: demo-big, tier: minor, says: ImageNet, source: s, seen: paper, kind: value,
    not_attempted: "12 GPU days"}
 """
-OTHER = "- {id: other-x, tier: minor, says: x, source: s, seen: paper, kind: exact, check: other-y}"
+OTHER = """\
+- {id: other-x, tier: minor, says: x, source: s, seen: paper, by: others, kind: exact,
+   check: other-y}
+"""
 
 
 @pytest.fixture
@@ -116,7 +119,9 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert [claim.id for claim, _ in card.rows] == [claim.id for claim in load_claims()]
     assert card.words() == WORDS
     text = str(card)
-    assert text.startswith("We could assess 4 of 6 claims: 3 supported, 1 contradicted.\n")
+    assert text.startswith(
+        "Headline results, 2: 1 reproduced, 1 missed. Other results, 2: 1 reproduced, 1 not run. "
+        "Sentences of the text, 1: 1 hold. Claims of other people, 1: 1 open.\n")
     assert all(text.count(f"\n{name[:20]}") == 1 for name in WORDS)
     assert text.endswith("6 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 2 not attempted")
     lines = text.splitlines()
@@ -132,12 +137,14 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
             ] == ["not reproduced", "not reproduced", "reproduced"]
     assert any(line.strip().startswith("NMI 0.5 ± 0.1") and "–" in line for line in several)
     shown = card.summary()
-    assert repr(shown).splitlines()[1:] == [
-        "demo: 3 supported, 0 indicative, 0 inconclusive, 1 contradicted, 1 not assessed",
-        "other: 0 supported, 0 indicative, 0 inconclusive, 0 contradicted, 1 not assessed"]
+    assert repr(shown).splitlines()[2:] == [
+        "other: Headline results: –; Other results: –; Sentences of the text: –; "
+        "Claims of other people: 1 open"]
     cells = [[cell.text for cell in row] for row in ET.fromstring(shown._repr_html_()).iter("tr")]
-    assert cells[:2] == [["Work", "supported", "indicative", "inconclusive", "contradicted",
-                          "not assessed"], ["demo", "3", "0", "0", "1", "1"]]
+    assert cells[:2] == [
+        ["Work", "Headline results", "Other results", "Sentences of the text",
+         "Claims of other people"],
+        ["demo", "1 reproduced, 1 missed", "1 reproduced, 1 not run", "1 hold", "–"]]
 
 
 def test_what_is_compared_names_both_sides_and_the_relation():
@@ -202,9 +209,11 @@ def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
     strips = ET.fromstring(scorecard()._repr_html_()).findall(".//svg")
     near, far, mean = strips[3:]
     assert [*map(ET.tostring, strips[:3])] == [*map(ET.tostring, strips[3:])]   # in the plot first
-    assert [strip.find("circle").get("cx") for strip in (near, mean)] == ["100.0", "100.0"]
+    assert [[dot.get("cx") for dot in strip.findall("circle")] for strip in (near, mean)] == [
+        ["93.8", "100.0", "106.2", "100.0"], ["98.8", "100.0", "101.2", "100.0"]], "seeds and mean"
+    assert [dot.get("class") for dot in near.findall("circle")] == ["cb-seed"] * 3 + [None]
     # 0.945 of 0.5, 4.45 tolerances: an arrow.
-    assert far.find("circle") is None and far.find("path[@class='cb-beyond']") is not None
+    assert len(far.findall("circle")) == 3 and far.find("path[@class='cb-beyond']") is not None
     assert far.get("aria-label") == "4.4 tolerances above the published number, beyond the axis"
     interval = near.find("path[@class='cb-interval']").get("d")
     half = 4.302653 * 0.005 / 3**0.5 / 0.02 * 25    # t, sd and seeds by hand; 25 a tolerance
@@ -386,30 +395,34 @@ def test_the_scorecard_says_which_records_the_manifest_does_not_list(planned):
         assert f"in doubt, or not those of the manifest: {named[0]}, demo-paper-seed2." in text
 
 
-def test_a_table_shows_means_and_spreads_and_the_best_of_each_column():
+def test_a_table_shows_means_and_spreads_and_a_best_beyond_the_spread():
     view = evidence.table({"<k-means>": {"ACC": [0.8, 0.9], "seconds": 1.25},
                            "TELL": {"ACC": 0.7, "seconds": [np.nan]}, "IDC": {"ACC": -0.1}},
                           "Two columns", digits=2)
     assert str(view).splitlines() == [
         "Two columns", "<k-means>: ACC 0.85 ± 0.07, seconds 1.25", "TELL: ACC 0.70, seconds –",
         "IDC: ACC −0.10, seconds –"]
-    assert view.html.count("<strong>") == 1 and "<strong>0.85 ± 0.07</strong>" in view.html
+    assert "<strong>" not in view.html, "two of three are single runs"
     assert "&lt;k-means&gt;" in view.html and "<th scope=\"col\"></th>" not in view.html
-    rows = {"a": {"seconds": 2}, "b": {"seconds": 1}}
-    assert "<strong>1.000</strong>" in evidence.table(rows, "", best=min).html
-    assert "<strong>" not in evidence.table(rows, "", best=None).html
+    rows = {"a": {"s": [2, 2.1]}, "b": {"s": [1, 1.1]}, "c": {"s": [1.2, 2]}}
+    assert "<strong>2.050 ± 0.071</strong>" in evidence.table({**rows, "c": {}}, "").html
+    assert "<strong>1.050 ± 0.071</strong>" in evidence.table({**rows, "c": {}}, "", best=min).html
+    assert "<strong>" not in evidence.table(rows, "").html, "2.05 is within the spread of 1.6"
+    assert "<strong>" not in evidence.table({**rows, "c": {}}, "", best=None).html
 
 
-def test_a_result_box_has_what_ran_and_lists_what_did_not(book):
+def test_a_result_box_has_every_headline_and_what_is_under_way(book):
     shown = ET.fromstring(evidence.result("demo").html)
     rows = [" ".join("".join(row.itertext()).split()) for row in shown.iter("tr")][1:]
     assert [row.split()[0] for row in rows] == ["reproduced", "not"]
-    assert "0.9500 ± 0.0050" in rows[0] and shown.find(".//details") is None
+    assert "0.9500 ± 0.0050" in rows[0] and len(shown.findall(".//circle[@class='cb-seed']")) == 9
     for seed in range(3):
         record_file(book, seed).unlink()
-    left = ET.fromstring(evidence.result("demo").html).find(".//details")
-    assert "".join(left.find("summary").itertext()).endswith("not assessed: 2")
-    assert len(left.findall(".//li")) == 2
+    put(book, {"data/records/under-way/demo-paper-seed0.json": "{}"})
+    shown = ET.fromstring(evidence.result("demo").html)
+    rows = [" ".join("".join(row.itertext()).split()) for row in shown.iter("tr")][1:]
+    assert [row.split()[:2] for row in rows] == [["not", "attempted"]] * 2, "visible, not folded"
+    assert all(row.endswith("A run is under way.") for row in rows)
     with pytest.raises(InputError, match="'demos'"):
         evidence.result("demos")
 

@@ -6,8 +6,9 @@ import ast
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from pathlib import PurePath
 
-from _support import PACKAGE, without_settings
+from _support import CHECKOUT, PACKAGE, without_settings
 
 import clusterbook
 
@@ -19,6 +20,13 @@ FLOORS = (
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
     ("__main__",),
 )
+#: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
+LARGE = {
+    "*.ipynb": "executed, with their pictures; test_notebooks has a limit for them",
+    "data/records/*.pt": "trained networks, at most 10 MB each",
+    "data/records/under-way/*/*": "the checkpoint of a run of days, at most 10 MB a file",
+    "book/assets/mathjax/tex-svg-full.js": "formulas without a network",
+}
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 #: Every module by its name in the package, ``__init__`` as the package itself.
 MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
@@ -102,6 +110,22 @@ def test_nothing_needs_posix_and_files_and_consoles_may_have_an_old_encoding():
         env=without_settings() | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C",
                                   "PYTHONIOENCODING": "cp1252"})
     assert done.returncode == 0, done.stderr.decode("cp1252")[-2000:]
+
+
+def large(sizes: dict[str, int]) -> list[str]:
+    """Files above 2 MB that have no reason, and those above 10 MB that have one."""
+    return [name for name, size in sizes.items() if size > 10_000_000 or size > 2_000_000
+            and not any(PurePath(name).match(pattern) for pattern in LARGE)]
+
+
+def test_no_large_file_is_tracked_without_a_reason():
+    assert large({"a/x.ipynb": 3_000_000, "x.whl": 2_100_000, "data/records/x.pt": 11_000_000,
+                  "y.csv": 1_900_000}) == ["x.whl", "data/records/x.pt"]
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True,
+                             text=True, check=True).stdout.split("\0")[:-1]
+    found = large({name: (CHECKOUT / name).stat().st_size for name in tracked
+                   if (CHECKOUT / name).is_file()})
+    assert not found, f"above 2 MB, and kept in the history for ever: {found}"
 
 
 def test_a_type_checker_knows_every_public_name():

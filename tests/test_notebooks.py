@@ -23,7 +23,7 @@ import pytest
 import yaml
 from _support import CHECKOUT
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_code_cell, new_output
 
 from clusterbook.evidence import load_claims, load_expectations
 
@@ -55,7 +55,16 @@ SYNTHESES = {"comparison"}
 
 #: What is drawn from files, such as claims and records, not from this run.
 FROM_FILES = ("say", "result", "cards", "scorecard", "status", "amendments", "errata", "erratum",
-              "sources", "parameter_table", "profile_table")
+              "sources", "parameter_table", "profile_table", "under_way")
+
+#: Calls that train, so that what follows from them depends on the processor.
+TRAINS = {"fit", "fit_predict", "fit_transform", "partial_fit", "train", "train_classifier"}
+
+#: Texts of figures that follow from such a call and still are the same everywhere, with the reason.
+STEADY = {
+    # The recorded network's labels: no digit's share of a cluster lies near the quarter.
+    "center-contents",
+}
 
 #: Figures in which nothing is measured: drawings, and tables that the text gives.
 BY_HAND = {"architecture", "greedy-and-best", "shifted"}
@@ -131,13 +140,16 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
+def parsed(cell: NotebookNode) -> ast.Module:
+    try:
+        return ast.parse(cell.source)
+    except SyntaxError:         # is_plain_python says so
+        return ast.Module([], [])
+
+
 def nodes(cell: NotebookNode, *kinds: type) -> list:
     """A cell's syntax nodes of some kinds, in the order of the source."""
-    try:
-        tree = ast.parse(cell.source)
-    except SyntaxError:         # is_plain_python says so
-        return []
-    found = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    found = [node for node in ast.walk(parsed(cell)) if isinstance(node, kinds)]
     return sorted(found, key=lambda node: (node.lineno, node.col_offset))
 
 
@@ -240,7 +252,7 @@ def checks_what_it_shows(notebook, chapter):
         from_files = calls(cell, *FROM_FILES)
         measured = [text for text in texts(cell) if FLOAT.search(text)
                     and not text.startswith("✓ ") and not from_files]
-        if ignored(cell) or (figures(cell) and not from_files) or measured:
+        if (ignored(cell) and not from_files) or (figures(cell) and not from_files) or measured:
             if shown:
                 yield f"no check between cell {shown}, which shows something, and cell {number}"
             shown = number
@@ -278,6 +290,47 @@ def compares_what_it_draws(notebook, chapter):
             yield f"of {page} the figures {shown ^ set(expected)} are not expected or not shown"
         if not next(texts(cell), "").startswith("✓ ") or ignored(cell):
             yield "its figures draw other numbers than expected, or nothing compares them"
+
+
+def stored(node: ast.AST) -> set[str]:
+    """The names that a statement binds or changes, outside of comprehensions."""
+    inner = {part.id for loop in ast.walk(node) if isinstance(loop, ast.comprehension)
+             for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+    names = {part.id for part in ast.walk(node)
+             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    changed = {part.value.id for part in ast.walk(node) if isinstance(part, ast.Subscript)
+               and isinstance(part.ctx, ast.Store) and isinstance(part.value, ast.Name)}
+    return (names - inner) | changed | {
+        part.name for part in ast.walk(node) if isinstance(part, ast.FunctionDef)}
+
+
+def says_nothing_live(notebook, chapter):
+    """No caption, alternative text or title of a table follows from a training of this run."""
+    live: set[str] = set()
+
+    def follows(node: ast.AST) -> set[str]:
+        own = stored(node) | {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)} if (
+            isinstance(node, ast.FunctionDef)) else set()
+        return {part.id if isinstance(part, ast.Name) else ast.unparse(part.func)
+                for part in ast.walk(node)
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)
+                and part.id in live - own
+                or isinstance(part, ast.Call) and getattr(part.func, "attr", getattr(
+                    part.func, "id", None)) in TRAINS}
+
+    for number, cell in enumerate(code(notebook), start=1):
+        for node in parsed(cell).body:
+            if follows(node):
+                live |= stored(node)
+            elif isinstance(node, ast.Assign):
+                live -= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        for call in calls(cell, "show", "table"):
+            named = {key.arg: key.value for key in call.keywords}
+            texts_of = [named[key] for key in ("alt", "caption") if key in named] + (
+                call.args[1:2] if call.func.attr == "table" else [])
+            name = ast.unparse(named["name"]).strip("'") if "name" in named else "of a table"
+            if name not in STEADY and (found := set().union(*map(follows, texts_of))):
+                yield f"cell {number}: a text {name} follows from {', '.join(sorted(found))}"
 
 
 def says_where_from(notebook, chapter):
@@ -367,7 +420,8 @@ def follows_the_order(notebook, chapter):
 
 RULES: tuple[Callable[[NotebookNode, Chapter], Iterator[str]], ...] = (
     opens_with_title, prepares_itself, is_plain_markdown, types_no_result, has_clean_outputs,
-    checks_what_it_shows, shows_every_check, compares_what_it_draws, says_where_from,
+    checks_what_it_shows, shows_every_check, compares_what_it_draws, says_nothing_live,
+    says_where_from,
     checks_something,
     answers_its_claims, fits_a_screen, is_plain_python, follows_the_order,
 )
@@ -501,6 +555,12 @@ BROKEN = [
     (shows_every_check, lambda nb: nb.cells.remove(code(nb)[CHECK]), "is not checked"),
     (compares_what_it_draws, source(CHECK, "check(", "drawn('intro') or evidence.check("),
      "are not expected or not shown"),
+    (says_nothing_live, lambda nb: nb.cells.append(new_code_cell(
+        "up = model.fit(X).loss_ > 0\nfigures.show(f, name='a', caption=f'{up}')")), "from up"),
+    (says_nothing_live, lambda nb: nb.cells.append(new_code_cell(
+        "n = [run.fit(X) for run in runs]\nevidence.table(rows, f'of {len(n)}')")), "from n"),
+    (says_nothing_live, lambda nb: nb.cells.append(new_code_cell(
+        "n = model.fit(X)\nn = 3\nfigures.show(f, name='a', caption=f'{n}')")), None),
     (says_where_from, lambda nb: first_figure(nb).metadata.clusterbook.pop("origin"),
      "does not say where figure"),
     (checks_something, checked("max(found, default=1.0)"), "a constant: default=1.0"),

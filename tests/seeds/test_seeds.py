@@ -1,4 +1,4 @@
-"""A chapter's checks hold at other seeds and threads too: they expect properties, not luck.
+"""A chapter's checks hold at other seeds too: they expect properties, not luck.
 
 One run per chapter replaces its main seed and its list of further seeds. A page of the book has no
 parameters; where it names a seed, that is replaced. `make seeds` runs this, not `make test`.
@@ -44,13 +44,6 @@ def test_checks_hold_at_ten_other_seeds(path, tmp_path):
     assert not {known["seed"].default, *known["seeds"].default} & set(OTHER_SEEDS)
     main, *further = OTHER_SEEDS[:FEWER.get(path.stem)]
     all_hold(path, notebook, tmp_path, values={"seed": main, "seeds": further})
-
-
-@pytest.mark.parametrize("threads", ["2", "4"])         # every other test runs with one
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_checks_hold_with_other_numbers_of_threads(path, threads, tmp_path):
-    all_hold(path, nbformat.read(path, as_version=4), tmp_path,
-             environment={"OMP_NUM_THREADS": threads})
 
 
 def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):

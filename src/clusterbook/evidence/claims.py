@@ -50,6 +50,9 @@ OVER_SEEDS: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": fmean, "single": fmean, "median": median, "minimum": min, "maximum": max,
     "standard deviation": lambda numbers: stdev(numbers) if len(numbers) > 1 else nan,
 }
+RANGES = {**dict.fromkeys(("acc", "accuracy", "nmi", "f1", "homogeneity", "completeness", "share"),
+                          (0, 1)), "ari": (-0.5, 1), "ami": (-1, 1), "silhouette": (-1, 1)}
+"""The smallest and largest value of a metric, by the last word of its key."""
 STATISTIC = (rf"^(?:{'|'.join(OVER_SEEDS)}|"
              rf"best (?:of ([2-9]|[1-9]\d+)|epoch) by ({'|'.join(SELECTORS)}))$")
 
@@ -167,7 +170,8 @@ class Claim:
     """A statement of a source; the fields are the keys of the YAML file.
 
     ``compares`` are its numbers, each with an id of its own; a claim with one number gives the
-    number's keys itself, and keys that all numbers share stand in the claim. ``quote`` is the
+    number's keys itself, and keys that all numbers share stand in the claim. ``by`` says whether it
+    is a claim of the work's authors or somebody else's about the work. ``quote`` is the
     sentence or formula as printed, for a claim that a check refutes. ``replaces`` maps the id of an
     earlier claim that was merged into this one to the reason. ``chapter`` is the file's name.
     """
@@ -179,6 +183,7 @@ class Claim:
     source: str
     seen: Literal["paper", "repository", "second-hand"]
     compares: Annotated[tuple[Comparison, ...], Strict(False), Field(min_length=1)]
+    by: Literal["authors", "others"] = "authors"
     where: str | None = None
     section: str | None = None
     quote: str | None = None

@@ -120,6 +120,11 @@ class Record:
         """The file's name without its ending: ``tell-mnist-paper-seed0``."""
         return f"{self.profile}-seed{self.seed}"
 
+    def column(self, name: str, epoch: str = "epoch") -> tuple[np.ndarray, np.ndarray]:
+        """Epochs, or what else *epoch* counts, and values of a recorded quantity, where it is."""
+        rows = [row for row in self.history if name in row]
+        return np.array([row[epoch] for row in rows]), np.array([row[name] for row in rows])
+
 
 # --- reading
 

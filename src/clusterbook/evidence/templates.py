@@ -29,9 +29,10 @@ MACROS = """\
 #}{{ " cb-stale" if verdict.stale else "" }}">{{ verdict.label }}</span>
 {% endmacro %}
 
-{# Ours against the published number: the band is the tolerance, the line the 95% interval, an arrow
-   at an end what lies beyond it. #}
-{% macro strip(places) %}
+{# Ours against the published number: the band is the tolerance, the line the 95% interval, hollow
+   dots the seeds, an arrow at an end what lies beyond it. #}
+{% macro strip(one, part) %}
+{% set places = offsets(one, part) %}
 <svg class="cb-strip" viewBox="0 0 200 16" role="img" aria-label="{#
 #}{{ "%.1f"|format(places[0]|abs) }} tolerances {{ "above" if places[0] > 0 else "below" }} {#
 #}the published number{{ ", beyond the axis" if drawn(places[0]) in (0, 200) }}">
@@ -39,6 +40,9 @@ MACROS = """\
 {% if places|length > 1 %}
 <path class="cb-interval" d="M{{ drawn(places[1]) }} 8H{{ drawn(places[2]) }}" />
 {% endif %}
+{% for place in dots(one, part) %}
+<circle class="cb-seed" cx="{{ place }}" cy="8" r="3" />
+{% endfor %}
 {% if drawn(places[0]) in (0, 200) %}
 <path class="cb-beyond" d="{{ "M12 2L0 8L12 14" if places[0] < 0 else "M188 2L200 8L188 14" }}z" />
 {% else %}
@@ -77,8 +81,8 @@ MACROS = """\
 {% endmacro %}
 
 {% macro verdicts(rows, caption, whole=false, here=false) %}
-{% call(n) table(caption, ["Claim", "What is compared", "Ours, mean ± SD", "In tolerances"],
-   " cb-claims") %}
+{% call(n) table(caption, ["Claim", "What is compared", "Ours, mean ± SD",
+   "Distance from published"], " cb-claims") %}
 <tbody>
 {% for claim, verdict in rows %}
 {% set measurements, rest = numbers(claim, verdict) %}
@@ -100,7 +104,7 @@ The code or the data have changed since these runs.
 {{ "</tr><tr>"|safe if not loop.first }}
 <td>{{ named(claim, one) }}</td>
 <td>{{ measured(one, part) }}{% if n_rows > 1 %} {{ badge(part) }}{% endif %}</td>
-<td>{% if offsets(one, part) %}{{ strip(offsets(one, part)) }}{% endif %}</td>
+<td>{% if offsets(one, part) %}{{ strip(one, part) }}{% endif %}</td>
 {% endfor %}
 {% if rest %}
 {{ "</tr><tr>"|safe if measurements }}
@@ -115,7 +119,7 @@ The code or the data have changed since these runs.
 {# The headline numbers that were measured, by work, each a strip. #}
 {% macro plot(groups) %}
 {% call(n) table("Headline numbers that we measured, and how far they are from the published ones",
-   ["Published ± our tolerance", "Ours", "In tolerances"], " cb-plot") %}
+   ["Published ± our tolerance", "Ours", "Distance from published"], " cb-plot") %}
 {% for chapter, rows in groups.items() if rows %}
 <tbody>
 <tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(chapter, chapter) }}</th></tr>
@@ -124,7 +128,7 @@ The code or the data have changed since these runs.
 #}{{ compared(one) }}{#
 #}{{ ", " ~ one.statistic if one.statistic not in ("mean", "single") }}</a></th>
 <td>{{ "%.4g"|format(part.ours) }}</td>
-<td>{{ strip(offsets(one, part)) }}</td></tr>
+<td>{{ strip(one, part) }}</td></tr>
 {% endfor %}
 </tbody>
 {% endfor %}
@@ -135,8 +139,8 @@ The code or the data have changed since these runs.
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
 <p class="cb-source">{{ kept }}</p>
-<p class="cb-source">The green band is our tolerance around the published number, the dot is {#
-#}ours, the line its 95% interval.</p>
+<p class="cb-source">The green band is our tolerance around the published number, the filled {#
+#}dot is ours, the line its 95% interval; hollow dots are seeds.</p>
 {{ plot(plotted) }}
 {{ verdicts(headline, counts_line(headline)|replace("claim", "headline claim", 1), true) }}
 {% for chapter, rows in others.items() %}
@@ -151,10 +155,11 @@ The code or the data have changed since these runs.
 {% macro summary(sentence, works, heads) %}
 <div class="cb-say">
 <p><strong>{{ sentence }}</strong></p>
-{% call(n) table("Claims of each work", ["Work"] + heads, " cb-scores") %}
+{% call(n) table("Claims of each work", ["Work"] + heads, " cb-summary") %}
 <tbody>
 {% for work, numbers in works.items() %}
-<tr><th scope="row">{{ work }}</th>{% for n in numbers.values() %}<td>{{ n }}</td>{% endfor %}</tr>
+<tr><th scope="row">{{ work }}</th>{% for text in numbers.values() %}<td>{{ text }}</td>{#
+#}{% endfor %}</tr>
 {% endfor %}
 </tbody>
 {% endcall %}
@@ -203,23 +208,22 @@ The code or the data have changed since these runs.
 {% endmacro %}
 
 {# What a reader wants to know first. #}
-{% macro result(shown, left, counted) %}
+{% macro result(shown, counted) %}
 <div class="cb-say cb-result">
-{% call(n) table("What was reproduced", ["Claim", "Published or required → ours, mean ± SD"],
+{% call(n) table("What was reproduced", ["Claim", "Published (or threshold) → ours, mean ± SD"],
    " cb-claims") %}
 <tbody>
-{% for verdict, claim, told in shown %}
+{% for verdict, claim, told, why, begun in shown %}
 <tr><th scope="row"><a href="../book/scorecard.html#{{ claim.id }}">{{ badge(verdict)|trim }}</a> {#
-#}{{ claim.says }}</th><td>{% for published, ours in told %}{#
-#}<div>{{ published }} → <strong>{{ ours }}</strong></div>{% else %}Shown by code, not by a run.{#
-#}{% endfor %}</td></tr>
+#}{{ claim.says }}</th><td>{% for published, ours, one, part in told %}{#
+#}<div>{{ published }} → <strong>{{ ours }}</strong>{% if offsets(one, part) %}{#
+#}{{ strip(one, part)|trim }}{% endif %}</div>{% endfor %}{#
+#}{% if why %}<div class="cb-reason">{{ why[0]|upper }}{{ why[1:] }}</div>{% endif %}{#
+#}{% if begun %}<div class="cb-reason">{#
+#}<a href="../book/status.html#runs-under-way">A run is under way.</a></div>{% endif %}</td></tr>
 {% endfor %}
 </tbody>
 {% endcall %}
-{% if left %}<details class="cb-more"><summary>Headline claims that we have not assessed: {#
-#}{{ left|length }}</summary><ul>
-{% for verdict, says in left %}<li>{{ badge(verdict) }} {{ says }}</li>
-{% endfor %}</ul></details>{% endif %}
 <p class="cb-source">In all, {{ counted }}. {#
 #}<a href="../book/scorecard.html#how-to-read-a-verdict">How to read a verdict</a></p>
 </div>

@@ -15,6 +15,7 @@ The scorecard page says when each word is given. Beyond that:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from .. import datasets, paths
 from ..errors import InputError
 from ..fingerprint import fingerprint
 from .checks import COMPARE, as_it_stands
-from .claims import STRICT, Claim, Comparison, Statistic, read_file
+from .claims import RANGES, STRICT, Claim, Comparison, Statistic, read_file
 from .records import Record, profile_of
 
 WORDS = ("reproduced", "confirmed", "indicative", "inconclusive", "not reproduced",
@@ -49,9 +50,10 @@ class Verdict:
     ``word`` is one of `WORDS`, ``reason`` a sentence. ``ours`` is the source's statistic of our
     runs, or for a trend the share of seeds in which it holds; ``mean``, ``sd`` and ``interval``
     (the 95% t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
-    ``n`` runs). ``than`` is what a trend is compared with, or its mean. ``stale`` says whether a
-    record was made by other code, or from other data, than the present ones; ``records`` names
-    those that were compared. ``parts`` has the verdicts of a claim's numbers, in their order.
+    ``n`` runs), ``values`` those of the seeds. ``than`` is what a trend is compared with, or its
+    mean. ``stale`` says whether a record was made by other code, or from other data, than the
+    present ones; ``records`` names those that were compared. ``parts`` has the verdicts of a
+    claim's numbers, in their order.
     """
 
     word: str
@@ -61,6 +63,7 @@ class Verdict:
     sd: float | None = None
     n: int = 0
     interval: tuple[float, float] | None = None
+    values: tuple[float, ...] = ()
     than: float | None = None
     stale: bool = False
     records: tuple[str, ...] = ()
@@ -95,7 +98,7 @@ def judge_number(number: Comparison, records: Sequence[Record], stale: Collectio
         return Verdict("cannot compare", number.cannot_compare)
     runs = [record for record in records if number.profile in (None, record.profile)]
     verdict = _by_check(number, runs, stale) if number.check else _by_numbers(number, runs, stale)
-    return verdict or Verdict("not attempted", number.not_attempted or (
+    return verdict or Verdict("not attempted", priced(number.not_attempted or "", records) or (
         f"No recorded run{f' of {number.profile}' if number.profile else ''} has what is compared "
         f"({number.check or number.metric})."))
 
@@ -135,6 +138,7 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
         if how.is_mean and n > 1:
             low, high = t_interval(numbers)
             wide = (high - low) / 2 > goal.tolerance
+            low, high = within_range(goal, (low, high))
             band = goal.value - goal.tolerance, goal.value + goal.tolerance
             reaches = low <= band[1] and high >= band[0]
             reasons[0] += f" (95% interval {low:.4g} to {high:.4g})"
@@ -155,7 +159,8 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
     if n < len(runs):
         reasons.append(f"{count(len(runs) - n, 'run')} of this profile did not measure it")
     return _verdict(word, reasons, used, stale, ours=ours, mean=fmean(numbers),
-                    sd=stdev(numbers) if n > 1 else None, interval=t_interval(numbers),
+                    sd=stdev(numbers) if n > 1 else None, values=tuple(numbers),
+                    interval=within_range(goal, t_interval(numbers)),
                     than=fmean(other for _, other in pairs) if goal.kind == "trend" else None)
 
 
@@ -234,6 +239,34 @@ def t_interval(numbers: Sequence[float]) -> tuple[float, float] | None:
     n = len(numbers)
     half = float(stdtrit(n - 1, 0.975)) * stdev(numbers) / math.sqrt(n)
     return fmean(numbers) - half, fmean(numbers) + half
+
+
+def within_range(goal: Comparison, interval: tuple[float, float] | None
+                 ) -> tuple[float, float] | None:
+    """An interval without what its metric can't be: no accuracy is above 1."""
+    if interval is None or goal.kind != "value" or goal.metric is None:
+        return interval
+    low, high = RANGES.get(goal.metric.rpartition("_")[2], (-math.inf, math.inf))
+    return max(interval[0], low), min(interval[1], high)
+
+
+def priced(text: str, records: Iterable[Record]) -> str:
+    """A reason with the cost of a run in it, computed from recorded runs.
+
+    ``{3000 epochs of tell-mnist-30}`` becomes that many epochs' core-hours, at the mean time of an
+    epoch in the runs of that profile. Raises InputError where none was recorded.
+    """
+    def cost(found: re.Match) -> str:
+        timed = [run for run in records
+                 if run.profile == found[2] and "seconds_per_epoch" in run.metrics]
+        hours = [run.metrics["seconds_per_epoch"] * (run.machine["threads"] or 1) / 3600
+                 for run in timed]
+        if not hours:
+            raise InputError(f"a cost in a claim is that of runs of {found[2]}, of which no record "
+                             "has seconds_per_epoch")
+        return f"about {int(found[1]) * fmean(hours):.0f} core-hours"
+
+    return re.sub(r"\{(\d+) epochs of ([\w-]+)\}", cost, text)
 
 
 def count(n: int, noun: str) -> str:

@@ -41,9 +41,15 @@ _COLUMNS = (31, 26, 23, 14)     # claim, the source, ours, verdict: with gaps of
 _STANDING = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "inconclusive": 1,
              "not reproduced": 1, "demonstration fails": 1, "cannot compare": 1,
              "not attempted": 0}
-_ASSESSED = {"supported": ("reproduced", "confirmed"), "indicative": ("indicative",),
-             "inconclusive": ("inconclusive", "demonstration fails"),
-             "contradicted": ("not reproduced", "refuted")}
+_OF_RESULTS = {"reproduced": ("reproduced", "confirmed"), "indicative": ("indicative",),
+               "inconclusive": ("inconclusive", "demonstration fails"),
+               "missed": ("not reproduced", "refuted"), "not comparable": ("cannot compare",),
+               "not run": ("not attempted",)}
+_OF_SENTENCES = {"hold": ("reproduced", "confirmed", "indicative"),
+                 "open": ("inconclusive", "demonstration fails", "cannot compare", "not attempted"),
+                 "do not hold": ("not reproduced", "refuted")}
+_GROUPS = {"Headline results": _OF_RESULTS, "Other results": _OF_RESULTS,
+           "Sentences of the text": _OF_SENTENCES, "Claims of other people": _OF_SENTENCES}
 _USUAL = ("mean", "single", None)     # statistics that go without saying
 _IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
 _SPELLED = {"acc": "accuracy", "ami": "AMI", "ari": "ARI", "kmeans": "k-means", "nmi": "NMI"}
@@ -71,13 +77,13 @@ class Scorecard(View):
     """Claims and their verdicts; ``rows`` are pairs of both."""
 
     def summary(self) -> View:
-        """The number of claims of each work that hold, do not, or could not be assessed."""
+        """How the claims of each work stand: results, sentences, and other people's apart."""
         works = {METHODS.get(chapter, chapter): standing(rows)
                  for chapter, rows in by_chapter(self.rows).items()}
-        lines = [f"{work}: {', '.join(f'{n} {word}' for word, n in found.items())}"
+        lines = [f"{work}: {'; '.join(f'{group}: {text}' for group, text in found.items())}"
                  for work, found in works.items()]
         return View(self.rows, "\n".join([assessed(self.rows), *lines]), html(
-            "summary", sentence=assessed(self.rows), works=works, heads=[*standing(())]))
+            "summary", sentence=assessed(self.rows), works=works, heads=[*_GROUPS]))
 
     def words(self) -> dict[str, str]:
         """Claim → verdict word, which `regressions` of a later scorecard takes."""
@@ -102,7 +108,6 @@ def scorecard() -> Scorecard:
     plotted = {chapter: [(claim, *pair) for claim, verdict in found
                          for pair in numbers(claim, verdict)[0] if offsets(*pair)]
                for chapter, found in by_chapter(headline).items()}
-    headline.sort(key=lambda row: row[1].word in ("cannot compare", "not attempted"))
     others = by_chapter(row for row in rows if row[0].tier != "headline")
     groups = {"Headline claims": headline} | {
         f"{METHODS.get(chapter, chapter)}: supporting and minor claims": found
@@ -137,23 +142,33 @@ def judged(claims: Sequence[Claim]) -> tuple[Row, ...]:
 
 
 def assessed(rows: Sequence[Row]) -> str:
-    """How many claims were assessed, and how they stand, in one sentence.
-
-    Examples
-    --------
-    >>> assessed([(None, Verdict("refuted", "")), (None, Verdict("not attempted", ""))])
-    'We could assess 1 of 2 claims: 1 contradicted.'
-    """
-    *made, _ = standing(rows).values()
-    parts = ", ".join(f"{n} {name}" for n, name in zip(made, _ASSESSED, strict=True) if n)
-    return f"We could assess {sum(made)} of {count(len(rows), 'claim')}: {parts}."
+    """How the headline results stand, and then the other kinds of claims, in a few sentences."""
+    groups = grouped(rows)
+    parts = [f"{group}, {len(found)}: {text}" for group, text in standing(rows).items()
+             if (found := groups[group])]
+    return f"{'. '.join(parts)}."
 
 
-def standing(rows: Iterable[Row]) -> dict[str, int]:
-    """The number of claims that are supported, indicative and so on, and those not assessed."""
-    words = Counter(verdict.word for _, verdict in rows)
-    found = {name: sum(words[word] for word in of) for name, of in _ASSESSED.items()}
-    return found | {"not assessed": words.total() - sum(found.values())}
+def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Claims by what they are: a result of a paper, a sentence of its text, or somebody else's."""
+    groups: dict[str, list[Row]] = {group: [] for group in _GROUPS}
+    for claim, verdict in rows:
+        sentence = all(one.kind in ("exact", "source-error") for one in claim.compares)
+        groups["Claims of other people" if claim.by == "others" else
+               "Sentences of the text" if sentence else
+               "Headline results" if claim.tier == "headline" else
+               "Other results"].append((claim, verdict))
+    return groups
+
+
+def standing(rows: Iterable[Row]) -> dict[str, str]:
+    """How many claims of each kind stand how: ``3 reproduced, 1 not run``; a dash for none."""
+    told = {}
+    for group, found in grouped(rows).items():
+        words = Counter(verdict.word for _, verdict in found)
+        counts = {name: sum(words[word] for word in of) for name, of in _GROUPS[group].items()}
+        told[group] = ", ".join(f"{n} {name}" for name, n in counts.items() if n) or "–"
+    return told
 
 
 def say(what: str | Iterable[str], *, here: bool = True) -> View:
@@ -177,32 +192,29 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
 def result(work: str) -> View:
     """The result box of a work: published against ours.
 
-    One row for each headline claim that was assessed, with at most four of its measured numbers; if
-    no run measured one, also for the other claims that runs reproduced or did not. The last lines
-    list the headline claims that were not assessed, and count all verdicts. Raises InputError for
-    an unknown work.
+    One row for each headline claim, with at most four of its numbers, or what kept it from being
+    measured. The last line counts all verdicts. Raises InputError for an unknown work.
     """
     claims = load_claims()
     one_of("chapter with claims", work, {claim.chapter for claim in claims})
     rows = judged([claim for claim in claims if claim.chapter == work])
-    shown, left = [], []
-    ran = any(one.check is None for claim, verdict in rows if claim.tier == "headline"
-              for one, _ in numbers(claim, verdict)[0])
+    under = [path.stem.rpartition("-seed")[0] for path in
+             (paths.root() / "data" / "records" / "under-way").glob("*.json")]
+    shown = []
     for claim, verdict in rows:
-        headline = claim.tier == "headline"
-        if headline and verdict.word in ("cannot compare", "not attempted"):
-            left.append((verdict, claim.says))
-        elif headline or not ran and verdict.word in ("reproduced", "not reproduced"):
-            told = [(told_number(one), measured(one, part))
+        if claim.tier == "headline":
+            told = [(told_number(one), measured(one, part), one, part)
                     for one, part in numbers(claim, verdict)[0] if one.check is None]
-            shown.append((verdict, claim, told[:4]))
-    lines = [" | ".join([f"{verdict.label}: {claim.says}", *(f"{left} → {ours}"
-                                                             for left, ours in told)])
-             for verdict, claim, told in shown]
-    lines += [f"{verdict.label}: {says}" for verdict, says in left]
+            why = verdict.reason if verdict.word in ("cannot compare", "not attempted") else (
+                "" if told else "Demonstrated in code.")
+            begun = {one.profile for one in claim.compares} & set(under) if not verdict.n else ()
+            shown.append((verdict, claim, told[:4], why, bool(begun)))
+    lines = [" | ".join([f"{verdict.label}: {claim.says}",
+                         *(f"{left} → {ours}" for left, ours, *_ in told), *filter(None, [why])])
+             for verdict, claim, told, why, _ in shown]
     counted = counts_line(rows)
     return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(
-        "result", shown=shown, left=left, counted=counted))
+        "result", shown=shown, counted=counted))
 
 
 def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View:
@@ -224,13 +236,13 @@ def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View
             ours = f" {part.ours:.4g}," if part and part.ours is not None else ""
             told.append((verdict, about if one.value is None else
                          f"{about}:{ours} published {one.value}"))
-        counted = ", ".join(f"{n} {word}" for word, n in standing(rows).items() if n)
+        counted = standing(rows)["Headline results"]
         cells = load_json(paths.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
         time = re.search(r"[*]Runtime[.][*]{2} ([^.,]*)", "".join(cells[0].get("source", "")))
         pixels = Image.fromarray((255 * np.clip(picture, 0, 1)).astype(np.uint8))
         pixels.save(buffer := io.BytesIO(), "PNG", optimize=True)
         shown.append((work, METHODS.get(work, work), sentence, told,
-                      f"{len(rows)} claims: {counted}", time and time[1],
+                      f"Headline results: {counted}", time and time[1],
                       base64.b64encode(buffer.getvalue()).decode()))
     text = [f"{name}: {sentence} " + "; ".join([*(f"{words} ({verdict.label})" for verdict, words
                                                   in told), counted, time or ""])
@@ -239,11 +251,12 @@ def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View
 
 
 def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: int = 3,
-          best: Callable[[Iterable[float]], float] | None = max) -> View:
+          best: Callable[..., str] | None = max) -> View:
     """A table of measured numbers, of several values their mean ± standard deviation.
 
     *rows* maps names to columns to numbers, one or one per seed; what a row lacks, or is NaN, is a
-    dash. The *best* of each column (``max``, ``min`` or None) is in bold.
+    dash. The *best* mean of each column (``max``, ``min`` or None) is in bold if it differs from
+    each other one by more than the larger of both standard deviations; a single run never is.
     """
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     cells: dict[str, list] = {name: [] for name in rows}
@@ -251,11 +264,15 @@ def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: 
         values = {name: np.ravel(row.get(column, [])).astype(float) for name, row in rows.items()}
         means = {name: float(found.mean()) for name, found in values.items()
                  if found.size and np.isfinite(found).all()}
-        top = best(means.values()) if best and len(means) > 1 else None
+        spreads = {name: found.std(ddof=1) if found.size > 1 else math.inf
+                   for name, found in values.items()}
+        top = best(means, key=means.get) if best and means else None
+        others = [abs(means[name] - means[top]) > max(spreads[name], spreads[top])
+                  for name in means if top not in (None, name)]
         for name, found in values.items():
-            sd = f" ± {found.std(ddof=1):.{digits}f}" if found.size > 1 else ""
+            sd = f" ± {spreads[name]:.{digits}f}" if found.size > 1 else ""
             text = f"{means[name]:.{digits}f}{sd}".replace("-", "−") if name in means else "–"
-            cells[name].append((text, means.get(name, top) == top and text != "–"))
+            cells[name].append((text, bool(name == top and others and all(others))))
     lines = [f"{name}: " + ", ".join(f"{column} {text}" for column, (text, _) in
                                      zip(columns, found, strict=True))
              for name, found in cells.items()]
@@ -389,6 +406,13 @@ def offsets(number: Comparison, verdict: Verdict) -> list[float] | None:
     return [(value - number.value) / number.tolerance for value in (verdict.ours, *ends)]
 
 
+def dots(number: Comparison, verdict: Verdict) -> list[float]:
+    """The places of the seeds in a strip, where there are several; see `drawn`."""
+    if number.value is None or not number.tolerance or len(verdict.values) < 2:
+        return []
+    return [drawn((value - number.value) / number.tolerance) for value in verdict.values]
+
+
 def drawn(offset: float) -> float:
     """The place of an offset in a strip of 200 units, the published number in its middle."""
     return round(100 + 100 * max(-_CUT, min(_CUT, offset)) / _CUT, 1)
@@ -462,8 +486,8 @@ def _escaped(value: object) -> object:
 
 
 _MACROS = ENVIRONMENT.overlay(finalize=_escaped).from_string(MACROS, {
-    "METHODS": METHODS, "compared": compared, "counts_line": counts_line, "drawn": drawn,
-    "measured": measured, "named": named, "numbers": numbers, "offsets": offsets,
+    "METHODS": METHODS, "compared": compared, "counts_line": counts_line, "dots": dots,
+    "drawn": drawn, "measured": measured, "named": named, "numbers": numbers, "offsets": offsets,
     "section_of": section_of, "seeds_of": seeds_of}).module
 
 
