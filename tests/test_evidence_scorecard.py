@@ -121,7 +121,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     text = str(card)
     assert text.startswith(
         "Headline results, 2: 1 reproduced, 1 missed. Other results, 2: 1 reproduced, 1 not run. "
-        "Sentences of the text, 1: 1 hold. Claims of other people, 1: 1 open.\n")
+        "Sentences of the text, 1: 1 confirmed. Claims of other people, 1: 1 open.\n")
     assert all(text.count(f"\n{name[:20]}") == 1 for name in WORDS)
     assert text.endswith("6 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 2 not attempted")
     lines = text.splitlines()
@@ -144,7 +144,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert cells[:2] == [
         ["Work", "Headline results", "Other results", "Sentences of the text",
          "Claims of other people"],
-        ["demo", "1 reproduced, 1 missed", "1 reproduced, 1 not run", "1 hold", "–"]]
+        ["demo", "1 reproduced, 1 missed", "1 reproduced, 1 not run", "1 confirmed", "–"]]
 
 
 def test_what_is_compared_names_both_sides_and_the_relation():

@@ -137,7 +137,7 @@ The code or the data have changed since these runs.
 
 {% macro scorecard(sentence, kept, plotted, headline, others) %}
 <div class="cb-say">
-<p><strong>{{ sentence }}</strong></p>
+<p><strong>{{ sentence.partition(". ")[0] }}.</strong> {{ sentence.partition(". ")[2] }}</p>
 <p class="cb-source">{{ kept }}</p>
 <p class="cb-source">The green band is our tolerance around the published number, the filled {#
 #}dot is ours, the line its 95% interval; hollow dots are seeds.</p>
@@ -154,7 +154,7 @@ The code or the data have changed since these runs.
 
 {% macro summary(sentence, works, heads) %}
 <div class="cb-say">
-<p><strong>{{ sentence }}</strong></p>
+<p><strong>{{ sentence.partition(". ")[0] }}.</strong> {{ sentence.partition(". ")[2] }}</p>
 {% call(n) table("Claims of each work", ["Work"] + heads, " cb-summary") %}
 <tbody>
 {% for work, numbers in works.items() %}

@@ -45,9 +45,9 @@ _OF_RESULTS = {"reproduced": ("reproduced", "confirmed"), "indicative": ("indica
                "inconclusive": ("inconclusive", "demonstration fails"),
                "missed": ("not reproduced", "refuted"), "not comparable": ("cannot compare",),
                "not run": ("not attempted",)}
-_OF_SENTENCES = {"hold": ("reproduced", "confirmed", "indicative"),
+_OF_SENTENCES = {"confirmed": ("reproduced", "confirmed", "indicative"),
                  "open": ("inconclusive", "demonstration fails", "cannot compare", "not attempted"),
-                 "do not hold": ("not reproduced", "refuted")}
+                 "contradicted": ("not reproduced", "refuted")}
 _GROUPS = {"Headline results": _OF_RESULTS, "Other results": _OF_RESULTS,
            "Sentences of the text": _OF_SENTENCES, "Claims of other people": _OF_SENTENCES}
 _USUAL = ("mean", "single", None)     # statistics that go without saying
