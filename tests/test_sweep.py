@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
-import shutil
 import threading
 from pathlib import Path
-from urllib.parse import unquote
 
-import nbformat
 import numpy as np
 import pytest
 from _support import HANG, Book, alive, record, wait_for
 from bs4 import BeautifulSoup
 
-from clusterbook import figures
 from clusterbook.book import runs, sheet, sweep
 from clusterbook.book.runs import ChapterError
 from clusterbook.errors import InputError
@@ -155,43 +151,6 @@ def test_a_second_parameter_is_lines_and_texts_stand_in_their_order(tiny: Book, 
     sweep.sweep("tiny", {"ks": "1,2;3"}, metrics=["acc", "loss"], output=tmp_path / "lists")
     assert len(drawn) == 3
     assert [t.get_text() for t in drawn[1].axes[0].get_xticklabels()] == ["1, 2", "3"]
-
-
-def test_a_figure_is_explored_with_a_slider_for_each_parameter(tiny: Book, tmp_path, monkeypatch):
-    for rate in (0.1, 1.0):     # before the runs, which are made side by side
-        each = {epoch: figures.image_grid(np.full((1, 1, 4), rate), (1, 2, 2), rows=[""],
-                                          columns=[""]) for epoch in ("epoch 1", "epoch 9")}
-        drawn = tmp_path / f"drawn-{rate}"
-        figures.save(each, drawn, "collapse-seeds", "Two <squares>.", "Squares.")
-        figures.save(each["epoch 1"], drawn, "collapse-seeds-2", "Another.", "Another.")
-
-    def make(run: runs.Run) -> None:
-        for name, content in record_of(run, {"acc": 0.5}).items():
-            (run.records / name).write_bytes(content)
-        shutil.copytree(tmp_path / f"drawn-{run.values['rate']}", run.figures)
-
-    monkeypatch.setattr(runs, "make", make)
-    monkeypatch.setattr(runs, "apart", lambda owner, threads, do, *asked: do(*asked))
-    notebook = nbformat.read(tiny.root / "notebooks/tiny.ipynb", as_version=4)
-    notebook.cells[-1].source = 'figures.show(None, "collapse-seeds", "", "")'
-    nbformat.write(notebook, tiny.root / "notebooks/tiny.ipynb")
-    asked = {"overrides": {"rate": "0.1,1", "n": "1,2"}, "seeds": [3, 4],
-             "explore": "collapse-seeds"}
-    with pytest.raises(InputError, match="no figure of tiny 'collapse'; did you mean 'collapse-s"):
-        sweep.sweep("tiny", **{**asked, "explore": "collapse"}, output=tmp_path)
-    assert sweep.sweep("tiny", **asked, output=tmp_path)[0].startswith("8 runs: 8 made")
-    soup = BeautifulSoup((tmp_path / "index.html").read_text(), "html.parser")
-    steps = soup.select(".cb-step")
-    assert [step["data-title"] for step in steps][:3] == [
-        "rate = 0.1, n = 1, epoch 1", "rate = 0.1, n = 1, epoch 9", "rate = 0.1, n = 2, epoch 1"]
-    assert {step["data-note"] for step in steps} == {"seed 3 · 2.5 s"} and len(steps) == 8
-    assert [slider["aria-label"] for slider in soup.select("input")] == ["rate", "n", "Step"]
-    assert steps[0].img["alt"] == "Two <squares>. rate = 0.1, n = 1, epoch 1."
-    assert len({(tmp_path / unquote(step.img["src"])).read_bytes() for step in steps}) == 2
-    again = sweep.sweep("tiny", **asked, output=tmp_path)
-    assert again[0] == "8 runs: 0 made, 8 were there already, 0 failed"
-    next(tmp_path.glob("runs/*n=1-seed4/explored/collapse-seeds.json")).unlink()
-    assert sweep.sweep("tiny", **asked, output=tmp_path)[0].startswith("8 runs: 1 made")
 
 
 def test_a_metric_may_have_the_name_of_a_parameter(tiny: Book, tmp_path, monkeypatch):

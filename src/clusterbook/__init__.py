@@ -18,7 +18,6 @@ if TYPE_CHECKING:       # what a type checker and an editor are to know of them
     from . import tell as tell
     from . import training as training
     from . import weights as weights
-    from .book.explore import explore as explore
     from .deepcluster import DeepCluster as DeepCluster
     from .idc import IDC as IDC
     from .tell import TELL as TELL
@@ -28,7 +27,7 @@ if TYPE_CHECKING:       # what a type checker and an editor are to know of them
 __version__ = "0.1.0"
 
 _PUBLIC = {"ClusterLayer": "tell", "DeepCluster": "deepcluster", "IDC": "idc", "TELL": "tell",
-           "WeightCoclustering": "weights", "explore": "book.explore"}
+           "WeightCoclustering": "weights"}
 _MODULES = ("datasets", "deepcluster", "evidence", "figures", "idc", "metrics", "tell", "training",
             "weights")
 

@@ -135,8 +135,6 @@ def _parser() -> argparse.ArgumentParser:
         help="with --record: stop at the end of an epoch after this time; the same command goes on")
     sweep("--metric", dest="metrics", nargs="+", action="extend", default=[], metavar="NAME",
           help="what is drawn (default: the chapter's main metric)")
-    sweep("--explore", metavar="FIGURE",
-          help="put this figure of every run of the first seed on the page, with sliders")
     sweep("--workers", type=int, metavar="N",
           help="processes at a time, one thread each (default: one per processor)")
     sweep("--scheduler", metavar="ADDRESS",

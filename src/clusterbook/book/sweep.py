@@ -7,9 +7,7 @@ here. So the machines of a cluster need no common folder. A finished run is not 
 from __future__ import annotations
 
 import hashlib
-import io
 import itertools
-import json
 import math
 import re
 import sys
@@ -23,21 +21,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from markupsafe import escape
-from PIL import Image
 
 from .. import figures
 from ..checks import one_of
 from ..errors import InputError
-from ..evidence.provenance import duration
 from ..evidence.records import Record, read_record
-from ..evidence.views import View, spread
-from ..figures import steps
-from ..figures.showing import LIST, listed, save, stems
+from ..evidence.views import spread
+from ..figures.showing import LIST, save
 from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..progress import bar
@@ -47,7 +40,6 @@ from .parameters import Chapter, Parameter
 from .runs import ChapterError, Run
 
 MOST_LINES = 8      # in a figure, one for each color
-EXPLORED = "explored"   # of a run's folder: the pictures of a figure
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
 _MAIN = ("acc", "test_accuracy", "nmi", "ari")      # drawn by default: the first that is there
 _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar reaches one "
@@ -57,8 +49,8 @@ _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar re
 
 def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
           seeds: Sequence[int] | None = None, metrics: Sequence[str] = (),
-          workers: int | None = None, scheduler: str | None = None, explore: str | None = None,
-          output: Path | None = None, command: str = "") -> list[str]:
+          workers: int | None = None, scheduler: str | None = None, output: Path | None = None,
+          command: str = "") -> list[str]:
     """Run a chapter over a grid and draw what was measured; a line for each thing done.
 
     The arguments are those of ``clusterbook sweep --help``: *overrides* has the values of each
@@ -68,8 +60,6 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     ChapterError if runs failed, after all others were made and drawn.
     """
     planned = grid(name, overrides, profile=profile, seeds=seeds)
-    if explore:
-        one_of(f"figure of {name}", explore, planned.chapter.figures())
     if workers is not None and (scheduler is not None or workers < 1):
         raise InputError("--workers is at least 1, and not for a cluster, which has its own")
     output = output or Path("-".join(["sweep", profile or name, *planned.swept]))
@@ -78,8 +68,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     found = {}
     for folder, run in planned.runs.items():
         path = next((output / "runs" / folder).glob("*-seed*.json"), None)
-        drawn = not explore or (output / "runs" / folder / EXPLORED / f"{explore}.json").is_file()
-        if path and drawn and (record := runs.recorded(run, path)):
+        if path and (record := runs.recorded(run, path)):
             found[folder] = record
     _refuse_unknown(metrics, found)
     missing = {folder: run for folder, run in planned.runs.items() if folder not in found}
@@ -87,11 +76,11 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     if missing:
         pool = _cluster(scheduler) if scheduler else runs.processes(
             min(workers or runs.cores(), len(missing)))
-        failed = _make_all(missing, pool, output / "runs", found, metrics, explore)
+        failed = _make_all(missing, pool, output / "runs", found, metrics)
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
             f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed"]
     errors = [f"{run}: {failed[run]}" for run in planned.runs if run in failed]
-    said += draw(output, planned, found, metrics, errors, command, explore)
+    said += draw(output, planned, found, metrics, errors, command)
     if failed:
         raise ChapterError("\n  ".join([
             f"{len(failed)} of {len(planned.runs)} runs failed; the others are in {output}, and "
@@ -189,22 +178,20 @@ def _folder(run: Run, values: Mapping[str, Any]) -> str:
 
 
 def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: Path,
-              found: dict[str, Record], metrics: Sequence[str], explore: str | None
-              ) -> dict[str, str]:
+              found: dict[str, Record], metrics: Sequence[str]) -> dict[str, str]:
     """Make the missing runs; enter the records into *found*, and return the errors."""
     chapter = next(iter(missing.values())).chapter
     for cell in chapter.notebook.cells:         # a cluster needs no stored outputs
         if cell.cell_type == "code":
             cell.outputs = []
     failed, code = {}, fingerprint(chapter.name)
-    make = partial(_make, explore=explore) if explore else _make
     with pool as submit, bar(len(missing), unit="run") as shown:
         pending = {}
         for folder, run in missing.items():
             # An interrupted run of other parameters, code or folder has another checkpoint.
             key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
             named = replace(run, checkpoint=f"sweep-{chapter.name}-{key.hexdigest()[:16]}")
-            pending[submit(make, named)] = folder
+            pending[submit(_make, named)] = folder
         for future in as_completed(pending):
             folder = pending[future]
             try:
@@ -223,22 +210,12 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
     return failed
 
 
-def _make(run: Run, explore: str | None = None) -> dict[str, bytes]:
-    """Make a run where it is called; the files that it recorded, the record itself last.
-
-    Before them come the pictures of the figure to *explore* as WebP, and its texts as JSON.
-    """
+def _make(run: Run) -> dict[str, bytes]:
+    """Make a run where it is called; the files that it recorded, the record itself last."""
     with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        place, files = Path(folder, "figures"), {}
-        runs.make(replace(run, records=Path(folder), figures=place if explore else None))
-        for about in listed(place):
-            if about["name"] == explore:
-                for name in stems(about).values():
-                    Image.open(place / f"{name}.png").save(into := io.BytesIO(), "WEBP", quality=90)
-                    files[f"{EXPLORED}/{name}.webp"] = into.getvalue()
-                files[f"{EXPLORED}/{explore}.json"] = json.dumps(about).encode()
+        runs.make(replace(run, records=Path(folder)))
         recorded = sorted(Path(folder).glob("*-seed*"), key=lambda path: path.suffix == ".json")
-        return files | {path.name: path.read_bytes() for path in recorded}
+        return {path.name: path.read_bytes() for path in recorded}
 
 
 def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None:
@@ -275,12 +252,11 @@ def _cluster(address: str) -> Iterator[Callable[..., Future]]:
 
 
 def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequence[str] = (),
-         errors: Sequence[str] = (), command: str = "", explore: str | None = None) -> list[str]:
+         errors: Sequence[str] = (), command: str = "") -> list[str]:
     """Write ``sweep.csv``, a figure for each metric, and ``index.html``; a line for each file.
 
     *found* has the records by their runs' folders. *metrics* are drawn, by default the accuracy or,
-    without it, another score. *errors* and *command* are for the page. The figure to *explore* is
-    on it with a slider for each swept parameter.
+    without it, another score. *errors* and *command* are for the page.
     """
     table = frame(planned, found)
     csv = table.to_csv(index=False, lineterminator="\n")
@@ -299,37 +275,11 @@ def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequ
                  spread(point["mean"], point["std"])] for point in points]
         tables.append(parameters.table(f"{metric}, over the runs of each combination",
                             [*planned.swept, "runs", "mean ± standard deviation"], rows))
-    if explore and found:
-        tables.insert(0, explorable(output, planned, found, explore))
     page = sheet.write(
         output, title=f"{planned.chapter.title}: a sweep of {' and '.join(planned.swept)}",
         chapter=planned.chapter, values=[run.values for run in planned.runs.values()],
         parts={"": output}, command=command, problems=errors, tables=tables)
     return [*said, f"contact sheet: {page}"]
-
-
-def explorable(output: Path, planned: Grid, found: Mapping[str, Record], name: str) -> View:
-    """The figure *name* of every run of the first seed, with a slider for each swept parameter."""
-    first = next(iter(planned.runs.values())).values.get("seed")
-    pictures, notes, texts = {}, {}, {}
-    for folder, run in planned.runs.items():
-        if folder not in found or run.values.get("seed") != first:
-            continue
-        place = output / "runs" / folder / EXPLORED
-        texts = json.loads((place / f"{name}.json").read_text(encoding="utf-8"))
-        swept = [f"{one} = {_text(run.values[one])}" for one in planned.swept]
-        for step, file in stems(texts).items():
-            key = tuple(filter(None, [*swept, step]))
-            address = quote(f"runs/{folder}/{EXPLORED}/{file}.webp")
-            alt = escape(f"{texts['alt']} {', '.join(key)}.")
-            pictures[key] = f'<img loading="lazy" src="{address}" alt="{alt}">'
-            notes[key] = f"seed {first} · {duration(found[folder].seconds)}"
-    values, places = steps.positions(pictures, notes)
-    html = steps.html([*pictures.values()], values=values, places=places,
-                      names=[*planned.swept, "Step"][:len(values)],
-                      start=steps.middle(values, places))
-    return View(tuple(pictures), texts["alt"], f"<figure><h2>{name}, by "
-                f"{' and '.join(planned.swept)}</h2>{html}</figure>")
 
 
 def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
