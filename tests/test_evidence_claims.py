@@ -217,7 +217,7 @@ def test_each_statistic_of_five_published_runs():
             ((95.16, 0.018138861, 0.1), (95.10, 0.018156468, 0.2), (82.88, 0.018166682, 0.3),
              (82.04, 0.018166506, 0.2), (81.69, 0.018164165, 0.1))]
     for name, expected in {
-        "mean": 87.374, "single": 87.374, "median": 82.88, "minimum": 81.69, "maximum": 95.16,
+        "mean": 87.374, "single": 87.374,
         "standard deviation": stdev([95.16, 95.10, 82.88, 82.04, 81.69]),
         "best of 5 by loss": 95.16, "best of 5 by silhouette": 82.88, "best of 5 by labels": 95.16,
     }.items():

@@ -342,7 +342,7 @@ ATTACKS = {
     "an edited tolerance": lambda book: edit(
         book / "data/claims/demo.yaml", "tolerance: 0.02", "tolerance: 0.03"),
     "another statistic": lambda book: edit(
-        book / "data/claims/demo.yaml", "statistic: mean\n  value", "statistic: median\n  value"),
+        book / "data/claims/demo.yaml", "statistic: mean\n  value", "statistic: single\n  value"),
     "an edited threshold": lambda book: edit(
         book / "data/claims/demo.yaml", "kmeans_acc_on_the_raw_pixels", "0.5"),
     "an edited expectation": lambda book: edit(

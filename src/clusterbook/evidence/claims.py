@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import nan
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -47,7 +47,7 @@ SELECTORS: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 """Selector → the metric (or history column) that it reads, and which end of it is better."""
 OVER_SEEDS: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": fmean, "single": fmean, "median": median, "minimum": min, "maximum": max,
+    "mean": fmean, "single": fmean,
     "standard deviation": lambda numbers: stdev(numbers) if len(numbers) > 1 else nan,
 }
 RANGES = {**dict.fromkeys(("acc", "accuracy", "nmi", "f1", "homogeneity", "completeness", "share"),
