@@ -138,18 +138,24 @@ def test_every_setting_changes_the_result(options):
     assert not same(plain(), idc(**options).fit(X))
 
 
-@pytest.mark.parametrize(("select", "column", "best", "begins", "seed"), [
-    ("silhouette", "silhouette", max, 4, 0), ("loss", "compression", min, 4, 0),
-    # Here the best epoch of all lies in the clustering stage.
-    ("loss", "compression", min, 9, 2)])
+@pytest.mark.parametrize(("select", "column", "best", "begins"), [
+    ("silhouette", "silhouette", max, 4), ("loss", "compression", min, 4),
+    ("loss", "compression", min, 9)])
 def test_the_kept_epoch_is_the_best_of_the_last_stage_whatever_the_classes(
-        select, column, best, begins, seed):
-    options = {"epochs": 12, "lr_clustering": 0.5, "batch_norm": "gated", "random_state": seed,
-               "start_global_gates_training_on_epoch": begins, **EVERY}
-    model, last = idc(select=select, **options).fit(X, Y), idc(**options).fit(X, Y)
-    rows = [row for row in model.history_.rows if column in row]
-    assert best(rows, key=lambda row: row[column])["stage"] == (
-        "clustering" if begins == 9 else "global")
+        select, column, best, begins):
+    for seed in range(30):      # which one tells the epochs apart depends on the processor
+        options = {"epochs": 12, "lr_clustering": 0.5, "batch_norm": "gated", "random_state": seed,
+                   "start_global_gates_training_on_epoch": begins, **EVERY}
+        model = idc(select=select, **options).fit(X, Y)
+        rows = [row for row in model.history_.rows if column in row]
+        top = best(rows, key=lambda row: row[column])
+        # The best epoch of all lies in the clustering stage, or in the last one and not at its end.
+        if top["stage"] == "clustering" if begins == 9 else (
+                top["stage"] == "global" and top["overall"] != 12):
+            break
+    else:
+        pytest.fail("no seed tells the epochs apart")
+    last = idc(**options).fit(X, Y)
     kept = next(row for row in rows if row["overall"] == model.kept_epoch_)
     assert kept[column] == best(row[column] for row in rows if row["stage"] == "global")
     assert metrics.accuracy(Y, model.labels_) == kept["acc"]

@@ -64,10 +64,13 @@ MACROS = """\
 {% if whole and not verdict.n %}
 <div>{{ verdict.reason }}</div>
 {% endif %}
-{% for one in claim.compares if several or one.why or one.id != claim.id %}
-{% set why = one.why or one.cannot_compare or one.not_attempted %}
+{% for one in claim.compares %}
+{% set part = verdict.parts[loop.index0] %}
+{% set why = one.why or one.cannot_compare or (part.reason if not part.n) %}
+{% if several or one.why or one.id != claim.id %}
 <div{% if whole and one.id != claim.id %} id="{{ one.id }}"{% endif %}>{#
 #}{{ [one.stated if one.metric or one.check, why]|select|join(": ") }}</div>
+{% endif %}
 {% endfor %}
 {% for profile, found in seeds_of(verdict.records).items() %}
 <div>Runs: {% if whole %}<a href="status.html#{{ profile }}">{{ profile }}</a>, {#
@@ -138,9 +141,8 @@ The code or the data have changed since these runs.
 {% macro scorecard(sentence, kept, plotted, headline, others) %}
 <div class="cb-say">
 <p><strong>{{ sentence.partition(". ")[0] }}.</strong> {{ sentence.partition(". ")[2] }}</p>
-<p class="cb-source">{{ kept }}</p>
-<p class="cb-source">The green band is our tolerance around the published number, the filled {#
-#}dot is ours, the line its 95% interval; hollow dots are seeds.</p>
+<p class="cb-source">{{ kept }} Green is our tolerance around the published number, the {#
+#}filled dot ours, the line its 95% interval; hollow dots are seeds.</p>
 {{ plot(plotted) }}
 {{ verdicts(headline, counts_line(headline)|replace("claim", "headline claim", 1), true) }}
 {% for chapter, rows in others.items() %}
