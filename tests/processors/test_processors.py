@@ -25,7 +25,7 @@ WORKERS = os.environ.get("WORKERS", "2")
 # What a caption once said: on another processor the live curve of a training has another shape.
 BRANCHES = ('"Second: the share of images that moved to another cluster. Third',
             'f"Second: the share of images that moved to another cluster{turn}. Third')
-TURN = '''moved = course("churn")[1]
+TURN = '''moved = model.history_.column("churn")[1]
 turn = f", least at epoch {np.argmin(moved)}" if moved[-1] > 1.1 * min(moved) else ""
 '''
 
