@@ -27,6 +27,7 @@ CHECKOUT = PACKAGE.parents[1]
 SEED = "seed: int = 0  # decides everything random | paper: 0 | other numbers"
 HANG = 1000
 """Seconds that only what hangs takes, also on a busy machine: tests wait for events."""
+LEDGER = (CHECKOUT / "book" / "ledger.toml").read_text(encoding="utf-8")
 CONFIG = """\
 title: A small book
 author: nobody
@@ -39,7 +40,10 @@ sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}
 TRAINS = """\
 import time
 import torch
-from clusterbook import distributed, evidence, paths, training
+import bookledger
+from clusterbook import distributed, paths, training
+
+evidence = bookledger.page('tiny')
 
 class Model:
     def set_params(self, progress):
@@ -78,15 +82,18 @@ class Book:
 
     def __init__(self, root: Path):
         self.root, self.package = root, root / "src" / "clusterbook"
+        self.engine = root / "src" / "bookledger"
         # Links save copying and, for the compiled files, compiling. paths.py is a real copy,
         # because the package finds its checkout by that file's place.
         shutil.copytree(PACKAGE, self.package, copy_function=os.symlink)
+        shutil.copytree(PACKAGE.with_name("bookledger"), self.engine, copy_function=os.symlink)
         (self.package / "paths.py").unlink()
         shutil.copy2(PACKAGE / "paths.py", self.package)
         for folder in ("notebooks/profiles", "book", "data/claims", "data/expectations",
                        "data/records"):
             (root / folder).mkdir(parents=True)
         self.write("_config.yml", CONFIG)
+        self.write("book/ledger.toml", LEDGER)
         self.toc("book/intro")
         self.write("book/intro.md", "# A small book\n\nIts first page.\n")
 
@@ -171,6 +178,7 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     for name in [name for name in os.environ if name.startswith("CLUSTERBOOK_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", str(book.root / "src"))
+    monkeypatch.setenv("CLUSTERBOOK_BOOK", str(book.root))
     monkeypatch.setattr(paths, "checkout", lambda: book.root)
     monkeypatch.setattr(paths, "__file__", str(book.package / "paths.py"))
     monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", book.package)
@@ -179,7 +187,7 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
 
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs execute their cells in this process; `test_runs` has the kernels."""
-    from clusterbook.book import runs
+    from bookledger import runs
 
     def execute(source: Path, output: Path, *, values: Mapping[str, object],
                 environment: Mapping[str, str], progress: str | None = None):
@@ -287,6 +295,6 @@ class Torchrun:
 
 def shown(path: Path) -> str:
     """All plain text that an executed notebook shows."""
-    from clusterbook.book import runs
+    from bookledger import runs
 
     return "\n".join(runs.outputs(nbformat.read(path, as_version=4)))

@@ -10,8 +10,8 @@ from _support import CHECKOUT, module_of
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from clusterbook.evidence import judge, load_claims, load_records
-from clusterbook.evidence.records import HELD, MANIFEST, sha256
+from bookledger import judge, load_claims, load_records
+from bookledger.records import HELD, MANIFEST, sha256
 
 history = module_of(CHECKOUT / "tests" / "amendments" / "__main__.py")
 WRITTEN = json.loads(history.TARGET.read_text(encoding="utf-8"))

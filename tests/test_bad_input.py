@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from _support import SEED, Book, record
 
-from clusterbook import cli, paths
-from clusterbook.book import parameters, runs
+from bookledger import cli, parameters, runs
+from bookledger.records import dumps, read_record
+from clusterbook import paths
 from clusterbook.errors import InputError
-from clusterbook.evidence.records import dumps, read_record
 from clusterbook.fingerprint import code_cells
 
 PARAMETERS = f"""\

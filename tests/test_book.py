@@ -22,13 +22,12 @@ import pytest
 from _support import CHECKOUT, module_of, tree
 from bs4 import BeautifulSoup
 
-from clusterbook import paths
-from clusterbook.book.build import build, pages
-from clusterbook.book.site import current
-from clusterbook.evidence import scorecard
+from bookledger import config, scorecard
+from bookledger.build import build, pages
+from bookledger.site import current
 
 TOC = sorted(page.with_suffix(".html").as_posix() for page in pages(CHECKOUT))
-CHAPTERS = [f"notebooks/{name}.html" for name in paths.chapters()]
+CHAPTERS = [f"notebooks/{name}.html" for name in config.chapters()]
 OPENED = ["genindex.html", "py-modindex.html", "search.html",       # Sphinx's own pages
           *(page for page in TOC if not re.search(r"runs/(?!idc-mnist10k)", page))]
 STEPS = "book/audit/deepcluster.html"       # has a figure in steps

@@ -20,11 +20,11 @@ from _support import CHECKOUT, CONFIG, Book, adopt, tree
 from matplotlib.image import imsave
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
-from clusterbook.book import build as building
-from clusterbook.book import runs
-from clusterbook.book import stage as staging
-from clusterbook.book.build import BuildError, build
-from clusterbook.book.runs import ChapterError
+from bookledger import build as building
+from bookledger import runs
+from bookledger import stage as staging
+from bookledger.build import BuildError, build
+from bookledger.runs import ChapterError
 from clusterbook.errors import InputError
 
 FIGURES = ("""\
@@ -109,8 +109,8 @@ def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, 
         with ThreadPoolExecutor(1) as pool:
             yield pool.submit
 
-    monkeypatch.setattr("clusterbook.book.runs.processes", processes)
-    monkeypatch.setattr("clusterbook.book.runs.cores", lambda: cores)
+    monkeypatch.setattr("bookledger.runs.processes", processes)
+    monkeypatch.setattr("bookledger.runs.cores", lambda: cores)
     monkeypatch.setattr(building, "_execute", lambda path, cached: executed.append(path.stem) or 1)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     if own is not None:
@@ -147,12 +147,12 @@ def quick(book: Book, monkeypatch):
         return target
 
     monkeypatch.setattr(runs, "execute", execute)
-    monkeypatch.setattr("clusterbook.book.runs.apart",
+    monkeypatch.setattr("bookledger.runs.apart",
                         lambda owner, threads, function, *arguments: function(*arguments))
-    monkeypatch.setattr("clusterbook.book.runs.cores", lambda: 1)
+    monkeypatch.setattr("bookledger.runs.cores", lambda: 1)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     for name in ("write_crate", "write_models"):
-        monkeypatch.setattr(f"clusterbook.evidence.provenance.{name}", lambda folder: None)
+        monkeypatch.setattr(f"bookledger.provenance.{name}", lambda folder: None)
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')
     book.notebook("tiny", "from clusterbook import extra", "extra.x")

@@ -10,8 +10,9 @@ from unittest.mock import Mock
 import pytest
 from _support import Book
 
-from clusterbook import cli, datasets, evidence
-from clusterbook.book import parameters, runs
+import bookledger as evidence
+from bookledger import cli, parameters, runs
+from clusterbook import datasets
 
 
 def said(capsys, *arguments: object) -> tuple[int, str, str]:
@@ -51,7 +52,7 @@ def test_a_missing_package_is_named_with_its_extra(book: Book, tmp_path, capsys,
         said = refused(capsys, *command.split())
         assert f"needs {name}; install clusterbook with its extra {extra}" in said
     absent = Mock(side_effect=PackageNotFoundError("numpy"))
-    monkeypatch.setattr("clusterbook.book.build.version", absent)
+    monkeypatch.setattr("bookledger.build.version", absent)
     assert "needs numpy; install clusterbook" in refused(capsys, "book")
 
 
@@ -76,7 +77,7 @@ def test_what_fails_is_said_and_a_fault_of_ours_is_not_hidden(capsys, monkeypatc
 @pytest.mark.parametrize("value", ["-0.5,0.5", "-1", "--", "-p"])
 def test_a_value_may_begin_with_a_minus(monkeypatch, value):
     asked = []
-    monkeypatch.setattr("clusterbook.book.sweep.sweep", lambda **options: asked.append(options)
+    monkeypatch.setattr("bookledger.sweep.sweep", lambda **options: asked.append(options)
                         or [])
     assert cli.main(["sweep", "weights", "-p", "pixel_mean", value, "-p", "epochs", "1"]) == 0
     assert asked[0]["overrides"] == {"pixel_mean": value, "epochs": "1"}
@@ -121,7 +122,7 @@ def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatc
 @pytest.mark.parametrize(("before", "worse"), [
     ({}, False), (None, False), ({"weights-gone": "reproduced"}, True)])
 def test_scorecard_fails_on_a_regression(book: Book, capsys, monkeypatch, before, worse):
-    monkeypatch.setattr(evidence, "at_last_tag", lambda: before)
+    monkeypatch.setattr("bookledger.views.at_last_tag", lambda: before)
     status, out, err = said(capsys, "scorecard", "--fail-on-regression")
     assert status == worse and str(evidence.scorecard()) in out
     assert err == ("weights-gone: reproduced → no longer a claim\n" if worse else "")
@@ -144,6 +145,6 @@ def test_only_the_path_of_the_book_goes_to_stdout(capsys, monkeypatch):
         say("1/1 tiny: unchanged")
         return Path("html/index.html") if run else Path("committed/index.html")
 
-    monkeypatch.setattr("clusterbook.book.build.build", build)
+    monkeypatch.setattr("bookledger.build.build", build)
     assert said(capsys, "book") == (0, "html/index.html\n", "1/1 tiny: unchanged\n")
     assert said(capsys, "book", "--no-execute")[1] == "committed/index.html\n"

@@ -13,8 +13,8 @@ from _fits import Items, everything, generators, same
 from PIL import Image
 from torch import nn
 
+from bookledger.parameters import read_notebook
 from clusterbook import datasets, deepcluster, paths, training
-from clusterbook.book.parameters import read_notebook
 from clusterbook.deepcluster import ConvNet, DeepCluster, clustering, estimator, networks
 from clusterbook.deepcluster.images import ArrayImages
 from clusterbook.errors import InputError

@@ -12,14 +12,14 @@ import tomllib
 
 import pytest
 import yaml
-from _support import CHECKOUT, PACKAGE, module_of, without_settings
+from _support import CHECKOUT, module_of, without_settings
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from pybtex.database import parse_file, parse_string
 
 import clusterbook
-from clusterbook import paths
+from bookledger import config
 
 # conda-forge's names of what the package index calls otherwise.
 CONDA = {"pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
@@ -95,12 +95,13 @@ def test_a_python_that_does_not_fit_is_told_in_one_sentence(tmp_path, there):
 
 READS = """
 from pathlib import Path
-from clusterbook import evidence, paths
-from clusterbook.book import build, parameters
-print([sorted(paths.chapters()), len(evidence.load_claims()), len(evidence.load_records()),
+import bookledger as evidence
+from clusterbook import paths
+from bookledger import build, config, parameters
+print([sorted(config.chapters()), len(evidence.load_claims()), len(evidence.load_records()),
        len(evidence.load_expectations()), len(evidence.load_errata()),
        len(evidence.load_sources()), len(evidence.amendments().rows),
-       [list(parameters.read(name).profiles()) for name in paths.chapters()],
+       [list(parameters.read(name).profiles()) for name in config.chapters()],
        list(map(str, build.pages(paths.root()))), (paths.root() / "_config.yml").is_file()])
 """
 
@@ -108,9 +109,11 @@ print([sorted(paths.chapters()), len(evidence.load_claims()), len(evidence.load_
 def test_the_wheel_holds_what_the_library_reads(tmp_path, capsys):
     """The wheel's layout, made from pyproject.toml by hand: building one needs the network."""
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert wheel["packages"] == ["src/clusterbook"]
+    assert wheel["packages"] == ["src/bookledger", "src/clusterbook"]
     site, cache = tmp_path / "site-packages", tmp_path / "cache"
-    shutil.copytree(PACKAGE, site / "clusterbook", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in wheel["packages"]:
+        shutil.copytree(CHECKOUT / package, site / Path(package).name,
+                        ignore=shutil.ignore_patterns("__pycache__"))
     for source, target in wheel["force-include"].items():
         (site / target).parent.mkdir(parents=True, exist_ok=True)
         (site / target).symlink_to(CHECKOUT / source)
@@ -152,7 +155,7 @@ def test_the_citation_is_valid_and_what_follows_from_it_is_in_step():
 def test_the_page_on_how_to_cite_has_bibtex_of_the_book_its_chapters_and_the_papers():
     page = (CHECKOUT / "book" / "cite.md").read_text(encoding="utf-8")
     cited = parse_string("".join(re.findall(r"```bibtex\n(.*?)```", page, re.DOTALL)), "bibtex")
-    own = {"clusterbook", *(f"clusterbook-{name}" for name in paths.chapters())}
+    own = {"clusterbook", *(f"clusterbook-{name}" for name in config.chapters())}
     papers = set(cited.entries) - own
     assert own <= set(cited.entries)
     assert papers == {"peng2022tell", "svirsky2024idc", "caron2018deepcluster",

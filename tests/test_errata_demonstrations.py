@@ -12,7 +12,7 @@ from pathlib import Path
 
 import nbformat
 
-from clusterbook.evidence import checks, load_expectations
+from bookledger import checks, load_expectations
 
 PAGES = sorted((Path(__file__).resolve().parents[1] / "book" / "audit").glob("*.ipynb"))
 

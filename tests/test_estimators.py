@@ -14,10 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
 from torch import nn
 
+from bookledger import records
 from clusterbook import IDC, TELL, DeepCluster, training
 from clusterbook.classifier import train_classifier
 from clusterbook.errors import InputError, OutOfTime
-from clusterbook.evidence import records
 from clusterbook.tell import ClusterLayer
 from clusterbook.training import Checkpoint
 

@@ -8,13 +8,14 @@ from functools import cache
 
 import nbformat
 import pytest
-from _support import CHECKOUT, module_of, put
+from _support import CHECKOUT, LEDGER, module_of, put
 from test_evidence_claims import ERRATA, SOURCES
 
-from clusterbook import evidence, paths
+import bookledger as evidence
+from bookledger import load_claims, load_errata, load_expectations, load_sources
+from bookledger.views import WIDTH
+from clusterbook import paths
 from clusterbook.errors import InputError
-from clusterbook.evidence import load_claims, load_errata, load_expectations, load_sources
-from clusterbook.evidence.views import WIDTH
 
 PAGES = [CHECKOUT / "book" / "audit" / f"{work}.ipynb"
          for work in ("tell", "idc", "deepcluster", "weights")]
@@ -28,7 +29,8 @@ CLAIMS = """\
 def book(tmp_path, monkeypatch):
     """A checkout with one work's errata and a claim."""
     put(tmp_path, {f"data/{name}/demo.yaml": text for name, text in (
-        ("errata", ERRATA), ("claims", CLAIMS), ("sources", SOURCES))})
+        ("errata", ERRATA), ("claims", CLAIMS), ("sources", SOURCES))}
+        | {"book/ledger.toml": LEDGER})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     return tmp_path
 
@@ -69,14 +71,15 @@ def test_the_table_counts_and_leads_to_each_entry(book):
 
 
 def test_the_sources_say_what_was_read_what_they_offer_and_which_letters_were_sent(book):
-    shown = evidence.sources()
+    shown = evidence.source_table()
     for text in ("Somebody & others (a draft)", "some/repository (commit 0123456)",
                  "a network: unused", "Letters sent to authors: none."):
         assert text in repr(shown)
     ET.fromstring(f"<div>{shown._repr_html_()}</div>")
     file = book / "data" / "sources" / "demo.yaml"
     file.write_text(SOURCES.replace("read: a draft", "read: a draft, sent: 2026-12-01"))
-    assert "Letters sent to authors: Somebody & others (2026-12-01)." in repr(evidence.sources())
+    said = repr(evidence.source_table())
+    assert "Letters sent to authors: Somebody & others (2026-12-01)." in said
 
 
 @cache

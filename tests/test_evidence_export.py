@@ -13,8 +13,8 @@ import requests
 import yaml
 from rocrate_validator import services
 
-from clusterbook import evidence
-from clusterbook.evidence import provenance
+import bookledger as evidence
+from bookledger import provenance
 
 
 def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):

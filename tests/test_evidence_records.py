@@ -14,13 +14,13 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from _support import put
+from _support import LEDGER, put
 
+from bookledger import arrays, load_records, model_file, page, recorded
+from bookledger import records as records_module
+from bookledger.records import MODEL_LIMIT
 from clusterbook import datasets, paths, training
 from clusterbook.errors import InputError
-from clusterbook.evidence import arrays, check, checks, load_records, model_file, record, recorded
-from clusterbook.evidence import records as records_module
-from clusterbook.evidence.records import MODEL_LIMIT
 
 CONTEXT = {
     "chapter": "weights", "profile": "weights-demo", "seed": 4, "assumed": ["rate"],
@@ -49,10 +49,11 @@ EXPECTED = """\
 
 @pytest.fixture(autouse=True)
 def book(tmp_path, monkeypatch):
-    """A book of its own, in which nothing has been checked and nothing asked for."""
-    put(tmp_path, {"data/claims/weights.yaml": CLAIMS, "data/expectations/weights.yaml": EXPECTED})
+    """A book of its own, in which nothing was asked for."""
+    put(tmp_path, {"book/ledger.toml": LEDGER,
+                   "data/claims/weights.yaml": CLAIMS,
+                   "data/expectations/weights.yaml": EXPECTED})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    monkeypatch.setattr(checks, "_outcomes", {})
     monkeypatch.delenv("CLUSTERBOOK_RECORDS", raising=False)
     monkeypatch.delenv("CLUSTERBOOK_RUN", raising=False)
     return tmp_path
@@ -76,20 +77,21 @@ def test_nothing_is_written_unless_asked(book, monkeypatch):
     silent = "not recorded: nothing asked for a record of this run"
     for used, said in ((0, ""), (1, ""), (4, " (trained with 4 threads)")):
         monkeypatch.setattr(training, "threads_used", used)
-        assert repr(record({"acc": 1})) == f"{silent}{said}"
+        assert repr(page("weights").record({"acc": 1})) == f"{silent}{said}"
     monkeypatch.setattr(training, "threads_used", 1)
     monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(book / "records"))
-    assert repr(record({"a": 1.0})) == silent
+    assert repr(page("weights").record({"a": 1.0})) == silent
     monkeypatch.delenv("CLUSTERBOOK_RECORDS")
     set_context(monkeypatch)
-    assert repr(record({"a": float("nan")})) == silent
+    assert repr(page("weights").record({"a": float("nan")})) == silent
     assert sorted(book.rglob("*")) == before
 
 
 def test_a_record_holds_the_run_and_its_results(asked):
-    check("weights-acc-high", 0.95)
-    check("weights-low", 0.6)
-    done = record(
+    here = page("weights")
+    here.check("weights-acc-high", 0.95)
+    here.check("weights-low", 0.6)
+    done = here.record(
         {"acc": np.float32(0.5), "n": np.int64(3), "empty": np.bool_(True)},
         history=[{"epoch": 1, "loss": 1 / 3}, {"epoch": 2, "loss": 0.25}],
         arrays={"centers": np.arange(6.0).reshape(2, 3)}, data=datasets.load("wine"))
@@ -125,12 +127,12 @@ def test_a_record_holds_the_run_and_its_results(asked):
 def test_the_time_is_summed_over_the_pieces_of_a_run(asked, monkeypatch):
     now = datetime(2025, 1, 2, 5, 0, 30, tzinfo=UTC)
     monkeypatch.setattr(records_module, "datetime", Mock(wraps=datetime, now=lambda _zone: now))
-    record({"a": 1.0})
+    page("weights").record({"a": 1.0})
     assert load_records(asked)[0].seconds == 12.5 + 30
 
 
 def test_the_text_of_a_record_is_sorted_a_row_of_history_a_line_and_says_nothing_private(asked):
-    record({"b": 1.0, "a": 2.0}, history=[{"loss": 1.0}, {"loss": 0.5}])
+    page("weights").record({"b": 1.0, "a": 2.0}, history=[{"loss": 1.0}, {"loss": 0.5}])
     text = (asked / RECORD).read_text()
     assert ' "history": [\n  {"loss": 1.0},\n  {"loss": 0.5}\n ],\n' in text
     assert ' "metrics": {"a": 2.0, "b": 1.0},\n' in text
@@ -154,7 +156,7 @@ def test_an_installation_from_a_repository_carries_its_commit(monkeypatch):
 def test_another_seed_is_another_file_and_the_same_seed_replaces(asked, monkeypatch):
     for seed, a, more in ((0, 1.0, {"arrays": {"x": np.ones(2)}}), (1, 2.0, {}), (0, 3.0, {})):
         set_context(monkeypatch, seed=seed)
-        record({"a": a}, **more)
+        page("weights").record({"a": a}, **more)
     assert [(found.seed, found.metrics["a"]) for found in load_records(asked)] == [(0, 3), (1, 2)]
     assert not list(asked.glob("*.npz"))  # the later run had no arrays
 
@@ -166,7 +168,7 @@ def test_values_that_are_no_numbers_are_refused_and_nothing_is_written(asked):
             ({"acc": 1.0}, {"history": [{"loss": np.nan}]}, "history"),
             ({"acc": 1.0}, {"arrays": {"x": np.array([object()])}}, "holds objects")):
         with pytest.raises(InputError, match=words):
-            record(metrics, **more)
+            page("weights").record(metrics, **more)
     assert not asked.exists()
 
 
@@ -184,7 +186,7 @@ def test_values_that_are_no_numbers_are_refused_and_nothing_is_written(asked):
     ("", "[1] ", "not a record"),
 ])
 def test_a_damaged_record_is_named(asked, old, new, words):
-    record({"a": 1.0}, history=[{"loss": 1.0}])
+    page("weights").record({"a": 1.0}, history=[{"loss": 1.0}])
     text = (asked / RECORD).read_text()
     assert old in text
     (asked / RECORD).write_text(text.replace(old, new, 1))
@@ -195,16 +197,18 @@ def test_a_damaged_record_is_named(asked, old, new, words):
 
 def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
     model = torch.nn.Linear(3, 2)
-    assert repr(record({"a": 1.0}, model=model)) == f"recorded: {RECORD}"
+    assert repr(page("weights").record({"a": 1.0}, model=model)) == f"recorded: {RECORD}"
     stored = torch.load(model_file("weights-demo-seed4"), weights_only=True)
     assert all(torch.equal(stored[name], value) for name, value in model.state_dict().items())
-    record({"a": 1.0}, model=SimpleNamespace(save=lambda path: path.write_bytes(b"itself")))
+    page("weights").record({"a": 1.0}, model=SimpleNamespace(
+        save=lambda path: path.write_bytes(b"itself")))
     assert model_file("weights-demo-seed4").read_bytes() == b"itself"
-    record({"a": 1.0})
+    page("weights").record({"a": 1.0})
     with pytest.raises(InputError, match="no kept model 'weights-demo-seed4'.*Known: none"):
         model_file("weights-demo-seed4")
     monkeypatch.setattr(records_module, "MODEL_LIMIT", 1000)
-    assert "without the trained model, which has more than" in repr(record({"a": 1}, model=model))
+    said = repr(page("weights").record({"a": 1}, model=model))
+    assert "without the trained model, which has more than" in said
     assert not list(asked.glob("*.pt"))
     for file in (paths.checkout() / "data" / "records").glob("*.pt"):
         assert file.with_suffix(".json").is_file(), f"{file.name} belongs to no record"
@@ -259,22 +263,24 @@ CHECKS = [
 @pytest.mark.parametrize(("name", "values", "holds", "words"), CHECKS)
 def test_a_check_holds_fails_or_was_not_made(name, values, holds, words):
     """A line that holds is constant; one that fails shows what was measured, and does not stop."""
-    outcome = check(f"weights-{name}", *values)
+    here = page("weights")
+    outcome = here.check(f"weights-{name}", *values)
     assert bool(outcome) == (holds is True) and words in repr(outcome)
     assert repr(outcome)[0] == {True: "✓", False: "✗", None: "n"}[holds]
-    assert checks.checked() == ({} if holds is None else {f"weights-{name}": holds})
+    assert here.outcomes == ({} if holds is None else {f"weights-{name}": holds})
 
 
 def test_a_check_that_failed_once_stays_failed_in_the_record(book):
-    check("weights-acc-high", 0.1)
-    assert check("weights-acc-high", 0.99)
-    assert checks.checked() == {"weights-acc-high": False}
+    here = page("weights")
+    here.check("weights-acc-high", 0.1)
+    assert here.check("weights-acc-high", 0.99)
+    assert here.outcomes == {"weights-acc-high": False}
     path = book / "data" / "expectations" / "weights.yaml"      # edited, it is read again
     path.write_text(EXPECTED.replace("0.9,", "0.99,"))
     os.utime(path, ns=(1, 1))
-    assert not check("weights-acc-high", 0.95)
+    assert not here.check("weights-acc-high", 0.95)
     for name, value, words in (("paired", 1.0, "'weights-paired' takes True or False"),
                                ("acc-hihg", 1, "did you mean 'weights-acc-high'"),
                                ("below", 1, "needs two values to compare, not 1")):
         with pytest.raises(InputError, match=words):
-            check(f"weights-{name}", value)
+            here.check(f"weights-{name}", value)

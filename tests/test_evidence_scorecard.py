@@ -10,11 +10,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from _support import put, record
+from _support import LEDGER, put, record
 
-from clusterbook import evidence, paths
-from clusterbook.errors import InputError
-from clusterbook.evidence import (
+import bookledger as evidence
+from bookledger import (
     Comparison,
     at_last_tag,
     load_claims,
@@ -24,10 +23,12 @@ from clusterbook.evidence import (
     status,
     views,
 )
-from clusterbook.evidence.checks import as_it_stands
-from clusterbook.evidence.provenance import REPLACED
-from clusterbook.evidence.records import dumps, write_manifest
-from clusterbook.evidence.views import WIDTH
+from bookledger.checks import as_it_stands
+from bookledger.provenance import REPLACED
+from bookledger.records import dumps, write_manifest
+from bookledger.views import WIDTH
+from clusterbook import paths
+from clusterbook.errors import InputError
 from clusterbook.fingerprint import fingerprint
 
 CLAIMS = """\
@@ -80,6 +81,7 @@ def book(tmp_path, monkeypatch):
         "data/claims/demo.yaml": CLAIMS, "data/claims/other.yaml": OTHER,
         "src/clusterbook/__init__.py": "_PUBLIC = {}\n",
         "src/clusterbook/demo.py": '"""Demo."""\nrate = 0.1\n',
+        "book/ledger.toml": LEDGER,
         "notebooks/demo.ipynb": '{"cells": []}', "notebooks/empty.ipynb": '{"cells": []}'})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr(paths, "checkout", lambda: tmp_path)

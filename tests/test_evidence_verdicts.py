@@ -7,17 +7,15 @@ from statistics import fmean
 
 import nbformat
 import pytest
-from _support import record
+from _support import LEDGER, put, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from clusterbook import datasets, paths
-from clusterbook.errors import InputError
-from clusterbook.evidence import WORDS, Claim, Comparison, Record, judge
-from clusterbook.evidence import verdicts as verdicts_module
-from clusterbook.evidence.checks import as_it_stands, cells_of_checks
-from clusterbook.evidence.verdicts import (
+from bookledger import WORDS, Claim, Comparison, Record, config, judge
+from bookledger import verdicts as verdicts_module
+from bookledger.checks import as_it_stands, cells_of_checks
+from bookledger.verdicts import (
     WORST,
     judge_number,
     load_lineage,
@@ -25,6 +23,8 @@ from clusterbook.evidence.verdicts import (
     successors,
     t_interval,
 )
+from clusterbook import datasets, paths
+from clusterbook.errors import InputError
 
 A, B, C, D = (digit * 64 for digit in "abcd")
 NOW = {"demo-acc": "as the claim stands now"}
@@ -221,6 +221,7 @@ def test_a_claim_that_several_checks_confirm_counts_them():
 
 def test_the_seeds_are_those_that_the_profile_lists(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
+    put(tmp_path, {"book/ledger.toml": LEDGER})
     (tmp_path / "notebooks" / "profiles").mkdir(parents=True)
     profile = tmp_path / "notebooks" / "profiles" / "demo-paper.yaml"
     records = held(VALUE, runs(0.95, 0.95, 0.95))
@@ -251,6 +252,7 @@ def entry(old, new, chapter="demo", **changes):
 @pytest.fixture
 def lineage(tmp_path, monkeypatch):
     """What writes the lineage of a book, whose chapter demo has the code C."""
+    put(tmp_path, {"book/ledger.toml": LEDGER})
     (tmp_path / "data").mkdir()
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     present(monkeypatch, C)
@@ -306,7 +308,7 @@ def test_a_mistake_in_the_lineage_is_refused(lineage, entries, says):
 
 def test_the_books_own_lineage_is_about_chapters_and_replaces_no_code_twice_or_by_itself():
     found = load_lineage()
-    assert {chapter for chapter, _ in found} <= set(paths.chapters())
+    assert {chapter for chapter, _ in found} <= set(config.chapters())
     for chapter, old in found:
         assert old not in successors(found, chapter, found[chapter, old])
     text = (paths.root() / "data" / "lineage.yaml").read_text(encoding="utf-8")

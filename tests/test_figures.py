@@ -21,9 +21,10 @@ from matplotlib import colors as mpl_colors
 from matplotlib.figure import Figure
 from PIL import Image
 
-from clusterbook import evidence, figures
+import bookledger as evidence
+from bookledger.checks import differences
+from clusterbook import figures
 from clusterbook.errors import InputError
-from clusterbook.evidence.checks import differences
 from clusterbook.figures.showing import listed
 
 RNG = np.random.default_rng(0)
@@ -458,13 +459,13 @@ def test_other_numbers_in_a_figure_are_found(right, wrong):
 def test_drawn_compares_every_figure_that_was_shown(monkeypatch, tmp_path):
     (expected := tmp_path / "data/expectations/drawn").mkdir(parents=True)
     monkeypatch.setattr("clusterbook.paths.root", lambda: tmp_path)
-    monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {})
+    monkeypatch.setattr("bookledger.checks.SHOWN", {})
     with pytest.raises(InputError, match="no numbers are expected of a page 'page'"):
-        evidence.drawn("page")
+        evidence.page("page").drawn()
     series = figures.numbers(strip(with_=HIGH, without=LOW))
     (expected / "page.json").write_text(json.dumps({"seeds": {"within": 0.25, "series": series}}))
-    assert "seeds: other series" in (missing := evidence.drawn("page")) and not missing
-    monkeypatch.setattr("clusterbook.evidence.checks.SHOWN", {"seeds": series})
-    assert (line := evidence.drawn("page")) and line.startswith("✓ the figure on")
+    assert "seeds: other series" in (missing := evidence.page("page").drawn()) and not missing
+    monkeypatch.setattr("bookledger.checks.SHOWN", {"seeds": series})
+    assert (line := evidence.page("page").drawn()) and line.startswith("✓ the figure on")
     monkeypatch.setattr("clusterbook.paths.run_context", lambda: {"changed": {"seed": 1}})
-    assert evidence.drawn("page").startswith("not checked: ")
+    assert evidence.page("page").drawn().startswith("not checked: ")

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from scipy.spatial.distance import pdist
 
+from bookledger.parameters import read_notebook
 from clusterbook import paths
-from clusterbook.book.parameters import read_notebook
 from clusterbook.errors import InputError
 from clusterbook.idc import table
 from clusterbook.idc.table import Judged

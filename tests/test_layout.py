@@ -1,8 +1,9 @@
-"""The house: a module imports only from floors below its own, and nothing goes in a circle."""
+"""The house: two packages; a module imports only from floors below its own, never in a circle."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -12,14 +13,20 @@ from _support import CHECKOUT, PACKAGE, without_settings
 
 import clusterbook
 
-#: From the ground up; names on one floor do not import each other.
-FLOORS = (
-    ("errors",), ("checks", "paths", "settings"),
-    ("metrics", "figures", "progress", "fingerprint", "distributed"),
-    ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
-    ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
-    ("__main__",),
-)
+#: From the ground up; names on one floor do not import each other. The library, with which a
+#: chapter teaches, knows nothing of the engine.
+FLOORS = {
+    "clusterbook": (
+        ("errors",), ("checks", "paths"),
+        ("metrics", "figures", "progress", "fingerprint", "distributed"),
+        ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
+        ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
+    "bookledger": (
+        ("config", "slices", "templates"), ("settings",), ("claims",), ("checks",), ("records",),
+        ("verdicts",), ("views",), ("sources",), ("provenance",), ("notebook", "parameters"),
+        ("sheet", "site", "underway"), ("runs",), ("stage", "sweep"), ("build",), ("cli",),
+        ("__main__",)),
+}
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
 LARGE = {
     "*.ipynb": "executed, with their pictures; test_notebooks has a limit for them",
@@ -27,38 +34,71 @@ LARGE = {
     "data/records/under-way/*/*": "the checkpoint of a run of days, at most 10 MB a file",
     "book/assets/mathjax/tex-svg-full.js": "formulas without a network",
 }
-FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
-#: Every module by its name in the package, ``__init__`` as the package itself.
-MODULES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
-           for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"}
+#: Modules of the engine that still name a method or a metric.
+KNOWS = {"bookledger.provenance", "bookledger.verdicts"}
+FLOOR = {f"{package}.{name}": number for package, floors in FLOORS.items()
+         for number, names in enumerate(floors) for name in names}
+#: Every module by its whole name, ``__init__`` as the package itself.
+MODULES = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(
+    ".__init__"): path for package in FLOORS
+    for path in sorted((PACKAGE.parent / package).rglob("*.py"))}
 
 
-def imports(name: str) -> set[str]:
-    """The modules that one imports when it is imported, those for type checkers included."""
+def imports(name: str, inside: bool = False) -> set[str]:
+    """The modules of both packages that one imports when it is imported; or also *inside* it."""
     home = name.split(".") if MODULES[name].stem == "__init__" else name.split(".")[:-1]
-    found, waiting = set(), list(ast.parse(MODULES[name].read_text(encoding="utf-8")).body)
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    found, waiting = set(), [*ast.walk(tree)] if inside else list(tree.body)
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If | ast.Try | ast.With | ast.ClassDef):
+        if isinstance(node, ast.If | ast.Try | ast.With | ast.ClassDef) and not inside:
             waiting += node.body + getattr(node, "orelse", [])
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = [*home[:len(home) - node.level + 1], *filter(None, [node.module])]
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            base = home[:len(home) - node.level + 1] * bool(node.level)
+            base = [*base, *filter(None, [node.module])]
             for alias in node.names:
                 whole = ".".join([*base, alias.name])
                 found.add(whole if whole in MODULES else ".".join(base))
-    return found & set(MODULES) - {name}
+    return found & set(MODULES) - {name, *FLOORS}
 
 
-GRAPH = {name: imports(name) for name in MODULES}
+GRAPH = {name: imports(name) for name in MODULES if name not in FLOORS}
+
+
+def floor(name: str) -> str:
+    """The package and the module, or subpackage, that stands on a floor."""
+    return ".".join(name.split(".")[:2])
 
 
 def test_every_module_imports_from_floors_below_its_own():
-    assert {name.split(".")[0] for name in MODULES} == set(FLOOR)
+    assert {floor(name) for name in GRAPH} == set(FLOOR)
     assert sum(map(len, GRAPH.values())) > 100
     for name, needed in GRAPH.items():
-        part = name.split(".")[0]
-        others = {one.split(".")[0] for one in needed} - {part}
-        assert not [one for one in others if FLOOR[one] >= FLOOR[part]], name
+        package, own = name.split(".")[0], floor(name)
+        others = {floor(one) for one in needed if one.startswith(f"{package}.")} - {own}
+        assert not [one for one in others if FLOOR[one] >= FLOOR[own]], name
+
+
+def test_the_library_never_imports_the_engine():
+    for name in MODULES:
+        if name.startswith("clusterbook"):
+            found = imports(name, inside=True)
+            assert not [one for one in found if one.startswith("bookledger")], name
+            assert "bookledger" not in MODULES[name].read_text(encoding="utf-8"), name
+
+
+def test_the_engine_knows_no_method_and_no_metric():
+    """Their names stand in book/ledger.toml, and where code needs them it asks there."""
+    names = re.compile(
+        r"\b(TELL|IDC|DeepCluster|deepcluster|idc|k-?means|silhouette|nmi|clustering)")
+    for name, path in MODULES.items():
+        if name.startswith("bookledger") and name not in KNOWS:
+            nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+            told = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}   # docstrings
+            assert not [node.value for node in nodes if isinstance(node, ast.Constant)
+                        and id(node) not in told and names.search(str(node.value))], name
 
 
 def test_nothing_goes_in_a_circle():
@@ -68,9 +108,9 @@ def test_nothing_goes_in_a_circle():
 def test_what_needs_no_network_needs_no_torch_and_data_and_help_nothing_heavy():
     heavy = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas", "pooch"}
     for code, unwanted in (
-            ("from clusterbook import datasets, evidence, figures, metrics, weights\n"
-             "weights.quality", {"torch"}), ("import clusterbook.datasets", heavy),
-            ("from clusterbook.cli import main\nmain(['--help'])", heavy | {"numpy", "yaml"})):
+            ("import bookledger\nfrom clusterbook import datasets, figures, metrics, weights\n"
+             "bookledger.page, weights.quality", {"torch"}), ("import clusterbook.datasets", heavy),
+            ("from bookledger.cli import main\nmain(['--help'])", heavy | {"numpy", "yaml"})):
         code += f"\nimport sys\nprint(sorted({unwanted} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         assert done.stdout.splitlines()[-1:] == ["[]"], code
@@ -83,7 +123,7 @@ import importlib, os, signal, sys
 names = sys.argv[1:]
 for name in names:
     importlib.import_module(name)
-for name in [name for name in sys.modules if name.startswith("clusterbook")]:
+for name in [name for name in sys.modules if name.startswith(("clusterbook", "bookledger"))]:
     del sys.modules[name]
 for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
     sys.modules[name] = None
@@ -94,9 +134,9 @@ for module, gone in (
         delattr(module, name)
 for name in names:
     importlib.import_module(name)
-from clusterbook.book.runs import _terminal
-from clusterbook.cli import main
-from clusterbook.evidence.records import machine, peak_memory_mb
+from bookledger.runs import _terminal
+from bookledger.cli import main
+from bookledger.records import machine, peak_memory_mb
 assert _terminal() == "off" and machine()["cores"] and peak_memory_mb() is None
 for command in ("scorecard", "data", "parameters tell"):
     assert main(command.split()) == 0, command
@@ -104,7 +144,7 @@ for command in ("scorecard", "data", "parameters tell"):
 
 
 def test_nothing_needs_posix_and_files_and_consoles_may_have_an_old_encoding():
-    names = [f"clusterbook.{name}" for name in MODULES]
+    names = [name for name in MODULES if "__main__" not in name]
     done = subprocess.run(
         [sys.executable, "-c", WINDOWS, *names], capture_output=True, check=False,
         env=without_settings() | {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C",

@@ -25,7 +25,7 @@ from _support import CHECKOUT
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
-from clusterbook.evidence import load_claims, load_expectations
+from bookledger import load_claims, load_expectations
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
 AUDITS = sorted((CHECKOUT / "book" / "audit").glob("*.ipynb"))

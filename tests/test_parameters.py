@@ -10,12 +10,12 @@ import pytest
 import yaml
 from _support import Book
 
+from bookledger import config, parameters
+from bookledger.parameters import Parameter, from_text, parse
 from clusterbook import paths
-from clusterbook.book import parameters
-from clusterbook.book.parameters import Parameter, from_text, parse
 from clusterbook.errors import InputError
 
-CHAPTERS = paths.chapters()
+CHAPTERS = config.chapters()
 CELL = '''\
 # A comment of its own says nothing about a parameter.
 epochs: int = 40  # passes over

@@ -16,11 +16,9 @@ from _support import HANG, SEED, Book, alive, shown, tree, wait_for
 from matplotlib.figure import Figure
 from nbformat.v4 import new_notebook
 
-from clusterbook import cli
-from clusterbook.book import runs
-from clusterbook.book.runs import ChapterError
+from bookledger import cli, fingerprint, load_records, runs
+from bookledger.runs import ChapterError
 from clusterbook.errors import InputError
-from clusterbook.evidence import fingerprint, load_records
 from clusterbook.figures.showing import save
 
 TYPES = f"""\
@@ -30,7 +28,12 @@ deep: bool = False  # whether | paper: no | deeper
 dataset: str = "wine"  # the data | paper: wine | another
 seeds: list[int] = []  # further runs | paper: none | more
 {SEED}"""
-RECORDS = "import os, pathlib, time\nfrom clusterbook import evidence, paths\n"
+RECORDS = """\
+import os, pathlib, time
+import bookledger
+from clusterbook import paths
+evidence = bookledger.page("tiny")
+"""
 RECORD = "evidence.record({'twice': 2.0 * seed})"
 
 

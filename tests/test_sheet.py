@@ -12,8 +12,8 @@ from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from clusterbook import cli, figures
-from clusterbook.book import parameters, runs, sheet
+from bookledger import cli, parameters, runs, sheet
+from clusterbook import figures
 from clusterbook.figures import showing
 from clusterbook.figures.showing import save
 

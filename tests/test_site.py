@@ -9,9 +9,9 @@ import nbformat
 import pytest
 from _support import CHECKOUT
 
-from clusterbook import cli, paths
-from clusterbook.book import site
-from clusterbook.book.site import Address
+from bookledger import cli, config, site
+from bookledger.site import Address
+from clusterbook import paths
 from clusterbook.errors import InputError
 
 FIRST = Address("https://github.com/first-owner/the_book", "v0.9")
@@ -59,7 +59,7 @@ def test_one_command_writes_every_place_and_no_other_place_names_the_address(add
     assert set(written) == naming(copy, NAMES, FIRST.repository, FIRST.pages)
     assert {"CITATION.cff", "codemeta.json", "book/cite.md"} < set(written)
     notebooks = {name for name in written if name.endswith(".ipynb")}
-    assert {f"notebooks/{chapter}.ipynb" for chapter in paths.chapters()} <= notebooks
+    assert {f"notebooks/{chapter}.ipynb" for chapter in config.chapters()} <= notebooks
     assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == notebooks
     assert site.current(copy) == FIRST
     if now := site.current(CHECKOUT).repository:
@@ -76,7 +76,7 @@ def test_an_address_replaces_another_and_can_be_taken_out(copy):
     site.write(Address(""), copy)
     services = ("colab.research.google.com/github", "kernels/welcome?src=https://github",
                 "mybinder.org/v2", SECOND.repository)
-    assert naming(copy, FEW, *services) <= {"src/clusterbook/book/site.py"}
+    assert naming(copy, FEW, *services) <= {"src/bookledger/site.py"}
     site.write(site.current(CHECKOUT), copy)
     assert content(copy) == before
 
@@ -150,7 +150,7 @@ def test_the_steps_are_done_once_the_tag_holds_this_version(copy):
     assert done()[:4] == [True, True, False, False]
     git("tag", Address.ref)
     assert done()[:4] == [True] * 4
-    (copy / "src/clusterbook/cli.py").write_text("a = 1\n")
+    (copy / "src/bookledger/cli.py").write_text("a = 1\n")
     assert done()[:4] == [True, True, True, False], "the tag's library is another one"
     site.write(FIRST, copy)
     assert done()[:4] == [True, False, False, False]
@@ -166,7 +166,7 @@ def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_num
     """On a machine like Colab; on any other the cell does nothing."""
     called, status = [], 0
     monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or status)
-    for chapter in paths.chapters():
+    for chapter in config.chapters():
         notebook = nbformat.read(addressed[0] / f"notebooks/{chapter}.ipynb", as_version=4)
         (cell,) = [c.source for c in notebook.cells if "bootstrap" in c.metadata.get("tags", [])]
         monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)

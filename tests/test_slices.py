@@ -9,9 +9,9 @@ import nbformat
 import pytest
 from _support import SEED, Book, inline
 
+from bookledger import config, parameters, runs, slices
+from bookledger.runs import execute
 from clusterbook import paths
-from clusterbook.book import parameters, runs, slices
-from clusterbook.book.runs import execute
 from clusterbook.errors import InputError
 
 SHOW = "figures.show({}, name='drawn', alt='A.', caption='C.')"
@@ -109,7 +109,7 @@ def test_a_mistake_is_refused_before_anything_runs(book: Book, monkeypatch, aske
         runs.run("tiny", **asked)
 
 
-@pytest.mark.parametrize("name", paths.chapters())
+@pytest.mark.parametrize("name", config.chapters())
 def test_every_figure_of_a_chapter_is_found_and_listed(name):
     drawn = json.loads((paths.root() / f"data/expectations/drawn/{name}.json").read_text())
     rows = {row[0]: row for row in parameters.figure_table(name).rows}

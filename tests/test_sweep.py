@@ -12,10 +12,10 @@ import pytest
 from _support import HANG, Book, alive, record, wait_for
 from bs4 import BeautifulSoup
 
-from clusterbook.book import runs, sheet, sweep
-from clusterbook.book.runs import ChapterError
+from bookledger import runs, sheet, sweep
+from bookledger.records import dumps
+from bookledger.runs import ChapterError
 from clusterbook.errors import InputError
-from clusterbook.evidence.records import dumps
 from clusterbook.fingerprint import fingerprint
 
 PARAMETERS = """\
@@ -266,7 +266,8 @@ def test_a_run_that_fails_stops_no_other_and_is_named(tiny: Book, tmp_path, made
 
 RUN = """\
 import os, pathlib, time
-from clusterbook import evidence
+import bookledger
+evidence = bookledger.page('tiny')
 log = pathlib.Path(os.environ["LOG"])
 me = f"{rate:g}-{seed}"
 (log / f"begun-{me}-{os.getpid()}").touch()

@@ -17,11 +17,11 @@ from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
-from clusterbook import IDC, TELL, DeepCluster, datasets, evidence, figures, settings
-from clusterbook.book import parameters, sheet
+import bookledger as evidence
+from bookledger import claims, parameters, records, settings, sheet, views
+from clusterbook import IDC, TELL, DeepCluster, datasets, figures
 from clusterbook.datasets import loaders
 from clusterbook.errors import InputError
-from clusterbook.evidence import claims, records, views
 from clusterbook.training import Checkpoint
 
 TAG = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"

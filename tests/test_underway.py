@@ -12,9 +12,7 @@ from types import SimpleNamespace
 import pytest
 from _support import HANG, TRAINS, Book, inline
 
-from clusterbook import cli
-from clusterbook.book import runs, underway
-from clusterbook.evidence import load_records, under_way
+from bookledger import cli, load_records, runs, under_way, underway
 
 
 def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(

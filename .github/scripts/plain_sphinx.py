@@ -13,9 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from bookledger.build import executed_pages
+from bookledger.stage import stage
 from clusterbook import paths
-from clusterbook.book.build import executed_pages
-from clusterbook.book.stage import stage
 
 
 def main(python: str) -> int:

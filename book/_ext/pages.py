@@ -17,9 +17,9 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.docutils import SphinxDirective
 
+from bookledger import site
+from bookledger.stage import DRAWINGS
 from clusterbook import figures, paths
-from clusterbook.book import site
-from clusterbook.book.stage import DRAWINGS
 
 METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster"}
 FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"

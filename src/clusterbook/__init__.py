@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:       # what a type checker and an editor are to know of them
     from . import datasets as datasets
     from . import deepcluster as deepcluster
-    from . import evidence as evidence
     from . import figures as figures
     from . import idc as idc
     from . import metrics as metrics
@@ -28,8 +27,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {"ClusterLayer": "tell", "DeepCluster": "deepcluster", "IDC": "idc", "TELL": "tell",
            "WeightCoclustering": "weights"}
-_MODULES = ("datasets", "deepcluster", "evidence", "figures", "idc", "metrics", "tell", "training",
-            "weights")
+_MODULES = ("datasets", "deepcluster", "figures", "idc", "metrics", "tell", "training", "weights")
 
 __all__ = ["__version__", *_PUBLIC, *_MODULES]
 

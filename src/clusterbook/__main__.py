@@ -1,8 +1,11 @@
-"""``python -m clusterbook``: the command, as ``torchrun -m`` starts it."""
+"""``python -m clusterbook``: the command that this distribution installs, as torchrun starts it.
+
+The library does not import the engine: the command is looked up by its name.
+"""
 
 import sys
-
-from .cli import main
+from importlib.metadata import entry_points
 
 if __name__ == "__main__":
-    sys.exit(main())
+    [command] = entry_points(group="console_scripts", name="clusterbook")
+    sys.exit(command.load()())

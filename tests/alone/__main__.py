@@ -14,8 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from clusterbook import paths
-from clusterbook.book import parameters, runs
+from bookledger import config, parameters, runs
 
 KEPT = Path(__file__).resolve().parents[2] / "data" / "expectations" / "alone.json"
 
@@ -32,7 +31,7 @@ def drawn(chapter: str, only: list[str], **overrides: str) -> tuple[dict[str, di
 
 def main(chapters: list[str]) -> int:
     wrong = 0
-    for chapter in chapters or paths.chapters():
+    for chapter in chapters or config.chapters():
         whole, whole_seconds = drawn(chapter, [])
         known = parameters.read(chapter)
         names, found = known.figures(), {}

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import yaml
 
-from clusterbook.evidence.checks import as_it_stands
-from clusterbook.evidence.claims import Comparison, _Loader
-from clusterbook.evidence.records import HELD, write_manifest
+from bookledger.checks import as_it_stands
+from bookledger.claims import Comparison, _Loader
+from bookledger.records import HELD, write_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
@@ -28,7 +28,7 @@ RECORDS = ":(glob)data/records/*-seed*.json"      # not the progress files in un
 DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
            "than", "in", "check", "cannot_compare", "not_attempted")
 WORDS = """import json
-from clusterbook import evidence
+import bookledger as evidence
 print(json.dumps({claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}))"""
 
 

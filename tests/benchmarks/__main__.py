@@ -30,9 +30,9 @@ from sklearn.preprocessing import normalize
 from torch import Tensor
 
 import notebooks  # beside this file
+from bookledger.records import peak_memory_mb
 from clusterbook import IDC, TELL, datasets, training
 from clusterbook.deepcluster import kmeans
-from clusterbook.evidence.records import peak_memory_mb
 from clusterbook.idc import losses as idc_losses
 from clusterbook.idc.networks import adam, descend
 from clusterbook.weights import WeightCoclustering
@@ -198,7 +198,8 @@ def _by_faiss(X: np.ndarray, k: int, rounds: int) -> Cases:
 
 
 _TRAINING = """\
-from clusterbook import TELL, datasets, evidence, metrics
+import bookledger as evidence
+from clusterbook import TELL, datasets, metrics
 data = datasets.load("digits")
 model = TELL(10, image_shape=data.image_shape, alpha=alpha, epochs=5, random_state=seed,
              progress=False).fit(data.X)

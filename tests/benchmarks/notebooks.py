@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psutil
 
+from bookledger import runs
 from clusterbook import paths
-from clusterbook.book import runs
 
 #: What a default run has to stay under, in bytes: Binder gives a container about 2 GB.
 LIMIT = 1.6e9

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterbook.evidence.checks import differences
+from bookledger.checks import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -31,7 +31,7 @@ TARGET = ROOT / "data" / "expectations" / "drawn"
 CHAOTIC = 1     # standard deviations: so far apart, processors train different networks
 EXECUTE = """import sys
 from pathlib import Path
-from clusterbook.book.runs import execute
+from bookledger.runs import execute
 execute(Path(sys.argv[1]), Path(sys.argv[2]))"""
 
 

@@ -31,8 +31,9 @@ from pathlib import Path
 import nbformat
 from packaging.requirements import Requirement
 
+from bookledger import config
+from bookledger.runs import failed_checks
 from clusterbook import paths
-from clusterbook.book.runs import failed_checks
 
 CHECKOUT = paths.checkout()
 HOSTED = ("ipykernel", "nbclient")              # what runs a notebook there, in any version
@@ -160,7 +161,7 @@ def main() -> int:
     """Run chapters in each kind of environment; 1 if anything went wrong."""
     parser = argparse.ArgumentParser(prog="tests/environments")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--chapters", nargs="+", choices=list(paths.chapters()))
+    parser.add_argument("--chapters", nargs="+", choices=list(config.chapters()))
     parser.add_argument("--row", help="the row of book/runtimes.csv to write; needs every chapter")
     options = parser.parse_args()
     kinds = options.kinds or KINDS[:-1]
@@ -169,7 +170,7 @@ def main() -> int:
     wrong = 0
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-            wrong += trial(kind, Path(folder), options.chapters or list(paths.chapters()),
+            wrong += trial(kind, Path(folder), options.chapters or list(config.chapters()),
                            options.row)
     return 1 if wrong else 0
 

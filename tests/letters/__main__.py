@@ -9,8 +9,8 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from clusterbook.evidence import load_errata, load_sources
-from clusterbook.evidence.sources import GRADES, Source
+from bookledger import load_errata, load_sources
+from bookledger.sources import GRADES, Source
 
 FOLDER = Path(__file__).resolve().parents[2] / "book" / "letters"
 LETTER = """\

@@ -14,8 +14,8 @@ import nbformat
 import pytest
 from _support import CHECKOUT, Torchrun, without_settings
 
+from bookledger import parameters, runs
 from clusterbook import paths
-from clusterbook.book import parameters, runs
 
 NOTEBOOKS = sorted((paths.root() / "notebooks").glob("*.ipynb"))
 SEED = re.compile(r"^seed = 0\b", re.MULTILINE)

@@ -21,10 +21,12 @@ import numpy as np
 from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
-from .. import paths
-from ..checks import one_of
-from ..errors import InputError
-from ..figures import SHOWN
+from clusterbook import paths
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError
+from clusterbook.figures import SHOWN
+
+from . import config
 from .claims import STRICT, Comparison, Id, read_folder
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -32,8 +34,6 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 """The signs of an order as functions."""
 UNMADE = "not checked: "
 """The beginning of a check's line when there was nothing to compare."""
-
-_outcomes: dict[str, bool] = {}     # of every check of this process: in a kernel, of the run
 
 
 @model(frozen=True, config=STRICT)
@@ -73,12 +73,12 @@ def as_it_stands(number: Comparison, root: Path | None = None) -> str:
     text = f"{number.kind}{how}: {number.stated}"
     if number.check is None:
         return text
-    root = root or paths.root()
+    root = root or config.root()
     expected = next((one for one in load_expectations(root / "data" / "expectations")
                      if one.id == number.check), None)
     rule = expected and f"{expected.relation} {expected.bound} ± {expected.tolerance}"
     cells = {}
-    for path in paths.notebooks(root):
+    for path in config.notebooks(root):
         cells |= cells_of_checks(path, path.stat().st_mtime_ns)
     return f"{text}, {rule}, cell {cells.get(number.check)}"
 
@@ -129,7 +129,7 @@ def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
 
     Raises InputError, beginning with the file and the line, for an entry that is not valid.
     """
-    return read_folder(folder or paths.root() / "data" / "expectations", Expectation,
+    return read_folder(folder or config.root() / "data" / "expectations", Expectation,
                        "expectation")
 
 
@@ -142,7 +142,7 @@ def drawn(page: str) -> Checked:
     is what other machines' rounding needs (``python tests/drawn``). A number of points may be off
     by that share of it, a quarter at most. Displays like a check.
     """
-    path = paths.root() / "data" / "expectations" / "drawn" / f"{page}.json"
+    path = config.root() / "data" / "expectations" / "drawn" / f"{page}.json"
     if not path.is_file():
         raise InputError(f"no numbers are expected of a page {page!r}: there is no {path}")
     if paths.run_context().get("changed"):
@@ -179,7 +179,7 @@ def differences(expected: Mapping[str, Any], found: Mapping[str, list[float]]) -
 
 
 def check(id: str, value: Any, *more: Any) -> Checked:
-    """Compare what a run measured with what is expected of it, and keep the outcome.
+    """Compare what a run measured with what is expected of it.
 
     With a bound, all values (and all elements of arrays) must satisfy it; without one, two values
     are compared with each other: ``value relation more[0]``. NaN satisfies nothing.
@@ -207,7 +207,6 @@ def check(id: str, value: Any, *more: Any) -> Checked:
     else:
         raise InputError(f"the expectation {id!r} has no bound, so check needs two values to "
                          f"compare, not {len(values)}")
-    _outcomes[id] = _outcomes.get(id, True) and holds
     if holds:
         return Checked(f"✓ {expected.says}")
     measured = " and ".join(map(_shown, values))
@@ -225,11 +224,6 @@ def refuses(action: Callable[[], Any], *errors: type[Exception]) -> bool:
     except errors:
         return True
     return False
-
-
-def checked() -> dict[str, bool]:
-    """The checks made in this process, by name; one that failed once stays failed."""
-    return dict(sorted(_outcomes.items()))
 
 
 def _satisfies(expected: Expectation, value: np.ndarray, other: Any) -> bool:

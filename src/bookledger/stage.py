@@ -19,12 +19,11 @@ from typing import Any
 
 from matplotlib.image import imread
 
-from .. import paths
-from ..evidence import provenance
-from ..figures import on_a_page
-from ..figures.showing import MOST_CSV, unpacked
-from ..figures.steps import ENVIRONMENT
-from . import site
+from clusterbook.figures import on_a_page
+from clusterbook.figures.showing import MOST_CSV, unpacked
+from clusterbook.figures.steps import ENVIRONMENT
+
+from . import config, provenance, site
 from .parameters import read, read_notebook
 from .runs import write_notebook
 
@@ -42,7 +41,7 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
                     ignore=shutil.ignore_patterns("*.npz", "*.pt", "under-way"))
     with zipfile.ZipFile(target / "extra" / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for place, executed in sorted(notebooks.items()):
-            if not paths.is_run(place):        # a recorded run is downloaded from its own page
+            if not config.is_run(place):        # a recorded run is downloaded from its own page
                 archive.writestr(zipfile.ZipInfo.from_file(executed, place), undrawn(executed),
                                  zipfile.ZIP_DEFLATED)
             notebook = read_notebook(executed)
@@ -85,7 +84,7 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
             html = data["text/html"] = re.sub(r'href="(?![#/]|\w+:)', 'href="../', html)
         if "caption_of" in about:
             continue
-        if "alt" in about and paths.is_run(place) and int.from_bytes(
+        if "alt" in about and config.is_run(place) and int.from_bytes(
                 base64.b64decode(data["image/png"])[20:24]) < _LEAST:
             data.clear()
             data["text/plain"] = (f"Left out: the figure {about['name']}, which shows nothing in "
@@ -100,7 +99,7 @@ def _fit(cell: Any, place: Path, target: Path, commands: Mapping[str, str]) -> N
             data.pop("text/html", None)         # a figure with sliders is a figure too
             folder = target / DRAWINGS
             folder.mkdir(exist_ok=True)
-            if paths.is_run(place):     # its colors are in its pixels
+            if config.is_run(place):     # its colors are in its pixels
                 if (imread(BytesIO(base64.b64decode(data["image/png"])))[..., :3] > 0.9).all(
                         axis=-1).mean() > _LINES:
                     cell.metadata["mystnb"]["image"]["classes"] = "cb-lines"

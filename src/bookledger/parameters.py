@@ -28,16 +28,17 @@ from markupsafe import Markup, escape
 from pydantic import ConfigDict, Field, Strict
 from pydantic.dataclasses import dataclass as model
 
-from .. import evidence, paths
-from ..checks import one_of
-from ..errors import InputError
-from ..evidence.claims import mistake
-from ..evidence.templates import MACROS
-from ..evidence.verdicts import count
-from ..evidence.views import View
-from ..figures.steps import ENVIRONMENT
-from ..settings import SCALARS, TYPES, as_type, read_yaml
-from . import slices
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError
+from clusterbook.figures.steps import ENVIRONMENT
+
+from . import config, slices
+from .claims import mistake
+from .provenance import status
+from .settings import SCALARS, TYPES, as_type, read_yaml
+from .templates import MACROS
+from .verdicts import count
+from .views import View
 
 _FIELD = re.compile(r"""# @param (\[.*?\])?\ ?(\{.*?\})?""")
 
@@ -121,7 +122,7 @@ class Chapter:
 
     def profiles(self) -> dict[str, Profile]:
         """The chapter's profiles by name, in the types of its parameters."""
-        folder = paths.root() / "notebooks" / "profiles"
+        folder = config.root() / "notebooks" / "profiles"
         found = {}
         for path in sorted(folder.glob(f"{self.name}-*.yaml")):
             content = read_yaml(path)
@@ -161,9 +162,9 @@ def read(name: str) -> Chapter:
     cell.
     """
     known = {path.stem: path for folder in ("notebooks", "book")
-             for path in (paths.root() / folder).glob("*.ipynb")}
+             for path in (config.root() / folder).glob("*.ipynb")}
     if name not in known:           # pages are not offered
-        one_of("chapter", name, paths.chapters())
+        one_of("chapter", name, config.chapters())
     path = known[name]
     notebook = read_notebook(path)
     tagged = [cell.source for cell in notebook.cells
@@ -320,7 +321,7 @@ def figure_table(name: str) -> View:
 
 def measured(name: str) -> dict[str, float]:
     """The seconds that each figure of a chapter took alone, where ``tests/alone`` measured them."""
-    kept = paths.root() / "data" / "expectations" / "alone.json"
+    kept = config.root() / "data" / "expectations" / "alone.json"
     return json.loads(kept.read_text(encoding="utf-8")).get(name, {}) if kept.is_file() else {}
 
 
@@ -375,7 +376,7 @@ def profile_table(name: str) -> View:
              "Command")
     costs = {profile.name: "; ".join(profile.cells[head] for head in
                                      ("Time, a seed", "Peak memory"))
-             for profile in evidence.status().rows}
+             for profile in status().rows}
     rows = []
     for profile in read(name).profiles().values():
         seeds = [*profile.seeds] or [*range(5)]

@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import __version__, paths
-from .errors import InputError
+from clusterbook import __version__, paths
+from clusterbook.errors import InputError
+
+from . import config
 
 _EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 130 interrupted"
 _SWEEP = """values:
@@ -24,6 +26,7 @@ _SWEEP = """values:
 Parameters with one value hold for every run. A chapter's own list of further seeds is left
 empty unless -p or the profile gives it."""
 _TORCHRUN = "TORCHELASTIC_RUN_ID"       # in the environment of the processes that it starts
+_OURS = ("clusterbook", "bookledger")
 _VALUE = "\0"       # marks the value of a -p; no argument of a command line has it
 
 
@@ -42,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _complain(str(error), 2)
     except ModuleNotFoundError as error:
-        if str(error.name).startswith(__package__):
+        if str(error.name).split(".")[0] in _OURS:
             raise
         extra = "dask" if error.name == "distributed" else "book"
         return _complain(f"this command needs {error.name}; install clusterbook with its extra "
@@ -58,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _complain("interrupted; no partial files left", 130)
     except RuntimeError as error:
-        if type(error).__module__.split(".")[0] != __package__:
+        if type(error).__module__.split(".")[0] not in _OURS:
             raise
         return _complain(str(error), 1)
 
@@ -91,8 +94,7 @@ def _do(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="clusterbook", epilog=_EXIT,
-        description="Four works on neural clustering, rerun: build the book, rerun a chapter with "
-                    "other parameters, hold the claims against the records.")
+        description=config.book().about)
     parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -129,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
     run("--style", metavar="STYLE", help="of the figures: plain, paper (small, black on white) or "
         "dark")
     run("--record", dest="records", type=Path, metavar="DIR", nargs="?",
-        const=(paths.checkout() or Path()) / "data" / "records",
+        const=(config.checkout() or Path()) / "data" / "records",
         help="write the run's record (default DIR: the checkout's data/records)")
     run("--for", dest="budget", metavar="2h",
         help="with --record: stop at the end of an epoch after this time; the same command goes on")
@@ -165,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _book(options) -> None:
-    from .book.build import build
+    from .build import build
 
     # Steps go to stderr, the page's path alone to stdout: open "$(clusterbook book)".
     print(build(run=not options.no_execute, pdf=options.pdf,
@@ -173,13 +175,11 @@ def _book(options) -> None:
 
 
 def _run(options) -> None:
-    from .book import runs
+    from . import runs
 
     go = partial(runs.run, **_asked(options))
     if _TORCHRUN in os.environ:
-        from . import distributed
-
-        go = partial(distributed.command, go)
+        go = partial(config.book().under_torchrun(), go)
     if (said := go()) is None:
         return
     print("\n".join(said))
@@ -189,14 +189,14 @@ def _run(options) -> None:
 
 
 def _sweep(options) -> None:
-    from .book import sweep
+    from . import sweep
 
     print("\n".join(sweep.sweep(**_asked(options))))
 
 
 def _asked(options) -> dict[str, Any]:
     """The arguments of a run or a sweep."""
-    from .book.parameters import Parameter, from_text
+    from .parameters import Parameter, from_text
     from .settings import MOST_VALUES
 
     asked = {**vars(options), "overrides": {}}
@@ -214,13 +214,13 @@ def _asked(options) -> dict[str, Any]:
 
 
 def _status(options) -> None:
-    from .book import underway
+    from . import underway
 
     print("\n\n".join(underway.unfinished()) or "no run is unfinished")
 
 
 def _parameters(options) -> None:
-    from .book.parameters import parameter_table, profile_table
+    from .parameters import parameter_table, profile_table
 
     for noun, table in (("parameters", parameter_table(options.name)),
                         ("profiles", profile_table(options.name))):
@@ -228,18 +228,19 @@ def _parameters(options) -> None:
 
 
 def _figures(options) -> None:
-    from .book.parameters import figure_table
+    from .parameters import figure_table
 
-    for name in options.names or paths.chapters():
+    for name in options.names or config.chapters():
         table = figure_table(name)
         print(f"{name}: {len(table.rows)} figures\n\n{table}\n")
 
 
 def _data(options) -> None:
-    from . import datasets
-    from .checks import one_of
+    from clusterbook.checks import one_of
 
-    known = {source.name: source for source in datasets.catalog()}
+    datasets = config.book().datasets()
+
+    known = config.book().catalog()
     for name in options.names:
         one_of("data set", name, known)     # before anything is downloaded
     for name in options.names:
@@ -255,11 +256,11 @@ def _data(options) -> None:
 
 
 def _scorecard(options) -> int:
-    from . import evidence
+    from .views import at_last_tag, scorecard
 
-    card = evidence.scorecard()
+    card = scorecard()
     print(card)
-    before = evidence.at_last_tag() if options.fail_on_regression else {}
+    before = at_last_tag() if options.fail_on_regression else {}
     if before is None:
         print("no tag to compare with: nothing can have got worse")
     worse = card.regressions(before or {})
@@ -269,12 +270,12 @@ def _scorecard(options) -> int:
 
 
 def _site(options) -> None:
-    from .book import site
+    from . import site
 
     now = site.current()
     if options.repository is None and options.ref is None and not options.released:
         print(f"{now.repository} at {now.ref}" if now.repository else "no address is set")
-        if now.repository and (checkout := paths.checkout()):
+        if now.repository and (checkout := config.checkout()):
             marks = {True: "yes", False: "no", None: "look"}    # None: git can't tell
             print(*(f"{marks[done]:>4}  {step}" for step, done in site.steps(now, checkout)),
                   sep="\n")

@@ -16,9 +16,10 @@ from typing import Annotated, Literal
 from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
-from .. import paths
-from ..checks import one_of
-from .claims import STRICT, Id, load_claims, place, read_folder
+from clusterbook.checks import one_of
+
+from . import config
+from .claims import STRICT, Id, load_claims, read_folder
 from .views import WIDTH, View, html, wrapped
 
 GRADES = {"number": "changes a published number", "text": "changes what the text says",
@@ -92,14 +93,14 @@ class Erratum:
 
 def load_sources(folder: Path | str | None = None) -> dict[str, Source]:
     """Every source of a folder (default: the book's), by id; see `load_claims`."""
-    found = read_folder(folder or paths.root() / "data" / "sources", Source, "source", "work")
-    return {one.id: one for one in sorted(found, key=lambda one: place(one.work))}
+    found = read_folder(folder or config.root() / "data" / "sources", Source, "source", "work")
+    return {one.id: one for one in sorted(found, key=lambda one: config.book().order(one.work))}
 
 
 def load_errata(folder: Path | str | None = None) -> list[Erratum]:
     """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
-    found = read_folder(folder or paths.root() / "data" / "errata", Erratum, "erratum", "work")
-    return sorted(found, key=lambda one: place(one.work))
+    found = read_folder(folder or config.root() / "data" / "errata", Erratum, "erratum", "work")
+    return sorted(found, key=lambda one: config.book().order(one.work))
 
 
 # --- views
@@ -117,7 +118,7 @@ def errata(work: str | None = None, *, demonstrated: bool = True) -> View:
         rows = [row for row in rows if row.work == work]
     if not demonstrated:
         return _in_full([row for row in rows if not row.checks])
-    rows.sort(key=lambda row: (place(row.work), list(GRADES).index(row.grade)))
+    rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
     caption = counts(rows)
     lines = [f"{row.id} ({GRADES[row.grade]}): {row.title}" for row in rows]
     groups = {name: list(group) for name, group in groupby(rows, key=lambda row: row.work)}
@@ -134,7 +135,7 @@ def erratum(id: str) -> View:
     return _in_full([known[id]])
 
 
-def sources() -> View:
+def source_table() -> View:
     """The texts and repositories that were read, what each offers, and the letters sent."""
     rows = load_sources().values()
     sent = [f"{row.name} ({row.sent})" for row in rows if row.sent]

@@ -15,13 +15,14 @@ from urllib.parse import quote
 
 from markdown_it import MarkdownIt
 
-from .. import __version__
-from ..errors import InputError
-from ..evidence.views import View
-from ..figures.showing import LIST, listed, stems
-from ..figures.steps import ENVIRONMENT
-from ..paths import write_atomically
+from clusterbook import __version__
+from clusterbook.errors import InputError
+from clusterbook.figures.showing import LIST, listed, stems
+from clusterbook.figures.steps import ENVIRONMENT
+from clusterbook.paths import write_atomically
+
 from .parameters import Chapter, table
+from .views import View
 
 PAGE = "index.html"
 TABLE = "sweep.csv"

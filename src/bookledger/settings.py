@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, TypeAdapter
 
-from .errors import InputError
+from clusterbook.errors import InputError
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch

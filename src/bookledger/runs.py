@@ -34,19 +34,20 @@ import joblib
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from .. import paths
-from ..checks import one_of
-from ..errors import InputError, OutOfTime
-from ..evidence.checks import UNMADE
-from ..evidence.provenance import described
-from ..evidence.records import Record, code_in_use, read_record
-from ..evidence.records import plain as recordable
-from ..evidence.verdicts import stale_among
-from ..figures.showing import LIST, as_asked
-from ..paths import write_atomically
-from ..progress import bar
+from clusterbook import paths
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError, OutOfTime
+from clusterbook.figures.showing import LIST, as_asked
+from clusterbook.paths import write_atomically
+from clusterbook.progress import bar
+
 from . import parameters, sheet, slices, underway
+from .checks import UNMADE
 from .parameters import Chapter, Profile
+from .provenance import described
+from .records import Record, code_in_use, read_record
+from .records import plain as recordable
+from .verdicts import stale_among
 
 FAILED_CHECK = "✗ "
 """The beginning of a failed check's line in an output (see `clusterbook.evidence.check`)."""

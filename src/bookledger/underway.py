@@ -17,10 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .. import paths
-from ..errors import InputError
-from ..evidence.provenance import duration
-from ..paths import write_atomically
+from clusterbook import paths
+from clusterbook.errors import InputError
+from clusterbook.paths import write_atomically
+
+from . import config
+from .provenance import duration
 
 FOLDER = "under-way"
 MOST_ROWS = 300         # of a training's history in a progress file
@@ -43,7 +45,7 @@ def seconds(text: str) -> float:
 
 def checkpoints() -> Path:
     """The folder of the checkpoints of recorded runs; a finished run removes its own."""
-    here = paths.checkout()
+    here = config.checkout()
     return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
 
 

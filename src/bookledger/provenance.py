@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from .. import __version__, datasets, paths
-from ..figures.steps import ENVIRONMENT
-from .claims import METHODS
+from clusterbook import __version__
+from clusterbook.figures.steps import ENVIRONMENT
+
+from . import config
 from .records import Record, Runs, load_json, load_records, profile_of
 from .sources import load_errata, load_sources
 from .templates import CARD
 from .verdicts import count, load_lineage, seed_list, stale_among
 from .views import View, assessed, html, scorecard, wrapped
 
-TITLE = "Interpretable Deep Clustering, Reproduced"
 REPLACED = "earlier code"
 
 
@@ -69,7 +69,7 @@ def status() -> View:
 
 def under_way(records: Path | None = None) -> View:
     """Runs that were stopped and go on later, as their progress files say; verdicts ignore them."""
-    folder = (records or paths.root() / "data" / "records") / "under-way"
+    folder = (records or config.root() / "data" / "records") / "under-way"
     rows = []
     for path in sorted(folder.glob("*.json")):
         run = json.loads(path.read_text(encoding="utf-8"))
@@ -181,7 +181,7 @@ def amendments() -> View:
     From ``data/amendments/history.json``, which ``python tests/amendments`` makes from the
     repository's history.
     """
-    history = load_json(paths.root() / "data" / "amendments" / "history.json")
+    history = load_json(config.root() / "data" / "amendments" / "history.json")
     about = history["commits"]
     rows = []
     for one in history["changes"]:
@@ -204,7 +204,7 @@ def as_data() -> dict[str, Any]:
     """Claims, verdicts and errata, in types that JSON knows; keys as in ``data/claims``."""
     rows = scorecard().rows
     return {
-        "title": TITLE, "version": __version__, "summary": assessed(rows),
+        "title": config.book().title, "version": __version__, "summary": assessed(rows),
         "claims": [asdict(claim) | {"verdict": asdict(verdict)} for claim, verdict in rows],
         "errata": [asdict(erratum) for erratum in load_errata()],
         "sources": [asdict(source) for source in load_sources().values()]}
@@ -222,7 +222,7 @@ def write_crate(folder: Path) -> None:
     text = json.dumps(as_data(), indent=1, ensure_ascii=False, allow_nan=False, default=str)
     (folder / "claims.json").write_text(text, encoding="utf-8")     # dates as text
     crate = ROCrate()
-    crate.name, crate.license = TITLE, "MIT"
+    crate.name, crate.license = config.book().title, "MIT"
     crate.description = ("Four works on neural clustering, rerun: each claim of their authors with "
                          "its verdict, and the records of the runs that decide it.")
     if days := [record.started[:10] for record in load_records()]:
@@ -247,12 +247,13 @@ def write_models(folder: Path) -> None:
     weights.
     """
     card = ENVIRONMENT.overlay(autoescape=False, keep_trailing_newline=True).from_string(CARD)
-    sources, records = {source.name: source for source in datasets.catalog()}, load_records()
+    book, records = config.book(), load_records()
+    sources = book.catalog()
     rows = scorecard().rows
     for record in records:
         if record.path is None or not (file := record.path.with_suffix(".pt")).is_file():
             continue
-        method, data = METHODS[record.chapter], (record.data or {}).get("name", "not recorded")
+        method, data = book.method(record.chapter), (record.data or {}).get("name", "not recorded")
         load = (f"import torch\n\nweights = torch.load(\"{file.name}\", weights_only=True)"
                 if record.chapter == "weights" else
                 f"from clusterbook import {method}\n\nmodel = {method}.load(\"{file.name}\")")
@@ -264,8 +265,8 @@ def write_models(folder: Path) -> None:
                 "task": {"type": "clustering"}, "dataset": {"name": data, "type": data},
                 "metrics": scores}]}]}
         text = card.render(
-            front=yaml.safe_dump(front, sort_keys=False), record=record, load=load, title=TITLE,
-            runs=Runs(one for one in records if one.profile == record.profile),
+            front=yaml.safe_dump(front, sort_keys=False), record=record, load=load,
+            title=book.title, runs=Runs(one for one in records if one.profile == record.profile),
             says=profile_of(record).get("says", ""), data=sources.get(data),
             run={name: value for name, value in described([record]).items() if name != "Seeds"},
             claims=[(claim, verdict) for claim, verdict in rows

@@ -22,11 +22,12 @@ from markupsafe import Markup
 from numpy.typing import ArrayLike
 from PIL import Image
 
-from .. import paths
-from ..checks import one_of
-from ..errors import InputError
-from ..figures.steps import ENVIRONMENT
-from .claims import METHODS, Claim, Comparison, Statistic, load_claims, place
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError
+from clusterbook.figures.steps import ENVIRONMENT
+
+from . import config
+from .claims import Claim, Comparison, Statistic, load_claims
 from .records import MANIFEST, git, load_json, load_records
 from .templates import MACROS
 from .verdicts import WORDS, Verdict, count, judge, stale_among
@@ -52,7 +53,6 @@ _GROUPS = {"Headline results": _OF_RESULTS, "Other results": _OF_RESULTS,
            "Sentences of the text": _OF_SENTENCES, "Claims of other people": _OF_SENTENCES}
 _USUAL = ("mean", "single", None)     # statistics that go without saying
 _IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
-_SPELLED = {"acc": "accuracy", "ami": "AMI", "ari": "ARI", "kmeans": "k-means", "nmi": "NMI"}
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
@@ -78,7 +78,7 @@ class Scorecard(View):
 
     def summary(self) -> View:
         """How the claims of each work stand: results, sentences, and other people's apart."""
-        works = {METHODS.get(chapter, chapter): standing(rows)
+        works = {config.book().method(chapter): standing(rows)
                  for chapter, rows in by_chapter(self.rows).items()}
         lines = [f"{work}: {'; '.join(f'{group}: {text}' for group, text in found.items())}"
                  for work, found in works.items()]
@@ -103,14 +103,14 @@ class Scorecard(View):
 
 def scorecard() -> Scorecard:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
-    rows = judged(sorted(load_claims(), key=lambda claim: place(claim.chapter)))
+    rows = judged(sorted(load_claims(), key=lambda claim: config.book().order(claim.chapter)))
     headline = [row for row in rows if row[0].tier == "headline"]
     plotted = {chapter: [(claim, *pair) for claim, verdict in found
                          for pair in numbers(claim, verdict)[0] if offsets(*pair)]
                for chapter, found in by_chapter(headline).items()}
     others = by_chapter(row for row in rows if row[0].tier != "headline")
     groups = {"Headline claims": headline} | {
-        f"{METHODS.get(chapter, chapter)}: supporting and minor claims": found
+        f"{config.book().method(chapter)}: supporting and minor claims": found
         for chapter, found in others.items()}
     parts = [f"{name}: {counts_line(found)}\n\n{text_table(found)}"
              for name, found in groups.items() if found]
@@ -124,7 +124,7 @@ def scorecard() -> Scorecard:
 def manifest_line() -> str:
     """Whether the records are those that the manifest lists, and which are not."""
     records = load_records()
-    listed = load_json(paths.root() / "data" / "records" / MANIFEST)
+    listed = load_json(config.root() / "data" / "records" / MANIFEST)
     wrong = [record.name for record in records if record.doubts] + [
         name for name in (file.removesuffix(".json") for file in listed if file.endswith(".json"))
         if name not in {record.name for record in records}]
@@ -179,7 +179,7 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
     neither a chapter nor a claim.
     """
     claims, chosen = load_claims(), []
-    known = {*paths.chapters(), *(name for claim in claims for name in (claim.id, claim.chapter))}
+    known = {*config.chapters(), *(name for claim in claims for name in (claim.id, claim.chapter))}
     for name in [what] if isinstance(what, str) else what:
         one_of("chapter or claim", name, known)
         chosen += [claim for claim in claims if name in (claim.id, claim.chapter)]
@@ -199,7 +199,7 @@ def result(work: str) -> View:
     one_of("chapter with claims", work, {claim.chapter for claim in claims})
     rows = judged([claim for claim in claims if claim.chapter == work])
     under = [path.stem.rpartition("-seed")[0] for path in
-             (paths.root() / "data" / "records" / "under-way").glob("*.json")]
+             (config.root() / "data" / "records" / "under-way").glob("*.json")]
     shown = []
     for claim, verdict in rows:
         if claim.tier == "headline":
@@ -237,11 +237,11 @@ def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View
             told.append((verdict, about if one.value is None else
                          f"{about}:{ours} published {one.value}"))
         counted = standing(rows)["Headline results"]
-        cells = load_json(paths.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
+        cells = load_json(config.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
         time = re.search(r"[*]Runtime[.][*]{2} ([^.,]*)", "".join(cells[0].get("source", "")))
         pixels = Image.fromarray((255 * np.clip(picture, 0, 1)).astype(np.uint8))
         pixels.save(buffer := io.BytesIO(), "PNG", optimize=True)
-        shown.append((work, METHODS.get(work, work), sentence, told,
+        shown.append((work, config.book().method(work), sentence, told,
                       f"Headline results: {counted}", time and time[1],
                       base64.b64encode(buffer.getvalue()).decode()))
     text = [f"{name}: {sentence} " + "; ".join([*(f"{words} ({verdict.label})" for verdict, words
@@ -297,7 +297,7 @@ def at_last_tag() -> dict[str, str] | None:
     Claims and records are read from git as they stood then. Raises InputError when the tag has
     none, or when today's rules do not allow them.
     """
-    root = paths.checkout()
+    root = config.checkout()
     tag = git(root, "describe", "--tags", "--abbrev=0") if root else None
     if not tag:
         return None
@@ -363,7 +363,8 @@ def told_number(number: Comparison) -> str:
 
 def _spelled(metric: str) -> str:
     """The key of a metric in words: ``online accuracy``."""
-    return " ".join(_SPELLED.get(part, part) for part in metric.split("_"))
+    spelled = config.book().metrics.spelled
+    return " ".join(spelled.get(part, part) for part in metric.split("_"))
 
 
 def _sign(number: Comparison) -> str:
@@ -486,9 +487,10 @@ def _escaped(value: object) -> object:
 
 
 _MACROS = ENVIRONMENT.overlay(finalize=_escaped).from_string(MACROS, {
-    "METHODS": METHODS, "compared": compared, "counts_line": counts_line, "dots": dots,
-    "drawn": drawn, "measured": measured, "named": named, "numbers": numbers, "offsets": offsets,
-    "section_of": section_of, "seeds_of": seeds_of}).module
+    "compared": compared, "counts_line": counts_line, "dots": dots, "drawn": drawn,
+    "measured": measured, "method": lambda chapter: config.book().method(chapter),
+    "named": named, "numbers": numbers, "offsets": offsets, "section_of": section_of,
+    "seeds_of": seeds_of}).module
 
 
 def html(view: str, **values: object) -> str:

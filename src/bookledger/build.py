@@ -21,8 +21,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from .. import paths
-from ..errors import InputError
+from clusterbook import paths
+from clusterbook.errors import InputError
+
+from . import config
 
 # Imported where they are used: fingerprint, parameters, runs and stage. When nothing changed,
 # nothing is to wait for them.
@@ -62,7 +64,7 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
             f"the PDF is set by LaTeX, and {' and '.join(missing)} can't be found; install a LaTeX "
             "with XeLaTeX and latexmk, on Debian and Ubuntu: apt-get install latexmk texlive-xetex "
             "texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
-    source, output = paths.root(), output or (paths.checkout() or Path.cwd()) / "_build"
+    source, output = config.root(), output or (config.checkout() or Path.cwd()) / "_build"
     site, old = output / "html", output / "html.old"
     if old.is_dir() and not site.exists():      # a build was killed between the two renames
         old.rename(site)
@@ -82,7 +84,7 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
     for place, executed in notebooks.items():       # a page was rendered from fewer cells
-        if (download := rendered / "_sources" / place).is_file() and not paths.is_run(place):
+        if (download := rendered / "_sources" / place).is_file() and not config.is_run(place):
             download.write_text(undrawn(executed), encoding="utf-8")
     # Maps are for debugging the theme's scripts, and its fonts lie there once more as WOFF2.
     for unused in (rendered / "_static").rglob("*"):
@@ -112,19 +114,20 @@ def notebook_key(path: Path) -> str:
     it reaches; the claims, expectations, errata and records of its chapter, for a page around the
     chapters those of all, and their parameters and profiles; the versions of what it runs on.
     """
-    from ..fingerprint import hash_modules, modules_of
+    from clusterbook.fingerprint import hash_modules, modules_of
+
     from .parameters import read, read_notebook
 
     notebook = read_notebook(path)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    root, chapter = paths.root(), path.stem if path.parent.name in ("notebooks", "audit") else ""
+    root, chapter = config.root(), path.stem if path.parent.name in ("notebooks", "audit") else ""
     files = [root / "data/lineage.yaml", Path(paths.__file__).parent / "datasets/catalog.yaml",
              *(file for folder in _EVIDENCE for file in (root / folder).glob(f"*{chapter}*"))]
     shown = {}
     if not chapter:
         files.append(root / "notebooks" / "profiles")
-        shown = {name: repr(read(name).parameters) for name in paths.chapters()}
+        shown = {name: repr(read(name).parameters) for name in config.chapters()}
     return _key(cells, hash_modules(modules_of(code)), _contents(files), shown)
 
 
@@ -147,7 +150,7 @@ def _key(*parts: Any) -> str:
 def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str], None]
                    ) -> dict[Path, Path]:
     """Each notebook of the contents → its executed copy; without *run*, the committed one."""
-    from ..settings import read_yaml
+    from .settings import read_yaml
 
     read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
     found = {page: source / page for page in pages(source) if page.suffix == ".ipynb"}
@@ -155,7 +158,7 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     if not run:
         return found
     for page in found:
-        if not paths.is_run(page):
+        if not config.is_run(page):
             key = notebook_key(source / page)[:16]
             found[page] = output / "executed" / f"{page.stem}-{key}.ipynb"
     missing = {page: path for page, path in found.items() if not path.is_file()}
@@ -207,7 +210,7 @@ def _execute(path: Path, cached: Path) -> float:
 
 def pages(source: Path) -> list[Path]:
     """Every page of the table of contents, relative to the book's root, with its suffix."""
-    from ..settings import read_yaml
+    from .settings import read_yaml
 
     toc, found = source / "book" / "_toc.yml", []
     read_yaml(toc)                          # says in which line it is damaged

@@ -125,7 +125,7 @@ The code or the data have changed since these runs.
    ["Published ± our tolerance", "Ours", "Distance from published"], " cb-plot") %}
 {% for chapter, rows in groups.items() if rows %}
 <tbody>
-<tr><th scope="rowgroup" colspan="{{ n }}">{{ METHODS.get(chapter, chapter) }}</th></tr>
+<tr><th scope="rowgroup" colspan="{{ n }}">{{ method(chapter) }}</th></tr>
 {% for claim, one, part in rows %}
 <tr><th scope="row"><a href="#{{ claim.id }}">{{ one.profile|replace(chapter ~ "-", "", 1) }}: {#
 #}{{ compared(one) }}{#
@@ -147,7 +147,7 @@ The code or the data have changed since these runs.
 {{ verdicts(headline, counts_line(headline)|replace("claim", "headline claim", 1), true) }}
 {% for chapter, rows in others.items() %}
 <details>
-{% set caption = METHODS.get(chapter, chapter) ~ ": supporting and minor claims" %}
+{% set caption = method(chapter) ~ ": supporting and minor claims" %}
 <summary>{{ caption }} ({{ counts_line(rows) }})</summary>
 {{ verdicts(rows, caption, true) }}</details>
 {% endfor %}
@@ -236,7 +236,7 @@ The code or the data have changed since these runs.
 {% for chapter, profiles in groups %}
 <tbody>
 <tr><th scope="rowgroup" colspan="{{ n }}"><a href="../notebooks/{{ chapter }}.html">{#
-#}{{ METHODS.get(chapter, chapter) }}</a></th></tr>
+#}{{ method(chapter) }}</a></th></tr>
 {% for profile in profiles %}
 <tr id="{{ profile.name }}"><th scope="row"><code>{{ profile.name }}</code><details>{#
 #}<summary>parameters</summary><table>{% for name, value in profile.parameters.items() %}{#
@@ -302,7 +302,7 @@ The code or the data have changed since these runs.
 {% endif %}
 {% for work, rows in groups.items() %}
 <details id="errata-of-{{ work }}">
-<summary>{{ METHODS.get(work, work) ~ ": " if all }}{{ counts(rows) }}</summary>
+<summary>{{ method(work) ~ ": " if all }}{{ counts(rows) }}</summary>
 {% call(n) table(counts(rows), ["Erratum", "Grade", "Demonstrated", "Reported"], " cb-errata") %}
 <tbody>
 {% for row in rows %}

@@ -26,11 +26,12 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic.dataclasses import dataclass as model
 
-from .. import datasets, paths
-from ..errors import InputError
-from ..fingerprint import fingerprint
+from clusterbook.errors import InputError
+from clusterbook.fingerprint import fingerprint
+
+from . import config
 from .checks import COMPARE, as_it_stands
-from .claims import RANGES, STRICT, Claim, Comparison, Statistic, read_file
+from .claims import STRICT, Claim, Comparison, Statistic, read_file
 from .records import Record, profile_of
 
 WORDS = ("reproduced", "confirmed", "indicative", "inconclusive", "not reproduced",
@@ -246,7 +247,8 @@ def within_range(goal: Comparison, interval: tuple[float, float] | None
     """An interval without what its metric can't be: no accuracy is above 1."""
     if interval is None or goal.kind != "value" or goal.metric is None:
         return interval
-    low, high = RANGES.get(goal.metric.rpartition("_")[2], (-math.inf, math.inf))
+    ranges = config.book().metrics.ranges
+    low, high = ranges.get(goal.metric.rpartition("_")[2], (-math.inf, math.inf))
     return max(interval[0], low), min(interval[1], high)
 
 
@@ -295,7 +297,8 @@ def stale_among(records: Iterable[Record]) -> set[str]:
     for chapter in {record.chapter for record in records}:
         with suppress(InputError):      # a chapter whose module is gone has stale records only
             present[chapter] = fingerprint(chapter)
-    contents = {source.name: source.content for source in datasets.catalog() if source.content}
+    contents = {name: source.content for name, source in config.book().catalog().items()
+                if source.content}
     for record in records:
         same_code = present.get(record.chapter) in successors(lineage, record.chapter, record.code)
         known = contents.get(record.data["name"]) if record.data else None
@@ -324,7 +327,7 @@ def load_lineage() -> dict[tuple[str, str], str]:
 
     Raises InputError for an entry that is not valid.
     """
-    path = paths.root() / "data" / "lineage.yaml"
+    path = config.root() / "data" / "lineage.yaml"
     entries = read_file(path, Replacement, "replacement") if path.is_file() else ()
     return {(entry.chapter, entry.old): entry.new for entry in entries}
 

@@ -34,14 +34,16 @@ import numpy as np
 from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
 
-from .. import __version__, datasets, paths
-from ..checks import one_of
-from ..errors import InputError
-from ..fingerprint import fingerprint
-from ..paths import write_atomically
-from ..settings import as_type, read_yaml
-from .checks import Line, as_it_stands, checked
-from .claims import METHODS, load_claims, mistake
+from clusterbook import __version__, paths
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError
+from clusterbook.fingerprint import fingerprint
+from clusterbook.paths import write_atomically
+
+from . import config
+from .checks import Line, as_it_stands
+from .claims import load_claims, mistake
+from .settings import as_type, read_yaml
 
 MANIFEST = "manifest.json"
 HELD = "claims-held.json"
@@ -134,7 +136,7 @@ def load_records(folder: Path | str | None = None) -> list[Record]:
 
     Raises InputError for a file that is no record, with its name and what is wrong with it.
     """
-    folder = Path(folder) if folder is not None else paths.root() / "data" / "records"
+    folder = Path(folder) if folder is not None else config.root() / "data" / "records"
     listed, held = load_json(folder / MANIFEST), load_json(folder / HELD)
     records = [read_record(path, listed, held) for path in folder.glob("*-seed*.json")]
     return sorted(records, key=lambda record: (record.chapter, record.profile, record.seed))
@@ -169,7 +171,7 @@ def profile_of(record: Record) -> dict[str, Any]:
 
     A parameter has the type of the record's value, or is a text where it can't have it.
     """
-    path = paths.root() / "notebooks" / "profiles" / f"{record.profile}.yaml"
+    path = config.root() / "notebooks" / "profiles" / f"{record.profile}.yaml"
     if not path.is_file():
         return {}
     content = dict(_texts(path, path.stat().st_mtime_ns))
@@ -227,7 +229,7 @@ class Runs(tuple[Record, ...]):
         if not self:
             return "no recorded run"
         data = self[0].data["name"] if self[0].data else self[0].profile
-        labels = {source.name: source.label for source in datasets.catalog()}
+        labels = {name: source.label for name, source in config.book().catalog().items()}
         epochs = self[0].parameters.get("epochs")
         return (f"{labels.get(data, data)}{f', {epochs:,} epochs' if epochs else ''}, "
                 f"{len(self)} recorded seed{'s' if len(self) > 1 else ''}")
@@ -235,7 +237,7 @@ class Runs(tuple[Record, ...]):
     @property
     def title(self) -> str:
         """The same with the method: ``TELL on MNIST, 30 epochs, 3 recorded seeds``."""
-        return f"{METHODS.get(self[0].chapter)} on {self.label}" if self else self.label
+        return f"{config.book().method(self[0].chapter)} on {self.label}" if self else self.label
 
 
 def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> Runs:
@@ -281,7 +283,7 @@ def model_file(name: str) -> Path:
 
     Raises InputError when the book has no such file; the message lists those it has.
     """
-    folder = paths.root() / "data" / "records"
+    folder = config.root() / "data" / "records"
     kept = [path.stem for path in folder.glob("*.pt")]
     one_of("kept model", name, kept)
     return folder / f"{name}.pt"
@@ -290,15 +292,17 @@ def model_file(name: str) -> Path:
 # --- writing
 
 
-def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float]] = (),
-           arrays: Mapping[str, np.ndarray] | None = None, data: datasets.Dataset | None = None,
+def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
+           history: Iterable[Mapping[str, float]] = (),
+           arrays: Mapping[str, np.ndarray] | None = None, data: Any = None,
            model: Any = None) -> Line:
     """Write a record of this run, if ``clusterbook run --record`` asked for it, and say so.
 
-    *metrics* are the measurements at the end of the run, and *history* has those of each epoch, one
-    row an epoch. *arrays*, small and for figures, stand beside the record, and so does the trained
-    *model*, an estimator (kept by its ``save``) or torch module (its ``state_dict``), if its file
-    is under 10 MB; `model_file` finds it. *data* is the data set that was used.
+    *metrics* are the measurements at the end of the run, *checks* the outcomes of its checks, and
+    *history* has the measurements of each epoch, one row an epoch. *arrays*, small and for figures,
+    stand beside the record, and so does the trained *model*, an estimator (kept by its ``save``) or
+    torch module (its ``state_dict``), if its file is under 10 MB; `model_file` finds it. *data* is
+    the data set that was used.
 
     Raises InputError for a number that is not finite, or a field of the wrong type.
     """
@@ -319,7 +323,7 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
         "assumed": run["assumed"],
         "seed": run["seed"],
         "metrics": plain(dict(metrics)),
-        "checks": checked(),
+        "checks": dict(sorted(checks.items())),
         "history": [{name: float(f"{value:.7g}") if isinstance(value, float) else value
                      for name, value in plain(dict(row)).items()} for row in history],
         "git": run["git"],
@@ -331,7 +335,7 @@ def record(metrics: Mapping[str, float], *, history: Iterable[Mapping[str, float
             name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}},
         "machine": machine(),
         "data": None if data is None else {"name": data.source.name,
-                                           "sha256": datasets.content(data)},
+                                           "sha256": config.book().datasets().content(data)},
         "started": datetime.fromisoformat(run["started"]).isoformat(timespec="seconds"),
         "seconds": round(run["earlier"] + piece.total_seconds(), 3),
         "peak_memory_mb": peak_memory_mb(),
@@ -429,7 +433,7 @@ def code_in_use(chapter: str) -> dict[str, Any]:
     trains is not the code that ran. What runs write (records, executed notebooks) may differ.
     Outside a checkout the commit is the one that pip installed from, or None.
     """
-    root = paths.checkout()
+    root = config.checkout()
     commit = git(root, "rev-parse", "HEAD") if root else _installed_commit()
     clean = True if commit else None
     if root and commit:

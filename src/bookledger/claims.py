@@ -20,41 +20,23 @@ from pydantic import ConfigDict, Field, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import ArgsKwargs
 
-from .. import paths
-from ..errors import InputError
-from ..settings import UniqueKeys
+from clusterbook.errors import InputError
+
+from . import config
+from .settings import UniqueKeys
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
                     str_strip_whitespace=True, str_min_length=1)
-METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster",
-           "weights": "weight co-clustering", "comparison": "all methods"}
-"""Chapter → the name of its method, in the order of the book."""
 Id = Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)+$")]
-
-
-def place(chapter: str) -> int:
-    """The place of a chapter in the book; unknown ones come last."""
-    works = list(METHODS)
-    return works.index(chapter) if chapter in works else len(works)
 
 
 # --- statistics: how a source turns several runs into one number
 
-SELECTORS: dict[str, tuple[str, Callable[..., Any]]] = {
-    "loss": ("loss", min),
-    "silhouette": ("silhouette", max),
-    "labels": ("acc", max),     # selection on ground truth: only where the source did
-}
-"""Selector → the metric (or history column) that it reads, and which end of it is better."""
 OVER_SEEDS: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": fmean, "single": fmean,
     "standard deviation": lambda numbers: stdev(numbers) if len(numbers) > 1 else nan,
 }
-RANGES = {**dict.fromkeys(("acc", "accuracy", "nmi", "f1", "homogeneity", "completeness", "share"),
-                          (0, 1)), "ari": (-0.5, 1), "ami": (-1, 1), "silhouette": (-1, 1)}
-"""The smallest and largest value of a metric, by the last word of its key."""
-STATISTIC = (rf"^(?:{'|'.join(OVER_SEEDS)}|"
-             rf"best (?:of ([2-9]|[1-9]\d+)|epoch) by ({'|'.join(SELECTORS)}))$")
+STATISTIC = rf"^(?:{'|'.join(OVER_SEEDS)}|best (?:of ([2-9]|[1-9]\d+)|epoch) by (\w+))$"
 
 
 class Statistic:
@@ -71,7 +53,8 @@ class Statistic:
     """
 
     def __init__(self, name: str) -> None:
-        seeds, self.selector = re.fullmatch(STATISTIC, name).groups()
+        seeds, selector = re.fullmatch(STATISTIC, name).groups()
+        self.selector = config.book().metrics.selectors[selector] if selector else None
         self.name = name
         self.best_epoch = name.startswith("best epoch")
         self.is_mean = name in ("mean", "single") or self.best_epoch
@@ -82,18 +65,18 @@ class Statistic:
         """The numbers of a run to read: its metrics, or its best epoch; empty if it has none."""
         if self.selector is None:
             return metrics
-        column, better = SELECTORS[self.selector]
+        column = self.selector.metric
         if not self.best_epoch:
             return metrics if column in metrics else {}
         epochs = [epoch for epoch in history if column in epoch]
-        return better(epochs, key=lambda epoch: epoch[column], default={})
+        return self.selector.best(epochs, key=lambda epoch: epoch[column], default={})
 
     def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float:
         """The statistic of runs, each its `row` and its number, ordered by seed."""
         if self.selector is None or self.best_epoch:
             return OVER_SEEDS.get(self.name, fmean)([number for _, number in runs])
-        column, better = SELECTORS[self.selector]
-        return better(runs[:self.seeds], key=lambda run: run[0][column])[1]
+        return self.selector.best(runs[:self.seeds],
+                                  key=lambda run: run[0][self.selector.metric])[1]
 
 
 # --- claims
@@ -134,6 +117,15 @@ class Comparison:
     differs: str | None = None
     cannot_compare: str | None = None
     not_attempted: str | None = None
+
+    @model_validator(mode="after")
+    def _selects_as_the_book_knows(self) -> Comparison:
+        selector = re.fullmatch(STATISTIC, self.statistic)[2] if self.statistic else None
+        known = config.book().metrics.selectors
+        if selector not in (None, *known):
+            raise ValueError(f"a best of runs or epochs is by {' or '.join(known)}, not by "
+                             f"{selector!r}", "statistic")
+        return self
 
     @model_validator(mode="after")
     def _has_the_keys_of_its_kind(self) -> Comparison:
@@ -223,7 +215,7 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 
     Raises InputError, beginning with the file and the line, for a claim that is not valid.
     """
-    return read_folder(folder or paths.root() / "data" / "claims", Claim, "claim")
+    return read_folder(folder or config.root() / "data" / "claims", Claim, "claim")
 
 
 # --- YAML files that are lists of entries

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import nbformat
 
-from .. import __version__, paths
-from ..errors import InputError
-from ..evidence.records import git
-from ..paths import write_atomically
-from ..settings import read_yaml
+from clusterbook import __version__
+from clusterbook.errors import InputError
+from clusterbook.paths import write_atomically
+
+from . import config
 from .parameters import read_notebook
+from .records import git
+from .settings import read_yaml
 
 _OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
 
@@ -87,9 +89,9 @@ class Address:
 
 def current(source: Path | None = None) -> Address:
     """The address in ``_config.yml``; InputError if the file is damaged."""
-    config = read_yaml((source or paths.root()) / "_config.yml")
+    content = read_yaml((source or config.root()) / "_config.yml")
     try:
-        said = config["repository"]
+        said = content["repository"]
         return Address(said["url"] or "", str(said["branch"]), str(said["released"]) == "true")
     except (KeyError, TypeError):
         raise InputError("_config.yml: the keys url, branch and released under repository are "
@@ -102,7 +104,7 @@ def write(address: Address, source: Path | None = None) -> list[str]:
     Raises InputError outside a checkout, or if a place has lost the line that holds the address:
     then no file is changed.
     """
-    source = source or paths.checkout()
+    source = source or config.checkout()
     if source is None:
         raise InputError("the address is written into a checkout; this package is an installed one")
     wanted = _changes(address, source)

@@ -25,23 +25,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import figures
-from ..checks import one_of
-from ..errors import InputError
-from ..evidence.records import Record, read_record
-from ..evidence.views import spread
-from ..figures.showing import LIST, save
-from ..fingerprint import fingerprint
-from ..paths import write_atomically
-from ..progress import bar
-from ..settings import MOST_VALUES, number_range
-from . import parameters, runs, sheet
+from clusterbook import figures
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError
+from clusterbook.figures.showing import LIST, save
+from clusterbook.fingerprint import fingerprint
+from clusterbook.paths import write_atomically
+from clusterbook.progress import bar
+
+from . import config, parameters, runs, sheet
 from .parameters import Chapter, Parameter
+from .records import Record, read_record
 from .runs import ChapterError, Run
+from .settings import MOST_VALUES, number_range
+from .views import spread
 
 MOST_LINES = 8      # in a figure, one for each color
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
-_MAIN = ("acc", "test_accuracy", "nmi", "ari")      # drawn by default: the first that is there
 _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar reaches one "
             "standard deviation (with n − 1) to both sides. Between the points nothing was "
             "measured.")
@@ -264,7 +264,8 @@ def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequ
     said, tables = [f"table: {output / sheet.TABLE}"], []
     (output / LIST).unlink(missing_ok=True)
     known = [metric for record in list(found.values())[:1] for metric in record.metrics]
-    for metric in (known and metrics) or [one for one in (*_MAIN, *known) if one in known][:1]:
+    usual = [one for one in (*config.book().metrics.main, *known) if one in known]
+    for metric in (known and metrics) or usual[:1]:
         points = _points(planned, table, metric)
         name = re.sub(r"[^\w-]+", "-", metric)
         alt = (f"The metric {metric} against the parameter {' and '.join(planned.swept)}; the "

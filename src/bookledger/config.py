@@ -1,0 +1,135 @@
+"""The book that the engine serves: where it lies, and what its file ``book/ledger.toml`` says.
+
+The engine knows no subject. The names of chapters and methods, of metrics, and of the modules that
+load data and start several processes stand in that file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable
+from dataclasses import field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, ValidationError
+from pydantic.dataclasses import dataclass as model
+
+from clusterbook import paths
+from clusterbook.errors import InputError
+
+FILE = Path("book", "ledger.toml")
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid"))
+class Selector:
+    """How a source picks one of several runs or epochs: by which metric, which end is better."""
+
+    metric: str
+    better: Literal["min", "max"]
+
+    @property
+    def best(self) -> Callable[..., Any]:
+        """``min`` or ``max``."""
+        return min if self.better == "min" else max
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid"))
+class Metrics:
+    """What the book says of its metrics; their keys are words joined by ``_``."""
+
+    main: tuple[str, ...] = ()              # a sweep draws the first of them that was measured
+    spelled: dict[str, str] = field(default_factory=dict)       # part of a key → in a text
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)    # by the key's last part
+    selectors: dict[str, Selector] = field(default_factory=dict)
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid"))
+class Book:
+    """The content of ``book/ledger.toml``."""
+
+    title: str
+    about: str
+    methods: dict[str, str]                 # chapter → the name of its method, in the book's order
+    metrics: Metrics = field(default_factory=Metrics)
+    data: str | None = None                 # module with catalog, content, status and fetch
+    processes: str | None = None            # module:function that runs a chapter under torchrun
+
+    def method(self, chapter: str) -> str:
+        """The name of a chapter's method; of an unknown chapter, its own."""
+        return self.methods.get(chapter, chapter)
+
+    def order(self, chapter: str) -> int:
+        """The place of a chapter in the book; unknown ones come last."""
+        known = list(self.methods)
+        return known.index(chapter) if chapter in known else len(known)
+
+    def datasets(self) -> Any:
+        """The module that knows the book's data sets; InputError if it names none."""
+        if self.data is None:
+            raise InputError(f"{FILE} names no module of data sets (the key data)")
+        return import_module(self.data)
+
+    def catalog(self) -> dict[str, Any]:
+        """The known data sets by name; empty without a module of data sets."""
+        return {source.name: source for source in self.datasets().catalog()} if self.data else {}
+
+    def under_torchrun(self) -> Callable[..., Any]:
+        """What runs a chapter in several processes; InputError if the book has nothing."""
+        if self.processes is None:
+            raise InputError("this book has no training by several processes; run it without "
+                             "torchrun")
+        module, _, function = self.processes.partition(":")
+        return getattr(import_module(module), function)
+
+
+def root() -> Path:
+    """The folder that holds ``notebooks/``, ``book/`` and ``data/``.
+
+    It is the one that ``CLUSTERBOOK_BOOK`` names, or else the one that the library comes with.
+    """
+    named = os.environ.get("CLUSTERBOOK_BOOK")
+    return Path(named) if named else paths.root()
+
+
+def checkout() -> Path | None:
+    """The root if it is a folder to work in; None if it is a part of an installed package."""
+    here = root()
+    return None if paths.checkout() is None and here == paths.root() else here
+
+
+def book() -> Book:
+    """What the book at `root` says of itself; InputError for a mistake in its file."""
+    path = root() / FILE
+    if not path.is_file():
+        raise InputError(f"{root()} is no book: it has no {FILE}")
+    return _read(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _read(path: Path, _written: int) -> Book:
+    try:
+        return Book(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:            # tomllib's, pydantic's and of the encoding
+        said = error.errors()[0] if isinstance(error, ValidationError) else None
+        text = f"{'.'.join(map(str, said['loc']))}: {said['msg']}" if said else str(error)
+        raise InputError(f"{FILE}: {text}") from None
+
+
+def chapters() -> list[str]:
+    """The chapters' names: one notebook each."""
+    return sorted(path.stem for path in (root() / "notebooks").glob("*.ipynb"))
+
+
+def notebooks(root: Path) -> list[Path]:
+    """Every notebook that the book executes: chapters, their audits, the pages around them."""
+    return sorted(path for folder in ("notebooks", "book", "book/audit")
+                  for path in (root / folder).glob("*.ipynb"))
+
+
+def is_run(page: Path) -> bool:
+    """Whether a page is a recorded run, executed once at the paper's scale and rendered so."""
+    return page.parts[:2] == ("book", "runs")
