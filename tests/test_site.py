@@ -7,12 +7,13 @@ import subprocess
 
 import nbformat
 import pytest
-from _support import CHECKOUT
+from _support import CHECKOUT, module_of
 
-from bookledger import cli, config, site
-from bookledger.site import Address
-from clusterbook import paths
+from bookledger import config
+from bookledger.site import Address, current
 from clusterbook.errors import InputError
+
+site = module_of(CHECKOUT / ".github" / "scripts" / "site.py")
 
 FIRST = Address("https://github.com/first-owner/the_book", "v0.9")
 SECOND = Address("https://github.com/Second/other.book", "v1.0rc1", released=True)
@@ -61,8 +62,8 @@ def test_one_command_writes_every_place_and_no_other_place_names_the_address(add
     notebooks = {name for name in written if name.endswith(".ipynb")}
     assert {f"notebooks/{chapter}.ipynb" for chapter in config.chapters()} <= notebooks
     assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == notebooks
-    assert site.current(copy) == FIRST
-    if now := site.current(CHECKOUT).repository:
+    assert current(copy) == FIRST
+    if now := current(CHECKOUT).repository:
         assert naming(CHECKOUT, NAMES, now) <= set(written)
 
 
@@ -70,14 +71,14 @@ def test_an_address_replaces_another_and_can_be_taken_out(copy):
     before = content(copy)
     site.write(FIRST, copy)
     assert set(site.write(SECOND, copy)) == naming(copy, FEW, SECOND.repository, SECOND.library)
-    assert site.current(copy) == SECOND
+    assert current(copy) == SECOND
     assert not naming(copy, FEW, "first-owner", FIRST.pages, "v0.9\"")
     assert site.write(SECOND, copy) == []
     site.write(Address(""), copy)
     services = ("colab.research.google.com/github", "kernels/welcome?src=https://github",
                 "mybinder.org/v2", SECOND.repository)
-    assert naming(copy, FEW, *services) <= {"src/bookledger/site.py"}
-    site.write(site.current(CHECKOUT), copy)
+    assert naming(copy, FEW, *services) <= {".github/scripts/site.py", "src/bookledger/site.py"}
+    site.write(current(CHECKOUT), copy)
     assert content(copy) == before
 
 
@@ -118,47 +119,15 @@ def test_a_place_that_lost_its_line_stops_all(copy):
         (copy / name).write_text(text, encoding="utf-8")
 
 
-def test_the_command_says_and_writes(copy, monkeypatch, capsys):
-    monkeypatch.setattr(paths, "checkout", lambda: copy)
-    monkeypatch.setattr(paths, "root", lambda: copy)
-    assert cli.main(["site", "--repository", f"{FIRST.repository}.git/", "--ref", "v0.9"]) == 0
+def test_the_command_says_and_writes(copy, capsys):
+    assert site.main(["--repository", f"{FIRST.repository}.git/", "--ref", "v0.9"], copy) == 0
     assert "notebooks/tell.ipynb\n" in capsys.readouterr().out
-    assert cli.main(["site"]) == 0
-    assert capsys.readouterr().out.startswith(f"{FIRST.repository} at v0.9\n yes  every place")
-    assert cli.main(["site", "--ref", "v1.0", "--released"]) == 0
-    assert site.current(copy) == Address(FIRST.repository, "v1.0", released=True)
-    assert cli.main(["site", "--repository", ""]) == 0
-    assert site.current(copy) == Address(""), "no address, and no tag of it"
-    monkeypatch.setattr(paths, "checkout", lambda: None)
-    with pytest.raises(InputError, match="written into a checkout"):
-        site.write(FIRST)
-
-
-def test_the_steps_are_done_once_the_tag_holds_this_version(copy):
-    def done():
-        return [done for _, done in site.steps(site.current(copy), copy)]
-
-    def git(*words):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=b", *words], cwd=copy,
-                       check=True, capture_output=True)
-
-    git("init")
-    assert done() == [False, True, False, False, *[None] * 4], "no address, and no tag"
-    site.write(Address(FIRST.repository), copy)
-    git("add", "notebooks", "src")
-    git("commit", "-m", "first")
-    assert done()[:4] == [True, True, False, False]
-    git("tag", Address.ref)
-    assert done()[:4] == [True] * 4
-    (copy / "src/bookledger/cli.py").write_text("a = 1\n")
-    assert done()[:4] == [True, True, True, False], "the tag's library is another one"
-    site.write(FIRST, copy)
-    assert done()[:4] == [True, False, False, False]
-    readme = copy / "README.md"
-    readme.write_text(readme.read_text(encoding="utf-8").replace("v0.9", "v0.8"), encoding="utf-8")
-    assert not done()[0]
-    site.write(Address(FIRST.repository, released=True), copy)
-    assert len(done()) == 9 and done()[-1] is None
+    assert site.main([], copy) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{FIRST.repository} at v0.9\n yes  every place")
+    assert "  no  v0.9 is this version's tag\n" in said
+    assert site.main(["--repository", "", "--ref", "main"], copy) == 2
+    assert "--ref names a tag" in capsys.readouterr().err
 
 
 def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_numpy(

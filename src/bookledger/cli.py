@@ -156,13 +156,6 @@ def _parser() -> argparse.ArgumentParser:
     option = command("scorecard", _scorecard, "the claims against the records")
     option("--fail-on-regression", action="store_true",
            help="exit 1 where a claim reproduced at the last tag is no longer")
-    option = command("site", _site, "the book's public address: say it, or write it everywhere")
-    option("--repository", metavar="URL",
-           help="https://github.com/OWNER/NAME; '' takes the address out again")
-    option("--ref", metavar="TAG", help="the tag that readers are led to, and whose library a "
-           "notebook on Colab or Kaggle installs; without it, this version's")
-    option("--released", action="store_true",
-           help="the tag's version is on the package index: notebooks install that")
     return parser
 
 
@@ -267,24 +260,3 @@ def _scorecard(options) -> int:
     for line in worse:
         print(line, file=sys.stderr)
     return 1 if worse else 0
-
-
-def _site(options) -> None:
-    from . import site
-
-    now = site.current()
-    if options.repository is None and options.ref is None and not options.released:
-        print(f"{now.repository} at {now.ref}" if now.repository else "no address is set")
-        if now.repository and (checkout := config.checkout()):
-            marks = {True: "yes", False: "no", None: "look"}    # None: git can't tell
-            print(*(f"{marks[done]:>4}  {step}" for step, done in site.steps(now, checkout)),
-                  sep="\n")
-        return
-    repository = now.repository if options.repository is None else options.repository
-    wanted = site.Address(repository.rstrip("/").removesuffix(".git"),
-                          options.ref or site.Address.ref, options.released)
-    changed = site.write(wanted)
-    print("\n".join(changed) or "every place has this address already")
-    if changed and wanted.repository:
-        print(f"Commit these, then: git tag {wanted.ref} && git push origin {wanted.ref}. "
-              "`clusterbook site` lists what is left to do.")

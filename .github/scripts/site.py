@@ -1,0 +1,165 @@
+"""Say the book's public address, or write it to every place that names one.
+
+    python .github/scripts/site.py                                   what is done, what is left
+    python .github/scripts/site.py --repository https://github.com/OWNER/NAME [--ref v1.0]
+    python .github/scripts/site.py --repository ""                   take the address out again
+
+``_config.yml`` holds it for the built pages. Notebooks, README and the package's metadata name it
+too, because they are read without that file: on Colab, in a registry, in a citation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import nbformat
+
+from bookledger.parameters import read_notebook
+from bookledger.records import git
+from bookledger.site import Address, current
+from clusterbook import __version__
+from clusterbook.errors import InputError
+from clusterbook.paths import write_atomically
+
+ROOT = Path(__file__).resolve().parents[2]
+_OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
+
+_SENTENCES = (
+    "Read it at <{pages}>. Each chapter opens on Colab, Kaggle and Binder from its page, or by the "
+    "links under its title. On your machine: `git clone --branch {ref} {repository}`.",
+    "The repository has no public address yet. Links to Colab, Kaggle and Binder appear on the "
+    "chapters once its owner has set one (`python .github/scripts/site.py --help`).")
+#: File → what stands between its two marks with an address, and without one.
+_BLOCKS = {
+    "_config.yml": ('repository:\n  url: "{repository}"\n  branch: {ref}\n  path_to_book: ""\n'
+                    "  released: {released}",) * 2,
+    "pyproject.toml": (
+        '[project.urls]\nRepository = "{repository}"\nDocumentation = "{pages}"', ""),
+    "CITATION.cff": ('repository-code: "{repository}"\nurl: "{pages}"', ""),
+    "README.md": _SENTENCES,
+    "book/rerun.md": _SENTENCES,
+}
+
+
+def write(address: Address, source: Path = ROOT) -> list[str]:
+    """Write an address, or its absence, to every place that names one; the files that changed.
+
+    Raises InputError if a place has lost the line that holds the address: then no file is changed.
+    """
+    wanted = _changes(address, source)
+    for name, text in wanted.items():
+        write_atomically(source / name, text.encode())
+    script = source / ".github" / "scripts" / "citation.py"
+    derived = runpy.run_path(str(script))["derived"](source) if script.is_file() else {}
+    for name, text in derived.items():          # what follows from CITATION.cff
+        if text != (source / name).read_text(encoding="utf-8"):
+            write_atomically(source / name, text.encode())
+            wanted[name] = text
+    return list(wanted)
+
+
+def steps(address: Address, source: Path) -> list[tuple[str, bool | None]]:
+    """What the owner of a checkout does: each step, and whether it is done, as far as git knows."""
+    tag, pages = address.ref, f"{address.repository}/settings"
+    found = git(source, "rev-parse", "--verify", "--quiet", f"refs/tags/{tag}") is not None
+    same = found and git(source, "diff", "--quiet", tag, "--", "notebooks", "src") is not None
+    return [
+        ("every place names the address", bool(address.repository)
+         and not _changes(address, source)),
+        (f"{tag} is this version's tag", tag == f"v{__version__}"),
+        (f"the tag {tag} is here: git tag {tag}", found),
+        (f"{tag} has these notebooks and this library", same),
+        (f"{tag} is pushed: {address.repository}/tags", None),
+        (f"Pages are published by GitHub Actions: {pages}/pages", None),
+        (f"tags v* may deploy them: {pages}/environments", None),
+        ("Zenodo archives each release: https://zenodo.org/account/settings/github", None),
+        *[(f"version {tag[1:]} of clusterbook is on the package index", None)] * address.released,
+    ]
+
+
+def _changes(address: Address, source: Path) -> dict[str, str]:
+    """File → its text with the address, where that differs."""
+    notebooks = sorted([*source.glob("notebooks/*.ipynb"), *source.glob("book/runs/*.ipynb")])
+    wanted = {}
+    for path in [*(source / name for name in _BLOCKS), *notebooks]:
+        name = path.relative_to(source).as_posix()
+        after = (_in_block if name in _BLOCKS else _in_notebook)(path, name, address)
+        if after != path.read_text(encoding="utf-8"):
+            wanted[name] = after
+    return wanted
+
+
+def _in_block(path: Path, name: str, address: Address) -> str:
+    """A text file with the address between its two marks, comments that read ``address``."""
+    block = _BLOCKS[name][not address.repository].format(
+        repository=address.repository, ref=address.ref, released=str(address.released).lower(),
+        pages=address.repository and address.pages)
+    return _once(r"^(#|<!--) address( -->)?$.*?^\1 end of address",
+                 rf"\1 address\2\n{block}\n\1 end of address",
+                 path.read_text(encoding="utf-8"), name)
+
+
+def _in_notebook(path: Path, name: str, address: Address) -> str:
+    """A notebook with the address in its bootstrap cell, and the links under a chapter's title."""
+    notebook = read_notebook(path)
+    bootstrap = next(c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", []))
+    bootstrap.source = _once('^LIBRARY = ".*?"$', f'LIBRARY = "{address.library}"',
+                             bootstrap.source, name)
+    title = notebook.cells[0]
+    heading, _, rest = title.source.partition("\n\n")
+    if rest.startswith(_OPENS):
+        rest = rest.partition("\n\n")[2]
+    if address.repository and name.startswith("notebooks/"):
+        links = " · ".join(f"[{where}]({link})" for where, link in address.launchers(name).items())
+        rest = f"{_OPENS}{links}\n\n{rest}"
+    title.source = f"{heading}\n\n{rest}" if rest else heading
+    return nbformat.writes(notebook) + "\n"
+
+
+def _once(pattern: str, new: str, text: str, name: str) -> str:
+    written, count = re.subn(pattern, new, text, flags=re.MULTILINE | re.DOTALL)
+    if count != 1:
+        raise InputError(f"{name}: the place that holds the repository's address is not there, or "
+                         "twice; restore it with git")
+    return written
+
+
+def main(arguments: list[str] | None = None, source: Path = ROOT) -> int:
+    """Write the address that is asked for, or say the present one; the status for the shell."""
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repository", metavar="URL", help="https://github.com/OWNER/NAME; '' "
+                        "takes the address out again")
+    parser.add_argument("--ref", metavar="TAG", help="the tag that the links lead to, and whose "
+                        "library a notebook on Colab or Kaggle installs; by default this version's")
+    parser.add_argument("--released", action="store_true", help="the tag's version is on the "
+                        "package index: notebooks install that")
+    asked = parser.parse_args(arguments)
+    now = current(source)
+    try:
+        if asked.repository is None and asked.ref is None and not asked.released:
+            print(f"{now.repository} at {now.ref}" if now.repository else "no address is set")
+            marks = {True: "yes", False: "no", None: "look"}        # None: git can't tell
+            for step, done in steps(now, source) if now.repository else ():
+                print(f"{marks[done]:>4}  {step}")
+            return 0
+        repository = now.repository if asked.repository is None else asked.repository
+        wanted = Address(repository.rstrip("/").removesuffix(".git"), asked.ref or Address.ref,
+                         asked.released)
+        changed = write(wanted, source)
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print("\n".join(changed) or "every place has this address already")
+    if changed and wanted.repository:
+        print(f"Commit these, then: git tag {wanted.ref} && git push origin {wanted.ref}. This "
+              "script without arguments lists what is left to do.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
