@@ -191,7 +191,7 @@ def train_classifier(
                 state={"network": network, "optimizer": updates},
                 on_epoch=lambda *_: {"accuracy": float(
                     (network.hidden(X_test)[-1].argmax(1) == y_test).float().mean())},
-                checkpoint=checkpoint, stage=stage, progress=progress, description=stage)
+                checkpoint=checkpoint, stage=stage, progress=progress)
 
         history = train("training", epochs)
         if pruning_epochs:

@@ -375,7 +375,7 @@ def train(
         This call's name, unique where several share one checkpoint: a finished stage is restored
         and skipped. It also stands in the history's rows.
     progress, description
-        See `bar`.
+        See `bar`; by default the description is the stage.
 
     Examples
     --------
@@ -406,7 +406,8 @@ def train(
     earlier, history = _resumed(checkpoint, name, state, generator, gpus)
     spent, resumed, unsaved = history.seconds, len(history), None
     try:
-        with bar(epochs, description, progress=progress, initial=resumed, unit="epoch") as shown:
+        with bar(epochs, description or name, progress=progress, initial=resumed,
+                 unit="epoch") as shown:
             for epoch in range(resumed + 1, epochs + 1):
                 _modules(state).train()
                 if on_epoch_start:

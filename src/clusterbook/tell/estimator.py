@@ -169,7 +169,7 @@ class TELL(DeepClusterer):
                     drop_last=True,
                     state={"model": model, "snapshots": snapshots, "optimizer": optimizer},
                     on_epoch=None if stage == "reconstruction" else observe,
-                    stage=stage, description=stage)
+                    stage=stage)
             self.labels_, loss = model.assign(model.eval().embed(data))
         self.history_ = history
         self._take(model, loss, snapshots)
