@@ -217,18 +217,17 @@ def test_seconds_add_up_over_pieces(tmp_path, monkeypatch):
     assert fit(checkpoint=checkpoint(), before_step=tick)[0].seconds == 5.0 * EPOCHS
 
 
-def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path, monkeypatch):
-    whole, path = fit(), tmp_path / "run.pt"
-    monkeypatch.setenv("CLUSTERBOOK_UNTIL", "0")
+def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path):
+    whole, path, over = fit(), tmp_path / "run.pt", {"stop": lambda: True}
     for epoch in range(1, EPOCHS):
         with pytest.raises(OutOfTime, match=f"stopped after epoch {epoch} of {EPOCHS}"):
-            fit(checkpoint=checkpoint_at(path, every_seconds=1000))
+            fit(checkpoint=checkpoint_at(path, every_seconds=1000), **over)
         said = json.loads((tmp_path / "run.json").read_text())
         assert (said["epoch"], said["epochs"], len(said["rows"])) == (epoch, EPOCHS, epoch)
         assert said["seconds_an_epoch"] > 0
-    last = fit(checkpoint=checkpoint_at(path))      # the last epoch is not stopped
+    last = fit(checkpoint=checkpoint_at(path), **over)      # the last epoch is not stopped
     assert last[1] == whole[1] and last[0].rows == whole[0].rows
-    assert fit()[1] == whole[1], "a training without a checkpoint could not go on: it isn't stopped"
+    assert fit(**over)[1] == whole[1], "without a checkpoint it could not go on: it isn't stopped"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

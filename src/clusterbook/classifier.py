@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
-from . import training
+from . import paths, training
 from .checks import as_seed, number, one_of, whole
 from .errors import InputError
 from .fingerprint import hash_modules
@@ -191,7 +191,7 @@ def train_classifier(
                 state={"network": network, "optimizer": updates},
                 on_epoch=lambda *_: {"accuracy": float(
                     (network.hidden(X_test)[-1].argmax(1) == y_test).float().mean())},
-                checkpoint=checkpoint, stage=stage, progress=progress)
+                checkpoint=checkpoint, stop=paths.time_is_up, stage=stage, progress=progress)
 
         history = train("training", epochs)
         if pruning_epochs:

@@ -44,8 +44,6 @@ largest tables 1.0e9), MNIST and CIFAR above (DeepCluster from 2.7e9, TELL 5.0e9
 busy cores a second thread made the small steps 7 to 45 times slower, because each thread waits for
 the one that doesn't run, and the large ones 1.7 times faster.
 """
-threads_used = 0
-"""The largest number of threads that `threads` has set in this process; 0 before the first."""
 
 
 class TrainingError(RuntimeError):
@@ -149,13 +147,11 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
     ...     number, torch.get_num_threads()
     (1, 1)
     """
-    global threads_used
     if asked is not None:
         checks.whole("threads", asked, 1)
     before = torch.get_num_threads()
     small = step <= SMALL_STEP and "OMP_NUM_THREADS" not in os.environ
     number = int(asked or threads_of(checkpoint) or (1 if small else before))
-    threads_used = max(threads_used, number)
     with threadpool_limits(number):
         torch.set_num_threads(number)           # threadpoolctl does not see the MKL inside torch
         try:
@@ -178,6 +174,8 @@ class History:
         mean of each quantity over the epoch's samples, and what ``on_epoch`` added.
     seconds : float
         Wall time in seconds, summed over the pieces of a run that was interrupted.
+    threads : int
+        Torch's threads in training, the most of several stages; 0 before any.
 
     Examples
     --------
@@ -188,6 +186,7 @@ class History:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
+    threads: int = 0
 
     def __len__(self) -> int:
         """The number of epochs."""
@@ -195,7 +194,8 @@ class History:
 
     def __add__(self, later: History) -> History:
         """The history of two stages, one after the other."""
-        return History(self.rows + later.rows, self.seconds + later.seconds)
+        return History(self.rows + later.rows, self.seconds + later.seconds,
+                       max(self.threads, later.threads))
 
     def column(self, name: str, stage: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The epochs (of one stage, if named) that have *name*, and its values there.
@@ -335,8 +335,8 @@ def train(
     batch_size: int, generator: torch.Generator, state: dict[str, Any], drop_last: bool = False,
     shuffle: bool = True, on_epoch_start: Callable[[int], None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], Mapping[str, Any] | None] | None = None,
-    checkpoint: Checkpoint | None = None, stage: str | None = None, progress: bool | None = None,
-    description: str = "",
+    checkpoint: Checkpoint | None = None, stop: Callable[[], bool] | None = None,
+    stage: str | None = None, progress: bool | None = None, description: str = "",
 ) -> History:
     """Train for a number of epochs on tensors in memory, or resume a killed run.
 
@@ -369,8 +369,10 @@ def train(
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
-        Saved when due, at the end, and on Ctrl-C as of the last finished epoch. When the time of
-        ``clusterbook run --for`` is over, it is saved and OutOfTime is raised.
+        Saved when due, at the end, and on Ctrl-C as of the last finished epoch.
+    stop : callable, optional
+        Asked after each epoch but the last whether the time is over. Then the checkpoint is saved
+        and OutOfTime raised; without a checkpoint training goes on.
     stage : str, optional
         This call's name, unique where several share one checkpoint: a finished stage is restored
         and skipped. It also stands in the history's rows.
@@ -404,6 +406,7 @@ def train(
     batch_size = min(int(batch_size), n)
     begun = time.perf_counter()
     earlier, history = _resumed(checkpoint, name, state, generator, gpus)
+    history.threads = torch.get_num_threads()
     spent, resumed, unsaved = history.seconds, len(history), None
     try:
         with bar(epochs, description or name, progress=progress, initial=resumed,
@@ -428,14 +431,14 @@ def train(
                 history.seconds = spent + time.perf_counter() - begun
                 if checkpoint:
                     unsaved = {**earlier, name: _snapshot(state, generator, gpus, history)}
-                    stop = epoch < epochs and paths.time_is_up()
-                    if checkpoint.due or stop or epoch == epochs:
+                    is_over = epoch < epochs and stop is not None and stop()
+                    if checkpoint.due or is_over or epoch == epochs:
                         checkpoint.save(unsaved)
                         unsaved = None
                         pace = (time.perf_counter() - begun) / (epoch - resumed)
                         checkpoint.report({"stage": stage, "epoch": epoch, "epochs": epochs,
                                            "seconds_an_epoch": pace, "rows": history.rows})
-                    if stop:
+                    if is_over:
                         raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
                                         "time given is over")
                 shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
