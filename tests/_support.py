@@ -39,7 +39,8 @@ sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}
 TRAINS = """\
 import time
 import torch
-from clusterbook import distributed, evidence, paths, training
+from clusterbook import evidence, paths, training
+from clusterbook.deepcluster import distributed
 
 class Model:
     def set_params(self, progress):

@@ -177,7 +177,7 @@ def _run(options) -> None:
 
     go = partial(runs.run, **_asked(options))
     if _TORCHRUN in os.environ:
-        from . import distributed
+        from .deepcluster import distributed
 
         go = partial(distributed.command, go)
     if (said := go()) is None:

@@ -1,4 +1,4 @@
-"""One training by several processes that ``torchrun`` starts: parts of the work, and sums.
+"""One fit by several processes that ``torchrun`` starts: parts of the work, and sums.
 
 ``torchrun --nproc_per_node N -m clusterbook run deepcluster`` executes the notebook in rank 0 only.
 The other ranks wait; each fit there opens a process group, sends them estimator and data, and all
@@ -18,28 +18,22 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .. import batchnorm
+
+#: The number of this process, from 0, among those that fit together.
+here = SimpleNamespace(rank=0, size=1)
 #: The longest that a rank waits for another one inside a fit.
 PATIENCE = timedelta(minutes=30)
 #: Seconds in which a rank that lost the others learns whether rank 0 has ended or fits anew.
 GRACE = 30
 _FITS, _END = "fits", "end"         # keys of torchrun's store: how many there were, no more to come
-
-
-@dataclass
-class Place:
-    """The number of this process, from 0, among those that fit together."""
-
-    rank: int = 0
-    size: int = 1
-
-
-here = Place()
 
 
 # --- sums and parts ----------------------------------------------------------------------------
@@ -76,10 +70,10 @@ def rows(parts: Tensor, numbers: Tensor | None = None) -> Tensor:
     counts = gathered(len(parts))
     if numbers is None:
         numbers = torch.arange(sum(counts), device=parts.device)
-    places = numbers - sum(counts[:here.rank])
-    mine = (places >= 0) & (places < len(parts))
+    own = numbers - sum(counts[:here.rank])         # numbers in this rank's part
+    mine = (own >= 0) & (own < len(parts))
     found = parts.new_zeros(len(numbers), *parts.shape[1:])
-    found[mine] = parts[places[mine]]
+    found[mine] = parts[own[mine]]
     return total(found)
 
 
@@ -116,6 +110,32 @@ def own_noise(generator: torch.Generator) -> None:
         seed = int(torch.randint(2**31, (), generator=copy)) + here.rank
         torch.default_generator.manual_seed(seed)
         torch.cuda.manual_seed(seed)                # of this rank's GPU, if there is any
+
+
+class BatchNorm2d(batchnorm.BatchNorm2d):
+    """Batch normalization, on any device, by the statistics of the images of all ranks."""
+
+    total = staticmethod(total)
+
+    def _torch_is_exact(self, images: Tensor) -> bool:
+        return here.size == 1 and super()._torch_is_exact(images)
+
+
+@dataclass
+class CheckpointOfFirst:
+    """The checkpoint of several ranks: all resume from it, and the first one alone saves it."""
+
+    own: Any                                        # None in the others
+
+    def __bool__(self) -> bool:
+        return self.own is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def load(self) -> dict[str, Any] | None:
+        """What the first rank has saved, in each of them."""
+        return of_first(self.own and self.own.load())
 
 
 # --- processes ---------------------------------------------------------------------------------
@@ -181,7 +201,7 @@ def _serve(store: dist.Store, rank: int, size: int) -> None:
                 estimator, X = of_first(None)
                 estimator.set_params(progress=False).fit(X)
         except Exception as error:
-            if type(error).__module__.startswith(f"{__package__}."):
+            if type(error).__module__.split(".")[0] == __package__.split(".")[0]:
                 warnings.warn(f"rank {rank}: {error}", stacklevel=2)    # rank 0 raises it too
             elif not due(GRACE) and not store.check([_END]):
                 raise
