@@ -117,9 +117,6 @@ class DeepCluster(DeepClusterer):
     ((1797,), (1797, 32), (2, 1797))
     """
 
-    _removed = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
-                "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse",
-                "color": "convert"}
     _choices = {"sampling": clustering.SAMPLINGS, "pixel_statistics": ("data", "imagenet")}
     _least = {"batch_size": 2, "epochs": 0, "num_workers": 0}
     _positive = ("learning_rate",)

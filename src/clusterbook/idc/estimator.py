@@ -116,9 +116,6 @@ class IDC(DeepClusterer):
     ((200,), (200, 4), (200, 13))
     """
 
-    _removed = {"compression": "released", "gate_noise": 0.25, "precision": "float32",
-                "reconstruction": "mse", "regularizer": "released", "seeds": 1, "validate": True,
-                "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6}
     _choices = {"form": (*losses.FORMS,), "batch_norm": ("drifting", "gated", "mixed"),
                 "select": ("loss", "silhouette", "last"), "constant_columns": ("drop", "keep")}
     _least = {"batch_size": 2, "epochs": 0, "ae_non_gated_epochs": 0, "ae_pretrain_epochs": 0,

@@ -102,7 +102,6 @@ class TELL(DeepClusterer):
     ((1797,), (10, 64))
     """
 
-    _removed = {"learning_rate": None, "n_init": 1}
     _choices = {"network": ("auto", "cnn", "fcn", "none"), "training": (*STAGES,),
                 "optimizer": (*OPTIMIZERS,), "init": ("kaiming", "samples"),
                 "precision": ("float32", "bfloat16")}
