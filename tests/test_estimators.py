@@ -255,10 +255,10 @@ def test_a_killed_run_resumes_in_any_stage(kind, options, data, deaths, tmp_path
         if begun + number == death:
             raise Killed
 
-    def saved(checkpoint, stages):
+    def saved(checkpoint, *about):
         nonlocal finished
         finished = begun + counted[0]
-        save(checkpoint, stages)
+        save(checkpoint, *about)
 
     save = Checkpoint.save
     monkeypatch.setattr(Checkpoint, "save", saved)

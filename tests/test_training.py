@@ -194,6 +194,7 @@ def test_ctrl_c_keeps_the_last_finished_epoch_and_a_finished_run_returns_at_once
         fit(checkpoint=checkpoint_at(path, every_seconds=1e9),
             before_step=lambda epoch: (there.append(path.exists()), stop(epoch)))
     assert not any(there), "it was saved before"
+    assert json.loads((tmp_path / "run.json").read_text())["epoch"] == 3
     started = []
     resumed = fit(checkpoint=checkpoint_at(path), before_step=started.append)
     assert started[0] == 4 and resumed[1] == fit()[1]

@@ -255,7 +255,7 @@ class Checkpoint:
         self._identity |= {"the data": data, "the code": code}
         self._temporary = Path(f"{path}.tmp")
         self._saved_at = time.monotonic()
-        # A place that can't be written to is refused now, not when the first save is due.
+        # A path that can't be written to is refused now, not when the first save is due.
         paths.write_atomically(self._temporary, noun="the checkpoint")
         self._temporary.unlink()
 
@@ -264,22 +264,21 @@ class Checkpoint:
         """Whether the last save, or the start, is at least ``every_seconds`` ago."""
         return time.monotonic() - self._saved_at >= self.every_seconds
 
-    def save(self, payload: Mapping[str, Any]) -> None:
+    def save(self, payload: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> None:
         """Replace the file by one that holds *payload*, or leave it as it was.
 
-        Raises InputError if the file can't be written. *payload* may hold tensors, numbers,
-        strings, lists and dictionaries.
+        *payload* may hold tensors, numbers, strings, lists and dictionaries. *about* says how far
+        the training is, and is written as JSON beside the file, for ``clusterbook status``. Raises
+        InputError if nothing can be written.
         """
         buffer = io.BytesIO()
         torch.save({"identity": self._identity, "payload": payload}, buffer)
         content = buffer.getbuffer()
         paths.write_atomically(self.path, hashlib.sha256(content).digest(), content,
                                noun="the checkpoint", temporary=self._temporary)
+        if about:
+            paths.write_atomically(self.path.with_suffix(".json"), as_json(about).encode())
         self._saved_at = time.monotonic()
-
-    def report(self, about: Mapping[str, Any]) -> None:
-        """Write how far the training is as JSON beside the file, for ``clusterbook status``."""
-        paths.write_atomically(self.path.with_suffix(".json"), as_json(about).encode())
 
     def load(self) -> dict[str, Any] | None:
         """The payload saved last, its tensors on the CPU; None if there is no file.
@@ -430,14 +429,14 @@ def train(
                 history.rows.append(row)
                 history.seconds = spent + time.perf_counter() - begun
                 if checkpoint:
-                    unsaved = {**earlier, name: _snapshot(state, generator, gpus, history)}
+                    pace = (time.perf_counter() - begun) / (epoch - resumed)
+                    unsaved = ({**earlier, name: _snapshot(state, generator, gpus, history)},
+                               {"stage": stage, "epoch": epoch, "epochs": epochs,
+                                "seconds_an_epoch": pace, "rows": list(history.rows)})
                     is_over = epoch < epochs and stop is not None and stop()
                     if checkpoint.due or is_over or epoch == epochs:
-                        checkpoint.save(unsaved)
+                        checkpoint.save(*unsaved)
                         unsaved = None
-                        pace = (time.perf_counter() - begun) / (epoch - resumed)
-                        checkpoint.report({"stage": stage, "epoch": epoch, "epochs": epochs,
-                                           "seconds_an_epoch": pace, "rows": history.rows})
                     if is_over:
                         raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
                                         "time given is over")
@@ -445,7 +444,7 @@ def train(
                 shown.update()
     except (KeyboardInterrupt, SystemExit):
         if unsaved:
-            checkpoint.save(unsaved)
+            checkpoint.save(*unsaved)
         raise
     _modules(state).eval()
     return history

@@ -41,21 +41,17 @@ _FITS, _END = "fits", "end"         # keys of torchrun's store: how many there w
 
 def total(values: Tensor) -> Tensor:
     """The sum of all ranks' *values*, of one shape, the same bits in each; without gradient."""
-    if here.size == 1:
-        return values
-    values = values.clone(memory_format=torch.contiguous_format)
-    dist.all_reduce(values)
+    if here.size > 1:
+        values = values.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(values)
     return values
 
 
 def sum_gradients(parameters: Iterable[Tensor]) -> None:
-    """Replace each parameter's gradient by the sum over the ranks, in one message."""
-    if here.size > 1:
-        gradients = [one.grad for one in parameters if one.grad is not None]
-        summed = total(torch.cat([one.flatten() for one in gradients]))
-        for one, new in zip(gradients, summed.split([one.numel() for one in gradients]),
-                            strict=True):
-            one.copy_(new.view(one.shape))
+    """Replace each parameter's gradient by the sum over the ranks."""
+    for parameter in parameters:
+        if parameter.grad is not None and here.size > 1:
+            parameter.grad.copy_(total(parameter.grad))
 
 
 def part(rows: Tensor) -> Tensor:
@@ -65,8 +61,6 @@ def part(rows: Tensor) -> Tensor:
 
 def rows(parts: Tensor, numbers: Tensor | None = None) -> Tensor:
     """The rows of these numbers, or all, of a tensor whose consecutive parts the ranks have."""
-    if here.size == 1:
-        return parts if numbers is None else parts[numbers]
     counts = gathered(len(parts))
     if numbers is None:
         numbers = torch.arange(sum(counts), device=parts.device)
@@ -96,8 +90,8 @@ def of_first(value: Any) -> Any:
 @torch.no_grad()
 def same(*tensors: Tensor) -> None:
     """Replace the values of tensors by those of rank 0."""
-    for one in tensors if here.size > 1 else ():
-        dist.broadcast(one, 0)
+    for tensor in tensors if here.size > 1 else ():
+        dist.broadcast(tensor, 0)
 
 
 def own_noise(generator: torch.Generator) -> None:

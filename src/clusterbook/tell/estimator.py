@@ -245,18 +245,18 @@ class TELL(DeepClusterer):
 
         Raises InputError if the file is missing, or holds anything else.
         """
-        place = training.resolve_device(device)
+        found = training.resolve_device(device)
         tell = cls(network="cnn", image_shape=(1, 28, 28), device=device)
         with training.seeded(0):            # the first weights, soon replaced, are drawn at random
             model = tell._restore({"n_features": 28 * 28, "loss": math.nan})
         try:
-            theirs = torch.load(path, map_location=place, weights_only=True)["net"]
+            theirs = torch.load(path, map_location=found, weights_only=True)["net"]
             model.load_state_dict(dict(zip(model.state_dict(), theirs.values(), strict=True)))
         except Exception as error:          # torch reports damage by half a dozen types
             reason = str(error).partition("\n")[0]
             raise InputError(f"{path} is not checkpoint_3000.tar of XLearning-SCU/2022-JMLR-TELL "
                              f"({reason})") from error
-        model.to(place).eval()
+        model.to(found).eval()
         return tell
 
     @property
