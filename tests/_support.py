@@ -39,7 +39,7 @@ sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}
 TRAINS = """\
 import time
 import torch
-from clusterbook import evidence, paths, training
+from clusterbook import checkpoints, evidence, paths, training
 from clusterbook.deepcluster import distributed
 
 class Model:
@@ -67,7 +67,7 @@ class Model:
 
         training.train(
             step, (torch.ones(4, 1),), epochs=epochs, batch_size=4, generator=torch.Generator(),
-            state={"model": model}, stop=paths.time_is_up, checkpoint=training.Checkpoint(
+            state={"model": model}, stop=paths.time_is_up, checkpoint=checkpoints.Checkpoint(
                 paths.checkpoint("main"), parameters={}, data="d", code="c",
                 every_seconds=every_seconds))
         print("steps:", len(steps))

@@ -8,6 +8,7 @@ import torch
 from scipy.stats import kstest
 
 from clusterbook import classifier, paths, training
+from clusterbook.checkpoints import Checkpoint
 from clusterbook.classifier import MLP, block_share, train_classifier
 from clusterbook.errors import InputError, OutOfTime
 
@@ -190,7 +191,7 @@ def test_a_killed_run_ends_bit_for_bit_where_the_uninterrupted_one_does(
             raise how
         return entropy(*args)
 
-    monkeypatch.setattr(training.Checkpoint, "due", True)
+    monkeypatch.setattr(Checkpoint, "due", True)
     monkeypatch.setattr(torch.nn.functional, "cross_entropy", counted)
     with pytest.raises(how):
         fit(GROUPS, **options)

@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_info
 from torch import nn
 
 from clusterbook import IDC, TELL, DeepCluster, paths, training
+from clusterbook.checkpoints import Checkpoint
 from clusterbook.classifier import train_classifier
 from clusterbook.errors import InputError, OutOfTime
 from clusterbook.evidence import records
 from clusterbook.tell import ClusterLayer
-from clusterbook.training import Checkpoint
 
 KINDS = (TELL, IDC, DeepCluster)
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)

@@ -15,7 +15,7 @@ import clusterbook
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
     ("errors",), ("checks", "paths", "settings"),
-    ("metrics", "figures", "progress", "fingerprint"),
+    ("metrics", "figures", "progress", "fingerprint", "checkpoints"),
     ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
     ("__main__",),

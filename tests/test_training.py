@@ -20,8 +20,9 @@ from _support import HANG
 from torch import nn
 
 from clusterbook import progress, training
+from clusterbook.checkpoints import Checkpoint, fingerprint
 from clusterbook.errors import InputError, OutOfTime
-from clusterbook.training import Checkpoint, History, TrainingError, seeded, train
+from clusterbook.training import History, TrainingError, seeded, train
 
 # Torch warns of a scheduler that steps first in a process, as it does in a resumed run.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
@@ -333,11 +334,11 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 def test_fingerprints():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert len({training.fingerprint(same) for same in (
+    assert len({fingerprint(same) for same in (
         x, torch.from_numpy(x), np.asfortranarray(x), torch.tensor(x.T).T)}) == 1
     different = [x, x + np.float32(1e-6), x.T, x.ravel(), x.astype(np.float64), x[:0]]
-    assert len({training.fingerprint(array) for array in different}) == len(different)
-    assert training.fingerprint([1, 2], [3]) != training.fingerprint([1], [2, 3])
+    assert len({fingerprint(array) for array in different}) == len(different)
+    assert fingerprint([1, 2], [3]) != fingerprint([1], [2, 3])
 
 
 def test_a_large_batch_is_clipped_with_a_warning():

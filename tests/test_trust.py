@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 
 from clusterbook import IDC, TELL, DeepCluster, datasets, evidence, figures, settings
 from clusterbook.book import parameters, sheet
+from clusterbook.checkpoints import Checkpoint
 from clusterbook.datasets import loaders
 from clusterbook.errors import InputError
 from clusterbook.evidence import claims, records, views
-from clusterbook.training import Checkpoint
 
 TAG = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 

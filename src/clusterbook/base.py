@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from . import checks, paths, training
+from .checkpoints import Checkpoint, as_json, fingerprint
 from .errors import InputError
 from .fingerprint import hash_modules, reached
 from .metrics import contingency
-from .training import Checkpoint, as_json, fingerprint
 
 #: Settings that there are no more, with the one value that the networks in data/records have.
 FORMER = {

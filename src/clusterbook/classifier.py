@@ -26,6 +26,7 @@ from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
 from . import paths, training
+from .checkpoints import Checkpoint, fingerprint
 from .checks import as_seed, number, one_of, whole
 from .errors import InputError
 from .fingerprint import hash_modules
@@ -154,9 +155,9 @@ def train_classifier(
     with (training.threads(3 * forward, threads, checkpoint) as n_threads,
           training.seeded(random_state, device) as generator):
         if checkpoint is not None:
-            checkpoint = training.Checkpoint(
+            checkpoint = Checkpoint(
                 checkpoint, parameters={**settings, "threads": n_threads},
-                data=training.fingerprint(X, y, X_test, y_test),
+                data=fingerprint(X, y, X_test, y_test),
                 code=hash_modules(["classifier", "training"]))
         network = MLP(widths, bias=bias, dropout=dropout, init=init).to(device)
         n_batches = math.ceil(len(X) / batch_size)
