@@ -176,8 +176,9 @@ class DeepCluster(DeepClusterer):
                                                               dtype=torch.int))
             state = {"network": network, "head": head, "optimizer": optimizer,
                      **({} if rank else {"assignments": assignments})}
-            targets = torch.empty(n, dtype=torch.int64, device=device)      # of the current epoch,
-            row, batches, started = {}, None, 0.0                           # and more of it
+            # Of the current epoch: pseudo-labels in the order of training, and what goes with them
+            targets = torch.empty(n, dtype=torch.int64, device=device)
+            row, batches, started = {}, None, 0.0
 
             def start_epoch(epoch: int) -> None:
                 nonlocal row, batches, started

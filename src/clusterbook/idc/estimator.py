@@ -193,9 +193,7 @@ class IDC(DeepClusterer):
             epochs, steps = self._stage_epochs(), max(1, len(samples) // self.batch_size)
 
             # First training: the autoencoder, then together with the local gates
-            networks = nn.ModuleList([model.autoencoder])
-            if model.gating is not None:
-                networks.append(model.gating)
+            networks = nn.ModuleList([part for part in (model.autoencoder, model.gating) if part])
             optimizer, schedule = adam(networks.parameters(), self.lr_pretrain,
                                        self.ae_pretrain_epochs * steps)
             state = {"networks": networks, "optimizer": optimizer, "schedule": schedule}
