@@ -12,9 +12,9 @@ import torch.distributed as dist
 from _fits import before_steps
 from torch import multiprocessing, nn
 
-from clusterbook import DeepCluster, datasets, distributed
-from clusterbook.batchnorm import BatchNorm2d
-from clusterbook.deepcluster import clustering, fit_reduction, kmeans, reduce
+from clusterbook import DeepCluster, datasets
+from clusterbook.deepcluster import clustering, distributed, fit_reduction, kmeans, reduce
+from clusterbook.deepcluster.distributed import BatchNorm2d
 from clusterbook.deepcluster.images import StreamedImages
 from clusterbook.errors import OutOfTime
 

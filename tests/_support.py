@@ -41,7 +41,8 @@ TRAINS = """\
 import time
 import torch
 import bookledger
-from clusterbook import distributed, paths, training
+from clusterbook import checkpoints, paths, training
+from clusterbook.deepcluster import distributed
 
 evidence = bookledger.page('tiny')
 
@@ -70,7 +71,7 @@ class Model:
 
         training.train(
             step, (torch.ones(4, 1),), epochs=epochs, batch_size=4, generator=torch.Generator(),
-            state={"model": model}, checkpoint=training.Checkpoint(
+            state={"model": model}, stop=paths.time_is_up, checkpoint=checkpoints.Checkpoint(
                 paths.checkpoint("main"), parameters={}, data="d", code="c",
                 every_seconds=every_seconds))
         print("steps:", len(steps))

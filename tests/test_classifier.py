@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from clusterbook import classifier, training
+from clusterbook import classifier, paths, training
+from clusterbook.checkpoints import Checkpoint
 from clusterbook.classifier import MLP, block_share, train_classifier
-from clusterbook.errors import InputError
+from clusterbook.errors import InputError, OutOfTime
 
 ONE_STEP = {"hidden": (6, 7, 4), "epochs": 1, "batch_size": 24, "learning_rate": 0.5,
             "random_state": 4}
@@ -190,7 +191,7 @@ def test_a_killed_run_ends_bit_for_bit_where_the_uninterrupted_one_does(
             raise how
         return entropy(*args)
 
-    monkeypatch.setattr(training.Checkpoint, "due", True)
+    monkeypatch.setattr(Checkpoint, "due", True)
     monkeypatch.setattr(torch.nn.functional, "cross_entropy", counted)
     with pytest.raises(how):
         fit(GROUPS, **options)
@@ -198,6 +199,12 @@ def test_a_killed_run_ends_bit_for_bit_where_the_uninterrupted_one_does(
         network, history = fit(GROUPS, **options)
         assert len(steps) == 5 * epoch + 5 * (6 - epoch)
         assert same(network, uninterrupted[0]) and history.rows == uninterrupted[1].rows
+
+
+def test_it_stops_when_the_time_of_the_run_is_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "time_is_up", lambda: True)
+    with pytest.raises(OutOfTime, match="stopped after epoch 1 of 3"):
+        fit(SMALL, epochs=3, random_state=0, checkpoint=tmp_path / "state")
 
 
 def test_another_runs_checkpoint_is_refused(tmp_path):

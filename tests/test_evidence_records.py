@@ -76,9 +76,10 @@ def test_nothing_is_written_unless_asked(book, monkeypatch):
     before = sorted(book.rglob("*"))
     silent = "not recorded: nothing asked for a record of this run"
     for used, said in ((0, ""), (1, ""), (4, " (trained with 4 threads)")):
-        monkeypatch.setattr(training, "threads_used", used)
-        assert repr(page("weights").record({"acc": 1})) == f"{silent}{said}"
-    monkeypatch.setattr(training, "threads_used", 1)
+        fitted = SimpleNamespace(history_=training.History(threads=used))
+        here = page("weights")
+        assert repr(here.record({"acc": 1}, threads=used)) == f"{silent}{said}"
+        assert repr(here.record({"acc": 1}, model=fitted)) == f"{silent}{said}"
     monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(book / "records"))
     assert repr(page("weights").record({"a": 1.0})) == silent
     monkeypatch.delenv("CLUSTERBOOK_RECORDS")

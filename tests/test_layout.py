@@ -18,7 +18,7 @@ import clusterbook
 FLOORS = {
     "clusterbook": (
         ("errors",), ("checks", "paths"),
-        ("metrics", "figures", "progress", "fingerprint", "distributed"),
+        ("metrics", "figures", "progress", "fingerprint", "checkpoints"),
         ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (

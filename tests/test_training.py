@@ -20,8 +20,9 @@ from _support import HANG
 from torch import nn
 
 from clusterbook import progress, training
+from clusterbook.checkpoints import Checkpoint, fingerprint
 from clusterbook.errors import InputError, OutOfTime
-from clusterbook.training import Checkpoint, History, TrainingError, seeded, train
+from clusterbook.training import History, TrainingError, seeded, train
 
 # Torch warns of a scheduler that steps first in a process, as it does in a resumed run.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
@@ -194,6 +195,7 @@ def test_ctrl_c_keeps_the_last_finished_epoch_and_a_finished_run_returns_at_once
         fit(checkpoint=checkpoint_at(path, every_seconds=1e9),
             before_step=lambda epoch: (there.append(path.exists()), stop(epoch)))
     assert not any(there), "it was saved before"
+    assert json.loads((tmp_path / "run.json").read_text())["epoch"] == 3
     started = []
     resumed = fit(checkpoint=checkpoint_at(path), before_step=started.append)
     assert started[0] == 4 and resumed[1] == fit()[1]
@@ -217,18 +219,17 @@ def test_seconds_add_up_over_pieces(tmp_path, monkeypatch):
     assert fit(checkpoint=checkpoint(), before_step=tick)[0].seconds == 5.0 * EPOCHS
 
 
-def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path, monkeypatch):
-    whole, path = fit(), tmp_path / "run.pt"
-    monkeypatch.setenv("CLUSTERBOOK_UNTIL", "0")
+def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path):
+    whole, path, over = fit(), tmp_path / "run.pt", {"stop": lambda: True}
     for epoch in range(1, EPOCHS):
         with pytest.raises(OutOfTime, match=f"stopped after epoch {epoch} of {EPOCHS}"):
-            fit(checkpoint=checkpoint_at(path, every_seconds=1000))
+            fit(checkpoint=checkpoint_at(path, every_seconds=1000), **over)
         said = json.loads((tmp_path / "run.json").read_text())
         assert (said["epoch"], said["epochs"], len(said["rows"])) == (epoch, EPOCHS, epoch)
         assert said["seconds_an_epoch"] > 0
-    last = fit(checkpoint=checkpoint_at(path))      # the last epoch is not stopped
+    last = fit(checkpoint=checkpoint_at(path), **over)      # the last epoch is not stopped
     assert last[1] == whole[1] and last[0].rows == whole[0].rows
-    assert fit()[1] == whole[1], "a training without a checkpoint could not go on: it isn't stopped"
+    assert fit(**over)[1] == whole[1], "without a checkpoint it could not go on: it isn't stopped"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -333,11 +334,11 @@ def test_a_damaged_checkpoint_is_named(tmp_path):
 
 def test_fingerprints():
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
-    assert len({training.fingerprint(same) for same in (
+    assert len({fingerprint(same) for same in (
         x, torch.from_numpy(x), np.asfortranarray(x), torch.tensor(x.T).T)}) == 1
     different = [x, x + np.float32(1e-6), x.T, x.ravel(), x.astype(np.float64), x[:0]]
-    assert len({training.fingerprint(array) for array in different}) == len(different)
-    assert training.fingerprint([1, 2], [3]) != training.fingerprint([1], [2, 3])
+    assert len({fingerprint(array) for array in different}) == len(different)
+    assert fingerprint([1, 2], [3]) != fingerprint([1], [2, 3])
 
 
 def test_a_large_batch_is_clipped_with_a_warning():

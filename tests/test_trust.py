@@ -20,9 +20,9 @@ from matplotlib.figure import Figure
 import bookledger as evidence
 from bookledger import claims, parameters, records, settings, sheet, views
 from clusterbook import IDC, TELL, DeepCluster, datasets, figures
+from clusterbook.checkpoints import Checkpoint
 from clusterbook.datasets import loaders
 from clusterbook.errors import InputError
-from clusterbook.training import Checkpoint
 
 TAG = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 

@@ -57,6 +57,17 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out
 
 
+def test_ctrl_c_says_after_which_epoch_the_same_command_resumes(
+        book: Book, tmp_path, monkeypatch, capsys):
+    inline(monkeypatch)
+    book.notebook("tiny", TRAINS, "Model().fit(2)\nraise KeyboardInterrupt")
+    book.profile("tiny-long", seed=3)
+    records = str(tmp_path / "records")
+    assert cli.main(["run", "tiny", "--profile", "tiny-long", "--record", records]) == 130
+    assert capsys.readouterr().err == ("clusterbook: interrupted; the same command resumes after "
+                                       "epoch 2\n")
+
+
 def test_the_time_of_all_pieces_is_summed(tmp_path):
     first = underway.clock(tmp_path)
     assert first["earlier"] == 0.0 and first["started"] == first["piece"]

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:
-        return _complain("the standard output is closed; lead it to a file or /dev/null", 1)
+        return _complain("the standard output is closed; redirect it to a file or /dev/null", 1)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):      # for consoles that can't show every sign
             stream.reconfigure(errors="backslashreplace")
@@ -58,8 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.filename:
             return _complain(f"{error.filename}: {error.strerror}", 2)
         return _complain(f"{error.strerror}; make room for the output and in TMPDIR", 1)
-    except KeyboardInterrupt:
-        return _complain("interrupted; no partial files left", 130)
+    except KeyboardInterrupt as stopped:
+        return _complain(f"interrupted; {stopped}" if stopped.args else
+                         "interrupted; no partial files left", 130)
     except RuntimeError as error:
         if type(error).__module__.split(".")[0] not in _OURS:
             raise

@@ -295,18 +295,20 @@ def model_file(name: str) -> Path:
 def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
            history: Iterable[Mapping[str, float]] = (),
            arrays: Mapping[str, np.ndarray] | None = None, data: Any = None,
-           model: Any = None) -> Line:
+           model: Any = None, threads: int = 0) -> Line:
     """Write a record of this run, if ``clusterbook run --record`` asked for it, and say so.
 
     *metrics* are the measurements at the end of the run, *checks* the outcomes of its checks, and
     *history* has the measurements of each epoch, one row an epoch. *arrays*, small and for figures,
     stand beside the record, and so does the trained *model*, an estimator (kept by its ``save``) or
     torch module (its ``state_dict``), if its file is under 10 MB; `model_file` finds it. *data* is
-    the data set that was used.
+    the data set that was used. *threads* are those of the largest training, by default those of the
+    model's own ``history_``.
 
     Raises InputError for a number that is not finite, or a field of the wrong type.
     """
-    folder, run, threads = paths.asked("records"), paths.run_context(), _threads_used()
+    folder, run = paths.asked("records"), paths.run_context()
+    threads = threads or getattr(getattr(model, "history_", None), "threads", 0)
     # Another number of threads may give other results.
     more = f" (trained with {threads} threads)" if threads > 1 else ""
     if folder is None or not run:
@@ -333,7 +335,7 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
                    for number in claim.compares if number.profile in (None, profile)},
         "versions": {"python": platform.python_version(), "clusterbook": __version__, **{
             name: version(name) for name in ("torch", "numpy", "scipy", "scikit-learn")}},
-        "machine": machine(),
+        "machine": machine(threads),
         "data": None if data is None else {"name": data.source.name,
                                            "sha256": config.book().datasets().content(data)},
         "started": datetime.fromisoformat(run["started"]).isoformat(timespec="seconds"),
@@ -462,11 +464,9 @@ def git(root: Path, *arguments: str) -> str | None:
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
 
-def machine() -> dict[str, Any]:
+def machine(threads: int = 0) -> dict[str, Any]:
     """The processor's model and instructions, the GPU that this process used (or None), cores,
-    and threads.
-
-    The threads are those of the largest training of this process; before any, torch's own number.
+    and the threads that a training took; without any, torch's own number.
     """
     torch = sys.modules.get("torch")    # a run that used it has imported it
     used_gpu = torch and torch.cuda.is_available() and torch.cuda.is_initialized()
@@ -477,12 +477,7 @@ def machine() -> dict[str, Any]:
     return {"cpu": found[1] if found else platform.processor() or platform.machine(),
             "instructions": torch.backends.cpu.get_cpu_capability() if torch else None,
             "gpu": torch.cuda.get_device_name() if used_gpu else None, "cores": cores,
-            "threads": _threads_used() or (torch.get_num_threads() if torch else cores)}
-
-
-def _threads_used() -> int:
-    """The number of threads of the largest training of this process; 0 before any."""
-    return getattr(sys.modules.get("clusterbook.training"), "threads_used", 0)
+            "threads": threads or (torch.get_num_threads() if torch else cores)}
 
 
 def peak_memory_mb() -> float | None:

@@ -395,9 +395,13 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
         try:
             executed = execute(source, run.output or Path(folder, "executed.ipynb"),
                                values=changed, environment=environment, progress=progress)
-        except (KeyboardInterrupt, OutOfTime):
-            if run.records and underway.reports(run.checkpoints):
+        except (KeyboardInterrupt, OutOfTime) as stopped:
+            if run.records and (trainings := underway.reports(run.checkpoints)):
                 underway.write(run.records, run.name, run.checkpoints, context)
+                if isinstance(stopped, KeyboardInterrupt):
+                    epoch = next(iter(trainings.values()))["epoch"]
+                    raise KeyboardInterrupt(f"the same command resumes after epoch {epoch:,}"
+                                            ) from None
             raise
         if run.figures:
             (run.figures / LIST).unlink(missing_ok=True)

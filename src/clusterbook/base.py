@@ -19,10 +19,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from . import checks, paths, training
+from .checkpoints import Checkpoint, as_json, fingerprint
 from .errors import InputError
 from .fingerprint import hash_modules, reached
 from .metrics import contingency
-from .training import Checkpoint, as_json, fingerprint
+
+#: Settings that there are no more, with the one value that the networks in data/records have.
+FORMER = {
+    "color": "convert", "compression": "released", "gate_noise": 0.25, "keep_assignments": True,
+    "kmeans_backend": "torch", "kmeans_max_iter": 20, "kmeans_n_init": 1, "learning_rate": None,
+    "n_init": 1, "pca_samples": 100_000, "precision": "float32", "reconstruction": "mse",
+    "regularizer": "released", "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6,
+    "seeds": 1, "unreadable": "refuse", "validate": True}
 
 
 @dataclass(repr=False, eq=False)
@@ -47,8 +55,6 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
     #: Parameters that do not decide the result, or only together with others.
     _silent: ClassVar[tuple[str, ...]] = ("checkpoint", "progress", "device", "random_state",
                                            "num_workers")
-    #: Settings of earlier versions, which `load` accepts at these values only.
-    _removed: ClassVar[dict[str, Any]] = {}
     #: Parameters that are one of some names; the least value of a whole number, if not 1; and the
     #: numbers that can't be 0.
     _choices: ClassVar[dict[str, Sequence[str]]] = {}
@@ -105,7 +111,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
               training.seeded(seed, samples.device) as generator):
             yield generator, partial(
                 training.train, batch_size=self.batch_size, generator=generator,
-                checkpoint=self._checkpoint(content, seed, number), progress=self.progress)
+                checkpoint=self._checkpoint(content, seed, number), stop=paths.time_is_up,
+                progress=self.progress)
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a training step; backward takes twice as many as forward."""
@@ -159,19 +166,17 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
         *settings* are those that a file can't hold, such as a function that makes a network.
 
-        Raises InputError if the file is missing or no such file, if a setting that was removed
-        since has another value than its default, or if the weights are of another network.
+        Raises InputError if the file is missing or no such file, if it has a setting that there is
+        not, or if the weights are of another network.
         """
         found = training.resolve_device(device)
         try:
             stored = torch.load(path, map_location=found, weights_only=True)
             if stored["clusterbook"] != cls.__name__:
                 raise ValueError(f"it holds {stored['clusterbook']!r}")
-            settings = {**json.loads(stored["settings"]), **settings}
-            for name, value in cls._removed.items():
-                if settings.pop(name, value) != value:
-                    raise ValueError(f"only {name}={value!r} is still supported")
-            estimator = cls(**settings, device=device)
+            kept = {name: value for name, value in json.loads(stored["settings"]).items()
+                    if name in cls.__dataclass_fields__ or FORMER.get(name, ...) != value}
+            estimator = cls(**{**kept, **settings}, device=device)
             with training.seeded(0):        # the first weights, soon replaced, are drawn at random
                 network = estimator._restore(stored)
             network.load_state_dict(stored["weights"])

@@ -25,7 +25,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
-from . import training
+from . import paths, training
+from .checkpoints import Checkpoint, fingerprint
 from .checks import as_seed, number, one_of, whole
 from .errors import InputError
 from .fingerprint import hash_modules
@@ -154,9 +155,9 @@ def train_classifier(
     with (training.threads(3 * forward, threads, checkpoint) as n_threads,
           training.seeded(random_state, device) as generator):
         if checkpoint is not None:
-            checkpoint = training.Checkpoint(
+            checkpoint = Checkpoint(
                 checkpoint, parameters={**settings, "threads": n_threads},
-                data=training.fingerprint(X, y, X_test, y_test),
+                data=fingerprint(X, y, X_test, y_test),
                 code=hash_modules(["classifier", "training"]))
         network = MLP(widths, bias=bias, dropout=dropout, init=init).to(device)
         n_batches = math.ceil(len(X) / batch_size)
@@ -191,7 +192,7 @@ def train_classifier(
                 state={"network": network, "optimizer": updates},
                 on_epoch=lambda *_: {"accuracy": float(
                     (network.hidden(X_test)[-1].argmax(1) == y_test).float().mean())},
-                checkpoint=checkpoint, stage=stage, progress=progress, description=stage)
+                checkpoint=checkpoint, stop=paths.time_is_up, stage=stage, progress=progress)
 
         history = train("training", epochs)
         if pruning_epochs:

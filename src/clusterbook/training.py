@@ -1,4 +1,4 @@
-"""The one training loop: device, threads, seeds, progress, history, checkpoints and exact resume.
+"""The one training loop: device, threads, seeds, progress, history and exact resume.
 
 A method brings a function that does everything for one batch and the objects that it changes;
 `train` brings the rest. An epoch must follow from its number, from those objects and from torch's
@@ -9,8 +9,6 @@ random numbers alone. Then a killed run that is resumed ends bit for bit like an
 from __future__ import annotations
 
 import copy
-import hashlib
-import io
 import json
 import math
 import os
@@ -23,14 +21,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from . import checks, paths
+from . import checks
+from .checkpoints import Checkpoint, as_json, threads_of
 from .checks import as_seed
 from .errors import InputError, OutOfTime, unknown
 from .progress import bar
@@ -44,8 +42,6 @@ largest tables 1.0e9), MNIST and CIFAR above (DeepCluster from 2.7e9, TELL 5.0e9
 busy cores a second thread made the small steps 7 to 45 times slower, because each thread waits for
 the one that doesn't run, and the large ones 1.7 times faster.
 """
-threads_used = 0
-"""The largest number of threads that `threads` has set in this process; 0 before the first."""
 
 
 class TrainingError(RuntimeError):
@@ -149,13 +145,11 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
     ...     number, torch.get_num_threads()
     (1, 1)
     """
-    global threads_used
     if asked is not None:
         checks.whole("threads", asked, 1)
     before = torch.get_num_threads()
     small = step <= SMALL_STEP and "OMP_NUM_THREADS" not in os.environ
     number = int(asked or threads_of(checkpoint) or (1 if small else before))
-    threads_used = max(threads_used, number)
     with threadpool_limits(number):
         torch.set_num_threads(number)           # threadpoolctl does not see the MKL inside torch
         try:
@@ -178,6 +172,8 @@ class History:
         mean of each quantity over the epoch's samples, and what ``on_epoch`` added.
     seconds : float
         Wall time in seconds, summed over the pieces of a run that was interrupted.
+    threads : int
+        Torch's threads in training, the most of several stages; 0 before any.
 
     Examples
     --------
@@ -188,6 +184,7 @@ class History:
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
+    threads: int = 0
 
     def __len__(self) -> int:
         """The number of epochs."""
@@ -195,7 +192,8 @@ class History:
 
     def __add__(self, later: History) -> History:
         """The history of two stages, one after the other."""
-        return History(self.rows + later.rows, self.seconds + later.seconds)
+        return History(self.rows + later.rows, self.seconds + later.seconds,
+                       max(self.threads, later.threads))
 
     def column(self, name: str, stage: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The epochs (of one stage, if named) that have *name*, and its values there.
@@ -209,124 +207,6 @@ class History:
         return np.array([e for e, _ in found], dtype=int), np.array([v for _, v in found])
 
 
-# -------------------------------------------------------------------------------------- checkpoints
-
-
-def fingerprint(*arrays: Any) -> str:
-    """A hash of the content, type and shape of arrays or tensors.
-
-    Examples
-    --------
-    >>> fingerprint(np.zeros(3)) == fingerprint(torch.zeros(3, dtype=torch.float64))
-    True
-    >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros((3, 1)))
-    False
-    """
-    return joblib.hash([np.ascontiguousarray(array.numpy(force=True) if isinstance(array, Tensor)
-                                             else array) for array in arrays])
-
-
-class Checkpoint:
-    """The file of a training's state, for one combination of parameters, data and code.
-
-    Another run's, or a damaged one, is refused by name. Raises InputError if nothing can be written
-    there.
-
-    Parameters
-    ----------
-    path : str or Path
-        Its folder is made if it is missing.
-    parameters : dict
-        All that decides the result: numbers, strings, lists, arrays.
-    data, code : str
-        Their fingerprints.
-    every_seconds : float
-        Seconds between two saves of `train`; with 0 it saves after each epoch.
-    """
-
-    def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
-                 every_seconds: float = 30.0) -> None:
-        if Path(path).is_dir():
-            raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', but {path} "
-                             "is a folder")
-        self.path = Path(path)
-        self.every_seconds = every_seconds
-        self._identity = {name: as_json(value) for name, value in parameters.items()}
-        self._identity |= {"the data": data, "the code": code}
-        self._temporary = Path(f"{path}.tmp")
-        self._saved_at = time.monotonic()
-        # A place that can't be written to is refused now, not when the first save is due.
-        paths.write_atomically(self._temporary, noun="the checkpoint")
-        self._temporary.unlink()
-
-    @property
-    def due(self) -> bool:
-        """Whether the last save, or the start, is at least ``every_seconds`` ago."""
-        return time.monotonic() - self._saved_at >= self.every_seconds
-
-    def save(self, payload: Mapping[str, Any]) -> None:
-        """Replace the file by one that holds *payload*, or leave it as it was.
-
-        Raises InputError if the file can't be written. *payload* may hold tensors, numbers,
-        strings, lists and dictionaries.
-        """
-        buffer = io.BytesIO()
-        torch.save({"identity": self._identity, "payload": payload}, buffer)
-        content = buffer.getbuffer()
-        paths.write_atomically(self.path, hashlib.sha256(content).digest(), content,
-                               noun="the checkpoint", temporary=self._temporary)
-        self._saved_at = time.monotonic()
-
-    def report(self, about: Mapping[str, Any]) -> None:
-        """Write how far the training is as JSON beside the file, for ``clusterbook status``."""
-        paths.write_atomically(self.path.with_suffix(".json"), as_json(about).encode())
-
-    def load(self) -> dict[str, Any] | None:
-        """The payload saved last, its tensors on the CPU; None if there is no file.
-
-        Raises InputError if the file can't be read, or belongs to another run.
-        """
-        stored = _read(self.path)
-        if stored is None:
-            return None
-        old, new, changed = stored["identity"], self._identity, []
-        for name in sorted(old.keys() | new.keys()):
-            before, now = old.get(name, "absent"), new.get(name, "absent")
-            if before != now:
-                changed.append(f"{name} differs" if name in ("the data", "the code") else
-                               f"the parameter {name!r} was {before} and is now {now}")
-        if changed:
-            raise InputError(f"the checkpoint {self.path} belongs to another run: "
-                             f"{', '.join(changed)}; name another path, or delete the file")
-        return stored["payload"]
-
-
-def threads_of(path: str | Path | None) -> int | None:
-    """The number of threads that a checkpoint's training was begun with; None if there is none."""
-    stored = None if path is None else _read(Path(path))
-    return stored and json.loads(stored["identity"].get("threads", "null"))
-
-
-def as_json(value: Any) -> str:
-    """*value* as JSON; arrays and tensors become lists."""
-    return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """Identity and payload of a checkpoint's file; None if there is none."""
-    if not path.is_file():
-        return None
-    try:
-        content = path.read_bytes()
-        digest, content = content[:32], content[32:]
-        if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
-            raise ValueError("its bytes are not those that were written")
-        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception as error:                          # torch reports damage by half a dozen types
-        raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint; "
-                         "delete it, or name another path") from error
-
-
 # ----------------------------------------------------------------------------------------- the loop
 
 
@@ -335,8 +215,8 @@ def train(
     batch_size: int, generator: torch.Generator, state: dict[str, Any], drop_last: bool = False,
     shuffle: bool = True, on_epoch_start: Callable[[int], None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], Mapping[str, Any] | None] | None = None,
-    checkpoint: Checkpoint | None = None, stage: str | None = None, progress: bool | None = None,
-    description: str = "",
+    checkpoint: Checkpoint | None = None, stop: Callable[[], bool] | None = None,
+    stage: str | None = None, progress: bool | None = None, description: str = "",
 ) -> History:
     """Train for a number of epochs on tensors in memory, or resume a killed run.
 
@@ -369,13 +249,15 @@ def train(
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
-        Saved when due, at the end, and on Ctrl-C as of the last finished epoch. When the time of
-        ``clusterbook run --for`` is over, it is saved and OutOfTime is raised.
+        Saved when due, at the end, and on Ctrl-C as of the last finished epoch.
+    stop : callable, optional
+        Asked after each epoch but the last whether the time is over. Then the checkpoint is saved
+        and OutOfTime raised; without a checkpoint training goes on.
     stage : str, optional
         This call's name, unique where several share one checkpoint: a finished stage is restored
         and skipped. It also stands in the history's rows.
     progress, description
-        See `bar`.
+        See `bar`; by default the description is the stage.
 
     Examples
     --------
@@ -404,9 +286,11 @@ def train(
     batch_size = min(int(batch_size), n)
     begun = time.perf_counter()
     earlier, history = _resumed(checkpoint, name, state, generator, gpus)
+    history.threads = torch.get_num_threads()
     spent, resumed, unsaved = history.seconds, len(history), None
     try:
-        with bar(epochs, description, progress=progress, initial=resumed, unit="epoch") as shown:
+        with bar(epochs, description or name, progress=progress, initial=resumed,
+                 unit="epoch") as shown:
             for epoch in range(resumed + 1, epochs + 1):
                 _modules(state).train()
                 if on_epoch_start:
@@ -426,22 +310,22 @@ def train(
                 history.rows.append(row)
                 history.seconds = spent + time.perf_counter() - begun
                 if checkpoint:
-                    unsaved = {**earlier, name: _snapshot(state, generator, gpus, history)}
-                    stop = epoch < epochs and paths.time_is_up()
-                    if checkpoint.due or stop or epoch == epochs:
-                        checkpoint.save(unsaved)
+                    pace = (time.perf_counter() - begun) / (epoch - resumed)
+                    unsaved = ({**earlier, name: _snapshot(state, generator, gpus, history)},
+                               {"stage": stage, "epoch": epoch, "epochs": epochs,
+                                "seconds_an_epoch": pace, "rows": list(history.rows)})
+                    is_over = epoch < epochs and stop is not None and stop()
+                    if checkpoint.due or is_over or epoch == epochs:
+                        checkpoint.save(*unsaved)
                         unsaved = None
-                        pace = (time.perf_counter() - begun) / (epoch - resumed)
-                        checkpoint.report({"stage": stage, "epoch": epoch, "epochs": epochs,
-                                           "seconds_an_epoch": pace, "rows": history.rows})
-                    if stop:
+                    if is_over:
                         raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
                                         "time given is over")
                 shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
                 shown.update()
     except (KeyboardInterrupt, SystemExit):
         if unsaved:
-            checkpoint.save(unsaved)
+            checkpoint.save(*unsaved)
         raise
     _modules(state).eval()
     return history

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from clusterbook import paths
-from clusterbook.training import _read
+from clusterbook.checkpoints import _read
 
 LIMIT = 10_000_000          # bytes of a file
 

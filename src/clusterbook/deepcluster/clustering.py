@@ -18,8 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .. import checks, distributed
+from .. import checks
 from ..errors import InputError
+from . import distributed
 
 #: A component with less than this part of the largest variance is rounding noise, and becomes 0.
 NOISE = 1e-10

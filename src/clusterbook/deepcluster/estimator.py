@@ -11,8 +11,8 @@ An epoch is
 
 After the last epoch the final network's features are clustered once more.
 
-Several processes (``clusterbook.distributed``) take these steps together: each computes the
-features of consecutive images and clusters these, and takes its part of each batch of training.
+Several processes (`distributed`) take these steps together: each computes the features of
+consecutive images and clusters these, and takes its part of each batch of training.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import Dataset
 
-from .. import checks, distributed, training
+from .. import checks, training
 from ..base import DeepClusterer, as_tensor
 from ..datasets.folders import find_images
 from ..errors import InputError, unknown
 from ..metrics import accuracy
-from ..training import Checkpoint
-from . import clustering, networks
+from . import clustering, distributed, networks
 from .clustering import Clusters, Reduction, epoch_indices
 from .images import IMAGENET, ArrayImages, StreamedImages
 
@@ -118,9 +117,6 @@ class DeepCluster(DeepClusterer):
     ((1797,), (1797, 32), (2, 1797))
     """
 
-    _removed = {"keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20,
-                "kmeans_n_init": 1, "pca_samples": 100_000, "unreadable": "refuse",
-                "color": "convert"}
     _choices = {"sampling": clustering.SAMPLINGS, "pixel_statistics": ("data", "imagenet")}
     _least = {"batch_size": 2, "epochs": 0, "num_workers": 0}
     _positive = ("learning_rate",)
@@ -180,8 +176,9 @@ class DeepCluster(DeepClusterer):
                                                               dtype=torch.int))
             state = {"network": network, "head": head, "optimizer": optimizer,
                      **({} if rank else {"assignments": assignments})}
-            targets = torch.empty(n, dtype=torch.int64, device=device)      # of the current epoch,
-            row, batches, started = {}, None, 0.0                           # and more of it
+            # Of the current epoch: pseudo-labels in the order of training, and what goes with them
+            targets = torch.empty(n, dtype=torch.int64, device=device)
+            row, batches, started = {}, None, 0.0
 
             def start_epoch(epoch: int) -> None:
                 nonlocal row, batches, started
@@ -254,10 +251,9 @@ class DeepCluster(DeepClusterer):
         return clusters, fitted, {"feature_seconds": computed - started,
                                   "clustering_seconds": _seconds(images.device) - computed}
 
-    def _checkpoint(self, *about: Any) -> Checkpoint | _OfFirst | None:
-        if distributed.here.size == 1:
-            return super()._checkpoint(*about)
-        return _OfFirst(None if distributed.here.rank else super()._checkpoint(*about))
+    def _checkpoint(self, *about: Any) -> Any:
+        own = None if distributed.here.rank else super()._checkpoint(*about)
+        return own if distributed.here.size == 1 else distributed.CheckpointOfFirst(own)
 
     # ----------------------------------------------------------------------------- the fitted model
 
@@ -359,22 +355,6 @@ class DeepCluster(DeepClusterer):
         if not 0 < smallest <= largest <= 1:
             raise InputError("crop_scale must be None or the smallest and largest part of an "
                              f"image's area, such as (0.08, 1.0), not {self.crop_scale!r}")
-
-
-@dataclass
-class _OfFirst:
-    """The checkpoint of several processes: all resume from it, and the first one alone saves it."""
-
-    own: Checkpoint | None
-
-    def __bool__(self) -> bool:
-        return self.own is not None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.own, name)
-
-    def load(self) -> dict[str, Any] | None:
-        return distributed.of_first(self.own and self.own.load())
 
 
 def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 from torchvision.transforms import v2
 
-from .. import distributed
 from ..datasets.folders import upright
 from ..errors import InputError
+from . import distributed
 
 #: Mean and standard deviation of ImageNet's red, green and blue, of pixels in [0, 1].
 IMAGENET = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
@@ -80,14 +80,15 @@ def random_boxes(n: int, height: int, width: int, generator: torch.Generator,
     draws that fits is placed at random. If none fits, it is the largest part in the middle whose
     ratio is in bounds. Returns top, left, height and width, int64, (n, 4).
     """
-    area, shape, place = torch.rand(3, n, 10, generator=generator, dtype=torch.float64)
+    area, shape, position = torch.rand(3, n, 10, generator=generator, dtype=torch.float64)
     area = height * width * (scale[0] + (scale[1] - scale[0]) * area)
     shape = torch.exp(log(RATIO[0]) + (log(RATIO[1]) - log(RATIO[0])) * shape)
     widths, heights = (area * shape).sqrt().round().long(), (area / shape).sqrt().round().long()
     fits = (0 < widths) & (widths <= width) & (0 < heights) & (heights <= height)
     first = fits.long().argmax(1, keepdim=True)
     w, h = widths.gather(1, first)[:, 0], heights.gather(1, first)[:, 0]
-    top, left = (place[:, 0] * (height - h + 1)).long(), (place[:, 1] * (width - w + 1)).long()
+    top = (position[:, 0] * (height - h + 1)).long()
+    left = (position[:, 1] * (width - w + 1)).long()
     last_h, last_w = min(height, round(width / RATIO[0])), min(width, round(height * RATIO[1]))
     middle = torch.tensor([(height - last_h) // 2, (width - last_w) // 2, last_h, last_w])
     return torch.where(fits.any(1)[:, None], torch.stack([top, left, h, w], 1), middle)

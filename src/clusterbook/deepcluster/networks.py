@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import checks
-from ..batchnorm import BatchNorm2d
 from ..errors import InputError
+from .distributed import BatchNorm2d
 
 #: Most activations kept of a layer for a probe; AlexNet's are those of ``eval_linear.py``.
 MOST_NUMBERS = 9600

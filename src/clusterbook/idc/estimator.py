@@ -13,9 +13,8 @@ stage               trained networks                              loss
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +116,6 @@ class IDC(DeepClusterer):
     ((200,), (200, 4), (200, 13))
     """
 
-    _removed = {"compression": "released", "gate_noise": 0.25, "precision": "float32",
-                "reconstruction": "mse", "regularizer": "released", "seeds": 1, "validate": True,
-                "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6}
     _choices = {"form": (*losses.FORMS,), "batch_norm": ("drifting", "gated", "mixed"),
                 "select": ("loss", "silhouette", "last"), "constant_columns": ("drop", "keep")}
     _least = {"batch_size": 2, "epochs": 0, "ae_non_gated_epochs": 0, "ae_pretrain_epochs": 0,
@@ -190,23 +186,89 @@ class IDC(DeepClusterer):
         """
         self._check_settings()
         X = self._validated(X, fitting=True)
-        varying = X.max(0) > X.min(0)
-        if not varying.any():
-            raise InputError("all columns of X are constant; add columns that vary")
-        self.used_features_ = varying | (self.constant_columns == "keep")
-        if not self.used_features_.all():
-            warnings.warn(f"{(~varying).sum()} of {len(varying)} columns are constant and left "
-                          "out, so that their gates are 0; constant_columns='keep' keeps them",
-                          UserWarning, stacklevel=2)
+        self.used_features_ = self._columns_to_use(X)
         samples = as_tensor(X[:, self.used_features_], training.resolve_device(self.device))
         with self._fitting(samples, y, samples.shape[1], X) as (_, train):
             model = self._new_model(samples.shape[1]).to(samples.device)
-            best, history = Best(model), training.History()
-            for stage, step, tensors, state, evaluate in self._stages(model, samples, y, best):
-                history += train(
-                    step, tensors, epochs=self._stage_epochs()[stage], drop_last=True, state=state,
-                    on_epoch=evaluate and partial(self._evaluated, evaluate, len(history)),
-                    stage=stage, description=stage)
+            epochs, steps = self._stage_epochs(), max(1, len(samples) // self.batch_size)
+
+            # First training: the autoencoder, then together with the local gates
+            networks = nn.ModuleList([part for part in (model.autoencoder, model.gating) if part])
+            optimizer, schedule = adam(networks.parameters(), self.lr_pretrain,
+                                       self.ae_pretrain_epochs * steps)
+            state = {"networks": networks, "optimizer": optimizer, "schedule": schedule}
+
+            def reconstruction_step(_epoch: int, batch: Tensor) -> dict[str, Tensor]:
+                terms = self._reconstruction(model, batch)
+                descend(sum(terms.values()), optimizer, schedule)
+                return terms
+
+            def gated_step(epoch: int, batch: Tensor) -> dict[str, Tensor]:
+                weight = losses.sparsity_weight(epoch, epochs["gated"], self.local_gates_lambda)
+                loss, terms = self._sparse_loss(model, batch, weight)
+                descend(loss, optimizer, schedule)
+                return terms
+
+            history = train(reconstruction_step, (samples,), state=state, drop_last=True,
+                            epochs=epochs["reconstruction"], stage="reconstruction")
+            history += train(gated_step, (samples,), state=state, drop_last=True,
+                             epochs=epochs["gated"], stage="gated", on_epoch=self._when_due(
+                                 history, lambda *_: self._count_open(model.local_gates(samples))))
+
+            # The local gates are frozen from here on, so computed once
+            gates = model.eval().local_gates(samples)
+            gated, counts = samples * gates, self._count_open(gates)
+            if self.batch_norm == "gated":
+                model.calibrate(gated)
+            # As released, the frozen encoder uses each batch's own statistics, and its running
+            # averages drift, so each batch is embedded anew; otherwise all samples only once.
+            drifts = self.batch_norm == "drifting"
+            inputs = gated if drifts else model.embed(gated)
+
+            # Second training: the clustering head, then together with the global gates
+            head_optimizer, head_schedule = adam(model.head.parameters(), self.lr_clustering,
+                                                 (self.epochs - self.ae_pretrain_epochs) * steps)
+            gates_optimizer = torch.optim.SGD(
+                [*model.auxiliary.parameters(), model.global_gates.weight], self.lr_aux_classifier)
+            best, last = Best(model), "global" if epochs["global"] else "clustering"
+            state = {"head": model.head, "optimizer": head_optimizer, "schedule": head_schedule,
+                     "best": best, **({"autoencoder": model.autoencoder} if drifts else {})}
+
+            def head_step(batch: Tensor) -> tuple[Tensor, Tensor]:
+                """The loss of the head in this step, and the clusters before it."""
+                with torch.no_grad():
+                    z = model.autoencoder.encoder(batch) if drifts else batch
+                logits = model.head(z)
+                loss = self._head_loss(z, logits)
+                descend(loss, head_optimizer, head_schedule)
+                return loss, logits.argmax(1)
+
+            def clustering_step(_epoch: int, batch: Tensor) -> dict[str, Tensor]:
+                return {"compression": head_step(batch)[0]}
+
+            def global_step(_epoch: int, batch: Tensor, batch_gated: Tensor) -> dict[str, Tensor]:
+                compression, labels = head_step(batch)
+                loss, terms = self._global_loss(model, batch_gated, labels)
+                descend(loss, gates_optimizer)
+                return {"compression": compression, **terms}
+
+            def evaluate(overall: int, row: dict[str, Any]) -> dict[str, Any]:
+                found = counts | self._evaluate(
+                    model, model.embed(gated) if drifts else inputs, y)
+                if self.select != "last" and row["stage"] == last:
+                    best.offer(overall, -row["compression"] if self.select == "loss"
+                               else found.get("silhouette", float("-inf")), model)
+                return found
+
+            history += train(clustering_step, (inputs,), state=state, drop_last=True,
+                             epochs=epochs["clustering"], stage="clustering",
+                             on_epoch=self._when_due(history, evaluate))
+            state |= {"auxiliary": model.auxiliary, "global_gates": model.global_gates,
+                      "auxiliary optimizer": gates_optimizer}
+            history += train(global_step, (inputs, gated), state=state, drop_last=True,
+                             epochs=epochs["global"], stage="global",
+                             on_epoch=self._when_due(history, evaluate))
+
             if best.epoch:
                 model = best.model
             embedding = model.eval().embed(samples * model.local_gates(samples))
@@ -216,6 +278,18 @@ class IDC(DeepClusterer):
         self._take(model, kept, row.get("compression", float("nan")))
         return self
 
+    def _columns_to_use(self, X: np.ndarray) -> np.ndarray:
+        """Which columns are trained on, bool; InputError if all are constant."""
+        varying = X.max(0) > X.min(0)
+        if not varying.any():
+            raise InputError("all columns of X are constant; add columns that vary")
+        used = varying | (self.constant_columns == "keep")
+        if not used.all():
+            warnings.warn(f"{(~varying).sum()} of {len(varying)} columns are constant and left "
+                          "out, so that their gates are 0; constant_columns='keep' keeps them",
+                          UserWarning, stacklevel=3)
+        return used
+
     def _stage_epochs(self) -> dict[str, int]:
         """The number of epochs of each stage; they add up to ``epochs``."""
         plain = self.ae_non_gated_epochs if self.use_gating else self.ae_pretrain_epochs
@@ -224,91 +298,26 @@ class IDC(DeepClusterer):
         return {"reconstruction": plain, "gated": self.ae_pretrain_epochs - plain,
                 "clustering": begins - self.ae_pretrain_epochs, "global": self.epochs - begins}
 
-    def _evaluated(self, evaluate: Callable, before: int, epoch: int, row: dict[str, Any]
-                   ) -> dict[str, Any]:
-        """What *evaluate* finds if the epoch, counted over all stages, is due."""
-        overall = before + epoch
-        if overall % self.evaluate_every and overall not in (self.ae_pretrain_epochs, self.epochs):
-            return {}
-        return {"overall": overall, **evaluate(overall, row)}
+    def _when_due(self, before: training.History, evaluate: Callable) -> Callable:
+        """An ``on_epoch`` that evaluates if the epoch, counted from *before* on, is due."""
+        def on_epoch(epoch: int, row: dict[str, Any]) -> dict[str, Any]:
+            overall = len(before) + epoch
+            if overall % self.evaluate_every and overall not in (self.ae_pretrain_epochs,
+                                                                 self.epochs):
+                return {}
+            return {"overall": overall, **evaluate(overall, row)}
 
-    def _stages(self, model: Model, X: Tensor, y: ArrayLike | None, best: Best
-                ) -> Iterator[tuple]:
-        """Of each stage its name, step, samples, the state that it changes, and its evaluation."""
-        epochs, steps = self._stage_epochs(), max(1, len(X) // self.batch_size)
+        return on_epoch
 
-        # First training: autoencoder, then with gates
-        networks = nn.ModuleList([model.autoencoder])
-        if model.gating is not None:
-            networks.append(model.gating)
-        optimizer, schedule = adam(networks.parameters(), self.lr_pretrain,
-                                   self.ae_pretrain_epochs * steps)
-        state = {"networks": networks, "optimizer": optimizer, "schedule": schedule}
-
-        def reconstruction_step(_epoch: int, batch: Tensor) -> dict[str, Tensor]:
-            terms = self._reconstruction(model, batch)
-            descend(sum(terms.values()), optimizer, schedule)
-            return terms
-
-        def gated_step(epoch: int, batch: Tensor) -> dict[str, Tensor]:
-            weight = losses.sparsity_weight(epoch, epochs["gated"], self.local_gates_lambda)
-            loss, terms = self._sparse_loss(model, batch, weight)
-            descend(loss, optimizer, schedule)
-            return terms
-
-        yield "reconstruction", reconstruction_step, (X,), state, None
-        yield ("gated", gated_step, (X,), state,
-               lambda _overall, _row: self._count_open(model.local_gates(X)))
-
-        # Second training: the head, then with the global gates
-        gates = model.eval().local_gates(X)                 # frozen, so computed once
-        gated, counts = X * gates, self._count_open(gates)
-        if self.batch_norm == "gated":
-            model.calibrate(gated)
-        # As released, the frozen encoder uses each batch's own statistics, and its running averages
-        # drift, so each batch is embedded anew; otherwise all samples are embedded once.
-        drifts = self.batch_norm == "drifting"
-        inputs = gated if drifts else model.embed(gated)
-        head_optimizer, head_schedule = adam(model.head.parameters(), self.lr_clustering,
-                                             (self.epochs - self.ae_pretrain_epochs) * steps)
-        gates_optimizer = torch.optim.SGD(
-            [*model.auxiliary.parameters(), model.global_gates.weight], self.lr_aux_classifier)
-        state = {"head": model.head, "optimizer": head_optimizer, "schedule": head_schedule,
-                 "best": best, **({"autoencoder": model.autoencoder} if drifts else {})}
-        before_last = self.epochs - (epochs["global"] or epochs["clustering"])
-
-        def head_step(_epoch: int, batch: Tensor, samples: Tensor | None = None
-                      ) -> dict[str, Tensor]:
-            with torch.no_grad():
-                z = model.autoencoder.encoder(batch) if drifts else batch
-            logits = model.head(z)
-            loss = self._head_loss(z, logits)
-            descend(loss, head_optimizer, head_schedule)
-            if samples is None:
-                return {"compression": loss}
-            gates_loss, terms = self._global_loss(model, samples, logits.argmax(1))
-            descend(gates_loss, gates_optimizer)
-            return {"compression": loss, **terms}
-
-        def evaluate(overall: int, row: dict[str, Any]) -> dict[str, Any]:
-            z = model.embed(gated) if drifts else inputs
-            labels = model.cluster(z).cpu().numpy()
-            matrix = model.global_gates.matrix()
-            found = {"occupied": len(np.unique(labels)), **counts,
-                     "global_gates": matrix.sum(1).mean(),
-                     "open_global_gates": (matrix > 0).sum(1).float().mean(),
-                     **internal_scores(z, labels)}
-            if self.select != "last" and overall > before_last:
-                best.offer(overall, -row["compression"] if self.select == "loss"
-                           else found.get("silhouette", float("-inf")), model)
-            if y is not None:
-                found |= {**scores(y, labels), "acc_greedy": greedy_accuracy(y, labels)}
-            return found
-
-        yield "clustering", head_step, (inputs,), state, evaluate
-        yield "global", head_step, (inputs, gated), state | {
-            "auxiliary": model.auxiliary, "global_gates": model.global_gates,
-            "auxiliary optimizer": gates_optimizer}, evaluate
+    def _evaluate(self, model: Model, z: Tensor, y: ArrayLike | None) -> dict[str, Any]:
+        """Numbers of global gates and clusters, of all embeddings *z*; scores if there are *y*."""
+        labels, gates = model.cluster(z).cpu().numpy(), model.global_gates.matrix()
+        found = {"occupied": len(np.unique(labels)), "global_gates": gates.sum(1).mean(),
+                 "open_global_gates": (gates > 0).sum(1).float().mean(),
+                 **internal_scores(z, labels)}
+        if y is not None:
+            found |= {**scores(y, labels), "acc_greedy": greedy_accuracy(y, labels)}
+        return found
 
     def _reconstruction(self, model: Model, X: Tensor, gates: Tensor | None = None
                         ) -> dict[str, Tensor]:

@@ -102,7 +102,6 @@ class TELL(DeepClusterer):
     ((1797,), (10, 64))
     """
 
-    _removed = {"learning_rate": None, "n_init": 1}
     _choices = {"network": ("auto", "cnn", "fcn", "none"), "training": (*STAGES,),
                 "optimizer": (*OPTIMIZERS,), "init": ("kaiming", "samples"),
                 "precision": ("float32", "bfloat16")}
@@ -169,7 +168,7 @@ class TELL(DeepClusterer):
                     drop_last=True,
                     state={"model": model, "snapshots": snapshots, "optimizer": optimizer},
                     on_epoch=None if stage == "reconstruction" else observe,
-                    stage=stage, description=stage)
+                    stage=stage)
             self.labels_, loss = model.assign(model.eval().embed(data))
         self.history_ = history
         self._take(model, loss, snapshots)
@@ -246,18 +245,18 @@ class TELL(DeepClusterer):
 
         Raises InputError if the file is missing, or holds anything else.
         """
-        place = training.resolve_device(device)
+        found = training.resolve_device(device)
         tell = cls(network="cnn", image_shape=(1, 28, 28), device=device)
         with training.seeded(0):            # the first weights, soon replaced, are drawn at random
             model = tell._restore({"n_features": 28 * 28, "loss": math.nan})
         try:
-            theirs = torch.load(path, map_location=place, weights_only=True)["net"]
+            theirs = torch.load(path, map_location=found, weights_only=True)["net"]
             model.load_state_dict(dict(zip(model.state_dict(), theirs.values(), strict=True)))
         except Exception as error:          # torch reports damage by half a dozen types
             reason = str(error).partition("\n")[0]
             raise InputError(f"{path} is not checkpoint_3000.tar of XLearning-SCU/2022-JMLR-TELL "
                              f"({reason})") from error
-        model.to(place).eval()
+        model.to(found).eval()
         return tell
 
     @property

@@ -41,6 +41,10 @@ from ..checks import as_seed, one_of, whole
 from ..errors import InputError
 from ..progress import bar
 
+__all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "network_test",
+           "normalized_cut", "null_tests", "partition", "planted_blocks", "separate_kmeans",
+           "share_inside", "shuffle"]
+
 
 def degree_scale(A: np.ndarray) -> np.ndarray:
     r"""Scale a bipartite graph's weights by the degrees: :math:`D_r^{-1/2} A D_c^{-1/2}`.
@@ -305,8 +309,8 @@ def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.
     """
     W = as_weights(W).copy()
     rng = check_random_state(random_state)
-    places = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
-    W[places] = rng.permutation(W[places])
+    permuted = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
+    W[permuted] = rng.permutation(W[permuted])
     return W
 
 

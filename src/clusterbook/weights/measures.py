@@ -21,6 +21,9 @@ from ..checks import whole
 from ..errors import InputError
 from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
+__all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "lesions", "neurons",
+           "quality"]
+
 
 @dataclass(frozen=True)
 class Neurons:

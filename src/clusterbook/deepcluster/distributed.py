@@ -1,4 +1,4 @@
-"""One training by several processes that ``torchrun`` starts: parts of the work, and sums.
+"""One fit by several processes that ``torchrun`` starts: parts of the work, and sums.
 
 ``torchrun --nproc_per_node N -m clusterbook run deepcluster`` executes the notebook in rank 0 only.
 The other ranks wait; each fit there opens a process group, sends them estimator and data, and all
@@ -18,12 +18,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .. import batchnorm
+
+#: The number of this process, from 0, among those that fit together.
+here = SimpleNamespace(rank=0, size=1)
 #: The longest that a rank waits for another one inside a fit.
 PATIENCE = timedelta(minutes=30)
 #: Seconds in which a rank that lost the others learns whether rank 0 has ended or fits anew.
@@ -31,37 +36,22 @@ GRACE = 30
 _FITS, _END = "fits", "end"         # keys of torchrun's store: how many there were, no more to come
 
 
-@dataclass
-class Place:
-    """The number of this process, from 0, among those that fit together."""
-
-    rank: int = 0
-    size: int = 1
-
-
-here = Place()
-
-
 # --- sums and parts ----------------------------------------------------------------------------
 
 
 def total(values: Tensor) -> Tensor:
     """The sum of all ranks' *values*, of one shape, the same bits in each; without gradient."""
-    if here.size == 1:
-        return values
-    values = values.clone(memory_format=torch.contiguous_format)
-    dist.all_reduce(values)
+    if here.size > 1:
+        values = values.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(values)
     return values
 
 
 def sum_gradients(parameters: Iterable[Tensor]) -> None:
-    """Replace each parameter's gradient by the sum over the ranks, in one message."""
-    if here.size > 1:
-        gradients = [one.grad for one in parameters if one.grad is not None]
-        summed = total(torch.cat([one.flatten() for one in gradients]))
-        for one, new in zip(gradients, summed.split([one.numel() for one in gradients]),
-                            strict=True):
-            one.copy_(new.view(one.shape))
+    """Replace each parameter's gradient by the sum over the ranks."""
+    for parameter in parameters:
+        if parameter.grad is not None and here.size > 1:
+            parameter.grad.copy_(total(parameter.grad))
 
 
 def part(rows: Tensor) -> Tensor:
@@ -71,15 +61,13 @@ def part(rows: Tensor) -> Tensor:
 
 def rows(parts: Tensor, numbers: Tensor | None = None) -> Tensor:
     """The rows of these numbers, or all, of a tensor whose consecutive parts the ranks have."""
-    if here.size == 1:
-        return parts if numbers is None else parts[numbers]
     counts = gathered(len(parts))
     if numbers is None:
         numbers = torch.arange(sum(counts), device=parts.device)
-    places = numbers - sum(counts[:here.rank])
-    mine = (places >= 0) & (places < len(parts))
+    own = numbers - sum(counts[:here.rank])         # numbers in this rank's part
+    mine = (own >= 0) & (own < len(parts))
     found = parts.new_zeros(len(numbers), *parts.shape[1:])
-    found[mine] = parts[places[mine]]
+    found[mine] = parts[own[mine]]
     return total(found)
 
 
@@ -102,8 +90,8 @@ def of_first(value: Any) -> Any:
 @torch.no_grad()
 def same(*tensors: Tensor) -> None:
     """Replace the values of tensors by those of rank 0."""
-    for one in tensors if here.size > 1 else ():
-        dist.broadcast(one, 0)
+    for tensor in tensors if here.size > 1 else ():
+        dist.broadcast(tensor, 0)
 
 
 def own_noise(generator: torch.Generator) -> None:
@@ -116,6 +104,32 @@ def own_noise(generator: torch.Generator) -> None:
         seed = int(torch.randint(2**31, (), generator=copy)) + here.rank
         torch.default_generator.manual_seed(seed)
         torch.cuda.manual_seed(seed)                # of this rank's GPU, if there is any
+
+
+class BatchNorm2d(batchnorm.BatchNorm2d):
+    """Batch normalization, on any device, by the statistics of the images of all ranks."""
+
+    total = staticmethod(total)
+
+    def _torch_is_exact(self, images: Tensor) -> bool:
+        return here.size == 1 and super()._torch_is_exact(images)
+
+
+@dataclass
+class CheckpointOfFirst:
+    """The checkpoint of several ranks: all resume from it, and the first one alone saves it."""
+
+    own: Any                                        # None in the others
+
+    def __bool__(self) -> bool:
+        return self.own is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def load(self) -> dict[str, Any] | None:
+        """What the first rank has saved, in each of them."""
+        return of_first(self.own and self.own.load())
 
 
 # --- processes ---------------------------------------------------------------------------------
@@ -181,7 +195,7 @@ def _serve(store: dist.Store, rank: int, size: int) -> None:
                 estimator, X = of_first(None)
                 estimator.set_params(progress=False).fit(X)
         except Exception as error:
-            if type(error).__module__.startswith(f"{__package__}."):
+            if type(error).__module__.split(".")[0] == __package__.split(".")[0]:
                 warnings.warn(f"rank {rank}: {error}", stacklevel=2)    # rank 0 raises it too
             elif not due(GRACE) and not store.check([_END]):
                 raise

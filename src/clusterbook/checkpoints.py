@@ -1,0 +1,132 @@
+"""The file of a training's state, from which a killed run resumes, and what tells runs apart."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import paths
+from .errors import InputError
+
+
+def fingerprint(*arrays: Any) -> str:
+    """A hash of the content, type and shape of arrays or tensors.
+
+    Examples
+    --------
+    >>> fingerprint(np.zeros(3)) == fingerprint(torch.zeros(3, dtype=torch.float64))
+    True
+    >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros((3, 1)))
+    False
+    """
+    return joblib.hash([np.ascontiguousarray(array.numpy(force=True) if isinstance(array, Tensor)
+                                             else array) for array in arrays])
+
+
+class Checkpoint:
+    """The file of a training's state, for one combination of parameters, data and code.
+
+    Another run's, or a damaged one, is refused by name. Raises InputError if nothing can be written
+    there.
+
+    Parameters
+    ----------
+    path : str or Path
+        Its folder is made if it is missing.
+    parameters : dict
+        All that decides the result: numbers, strings, lists, arrays.
+    data, code : str
+        Their fingerprints.
+    every_seconds : float
+        Seconds between two saves of `train`; with 0 it saves after each epoch.
+    """
+
+    def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
+                 every_seconds: float = 30.0) -> None:
+        if Path(path).is_dir():
+            raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', but {path} "
+                             "is a folder")
+        self.path = Path(path)
+        self.every_seconds = every_seconds
+        self._identity = {name: as_json(value) for name, value in parameters.items()}
+        self._identity |= {"the data": data, "the code": code}
+        self._temporary = Path(f"{path}.tmp")
+        self._saved_at = time.monotonic()
+        # A path that can't be written to is refused now, not when the first save is due.
+        paths.write_atomically(self._temporary, noun="the checkpoint")
+        self._temporary.unlink()
+
+    @property
+    def due(self) -> bool:
+        """Whether the last save, or the start, is at least ``every_seconds`` ago."""
+        return time.monotonic() - self._saved_at >= self.every_seconds
+
+    def save(self, payload: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> None:
+        """Replace the file by one that holds *payload*, or leave it as it was.
+
+        *payload* may hold tensors, numbers, strings, lists and dictionaries. *about* says how far
+        the training is, and is written as JSON beside the file, for ``clusterbook status``. Raises
+        InputError if nothing can be written.
+        """
+        buffer = io.BytesIO()
+        torch.save({"identity": self._identity, "payload": payload}, buffer)
+        content = buffer.getbuffer()
+        paths.write_atomically(self.path, hashlib.sha256(content).digest(), content,
+                               noun="the checkpoint", temporary=self._temporary)
+        if about:
+            paths.write_atomically(self.path.with_suffix(".json"), as_json(about).encode())
+        self._saved_at = time.monotonic()
+
+    def load(self) -> dict[str, Any] | None:
+        """The payload saved last, its tensors on the CPU; None if there is no file.
+
+        Raises InputError if the file can't be read, or belongs to another run.
+        """
+        stored = _read(self.path)
+        if stored is None:
+            return None
+        old, new = stored["identity"], self._identity
+        changed = [f"{name} differs" if name in ("the data", "the code") else
+                   f"the parameter {name!r} was {old.get(name, 'absent')} and is now "
+                   f"{new.get(name, 'absent')}"
+                   for name in sorted(old | new) if old.get(name) != new.get(name)]
+        if changed:
+            raise InputError(f"the checkpoint {self.path} belongs to another run: "
+                             f"{', '.join(changed)}; name another path, or delete the file")
+        return stored["payload"]
+
+
+def threads_of(path: str | Path | None) -> int | None:
+    """The number of threads that a checkpoint's training was begun with; None if there is none."""
+    stored = None if path is None else _read(Path(path))
+    return stored and json.loads(stored["identity"].get("threads", "null"))
+
+
+def as_json(value: Any) -> str:
+    """*value* as JSON; arrays and tensors become lists."""
+    return json.dumps(value, sort_keys=True, default=lambda array: array.tolist())
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Identity and payload of a checkpoint's file; None if there is none."""
+    if not path.is_file():
+        return None
+    try:
+        content = path.read_bytes()
+        digest, content = content[:32], content[32:]
+        if hashlib.sha256(content).digest() != digest:  # torch overlooks some changed bytes
+            raise ValueError("its bytes are not those that were written")
+        return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:                          # torch reports damage by half a dozen types
+        raise InputError(f"the checkpoint {path} can't be read: it is damaged, or no checkpoint; "
+                         "delete it, or name another path") from error
