@@ -77,8 +77,9 @@ class Record:
     tolerances
         Of early records only; their claims stand in the file `HELD`.
     machine
-        ``cpu``, ``gpu`` (or None), ``cores``, the ``threads`` of the largest training, and, since
-        November 2026, the widest ``instructions`` that torch used (AVX512, AVX2, DEFAULT).
+        ``cpu``, ``gpu`` (or None), ``cores``, the ``threads`` of its training (in early records
+        of the largest in the process), and, since November 2026, the widest ``instructions`` that
+        torch used (AVX512, AVX2, DEFAULT).
     data
         ``name``, and ``sha256`` of the content (`clusterbook.datasets.content`).
     started, seconds, peak_memory_mb
