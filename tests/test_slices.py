@@ -80,7 +80,7 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
              formats="pdf", width="single", style="dark")
     assert listed(tmp_path / "one") == {"a-second": whole["a-second"]}
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
-        "a-second.csv", "a-second.pdf", "figures.json", "index.html"]
+        "a-second.csv", "a-second.pdf", "figures.json", "tiny.html"]
     assert (tmp_path / "one" / "a-second.csv").read_text().startswith("series,x,y\n")
     assert b"/FontFile2" in (tmp_path / "one" / "a-second.pdf").read_bytes(), "no font is embedded"
     code = "\n".join(cell.source for cell in nbformat.read(kept, as_version=4).cells)
@@ -95,9 +95,9 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
 @pytest.mark.parametrize(("asked", "says"), [
     ({"only": ["a-frist"]}, "no figure of tiny 'a-frist'; did you mean 'a-first'"),
     ({"only": ["a-first"], "overrides": {"m": "2"}},
-     "the figure a-first does not depend on m; it depends on: n, seed"),
-    ({"only": ["fixed"], "seeds": [1]}, "not depend on seed; it depends on: no parameter"),
-    ({"only": ["a-first", "fixed"], "overrides": {"m": "2"}}, "none of the figures .* they depend"),
+     "a-first can't change with m, only with: n, seed"),
+    ({"only": ["fixed"], "seeds": [1]}, "can't change with seed, only with: no parameter"),
+    ({"only": ["a-first", "fixed"], "overrides": {"m": "2"}}, "a-first, fixed can't change with m"),
     ({"formats": "png,gif"}, "no format of figures 'gif'"),
     ({"style": "papr"}, "did you mean 'paper'"),
     ({"width": "0"}, "--width takes single, double or inches"),
