@@ -268,13 +268,19 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
 # --- side by side ------------------------------------------------------------------------------
 
 
+WAITING = """\
+import os, pathlib, time
+here = pathlib.Path({here!r})
+(here / f"begun-{{os.getpid()}}-{{os.environ.get('OMP_NUM_THREADS')}}").touch()
+time.sleep(200)
+(here / "survived").touch()"""
+
+
 def waits(folder: Path) -> None:
-    """What a worker does: a kernel writes its number and its threads, and waits for hours."""
-    code = (f"import os, pathlib, time\nn = os.environ['OMP_NUM_THREADS']\n"
-            f"pathlib.Path({str(folder)!r}, f'{{os.getpid()}}-{{n}}').touch()\ntime.sleep(9999)")
-    source = folder / "waits.ipynb"
-    nbformat.write(new_notebook(cells=[nbformat.v4.new_code_cell(code)]), source)
-    runs.execute(source, folder / "executed.ipynb")
+    """What a worker does: a kernel says how many threads it has, and waits for minutes."""
+    code = nbformat.v4.new_code_cell(WAITING.format(here=str(folder)))
+    nbformat.write(new_notebook(cells=[code]), folder / "waits.ipynb")
+    runs.execute(folder / "waits.ipynb", folder / "executed.ipynb")
 
 
 @pytest.mark.parametrize("killed", [False, True])
@@ -283,21 +289,29 @@ def test_kernels_end_with_the_command_that_started_them(tmp_path, killed):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
 
+    def kernels() -> list[str]:
+        return [path.name for path in tmp_path.glob("?/begun-*")]
+
+    def gone() -> bool:
+        return not any(alive(int(name.split("-")[1])) for name in kernels())
+
     def command() -> None:
         os.environ["TMPDIR"] = str(temporary)
         with suppress(InputError), runs.processes(2, "3") as submit:
             for folder in ("a", "b"):
                 (tmp_path / folder).mkdir()
                 submit(waits, tmp_path / folder)
-            wait_for(lambda: len(list(tmp_path.glob("?/*-3"))) == 2)
+            wait_for(lambda: len(kernels()) == 2)
             if killed:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise InputError("a mistake")
+        wait_for(gone)
         os._exit(0 if not list(temporary.iterdir()) else 1)
 
     process = multiprocessing.get_context("fork").Process(target=command)
     process.start()
     process.join(HANG)
+    wait_for(gone)
+    assert not list(tmp_path.glob("?/survived"))
     assert process.exitcode == (-signal.SIGKILL if killed else 0)
-    kernels = [int(mark.name.partition("-")[0]) for mark in tmp_path.glob("?/*-3")]
-    wait_for(lambda: not any(map(alive, kernels)))
+    assert [name.endswith("-3") for name in kernels()] == [True, True]

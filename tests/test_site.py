@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from _support import CHECKOUT
 
-from bookledger import cli, config, site
+from bookledger import config, site
 from bookledger.site import Address
 from clusterbook import paths
 from clusterbook.errors import InputError
@@ -118,17 +118,7 @@ def test_a_place_that_lost_its_line_stops_all(copy):
         (copy / name).write_text(text, encoding="utf-8")
 
 
-def test_the_command_says_and_writes(copy, monkeypatch, capsys):
-    monkeypatch.setattr(paths, "checkout", lambda: copy)
-    monkeypatch.setattr(paths, "root", lambda: copy)
-    assert cli.main(["site", "--repository", f"{FIRST.repository}.git/", "--ref", "v0.9"]) == 0
-    assert "notebooks/tell.ipynb\n" in capsys.readouterr().out
-    assert cli.main(["site"]) == 0
-    assert capsys.readouterr().out.startswith(f"{FIRST.repository} at v0.9\n yes  every place")
-    assert cli.main(["site", "--ref", "v1.0", "--released"]) == 0
-    assert site.current(copy) == Address(FIRST.repository, "v1.0", released=True)
-    assert cli.main(["site", "--repository", ""]) == 0
-    assert site.current(copy) == Address(""), "no address, and no tag of it"
+def test_an_address_is_written_into_a_checkout_only(monkeypatch):
     monkeypatch.setattr(paths, "checkout", lambda: None)
     with pytest.raises(InputError, match="written into a checkout"):
         site.write(FIRST)

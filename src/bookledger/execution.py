@@ -150,6 +150,7 @@ def write_page(notebook: nbformat.NotebookNode, path: Path, command: str = "") -
             "nb_remove_code_source": True, "nb_merge_streams": True,
             "nb_render_markdown_format": "myst", "math_output": "MathML",
             "myst_enable_extensions": ["amsmath", "colon_fence", "deflist", "dollarmath"],
+            "file_insertion_enabled": False,
             "report_level": 5, "halt_level": 5})    # of links to other pages of the book
     write_atomically(path, page)
 

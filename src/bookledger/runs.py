@@ -188,7 +188,8 @@ def refuse_others(run: Run) -> None:
         except (OSError, TypeError, ValueError, KeyError):
             known, others = set(), [*others, kept]
         others += [page] * (page.exists() and not kept.is_file())
-        for name in run.chapter.figures().keys() - known:
+        wanted = [one.name for one in run.only] or run.chapter.figures()
+        for name in set(wanted) - known:
             pattern = re.compile(rf"{name}(-\d+)?\.(csv|pdf|png|svg)")
             others += [path for path in run.figures.iterdir() if pattern.fullmatch(path.name)]
     if others:
