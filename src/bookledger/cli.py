@@ -200,61 +200,53 @@ def _scorecard(options) -> int:
 
 # --- their options -----------------------------------------------------------------------------
 
-_CHAPTER = ("name", {"metavar": "CHAPTER"})
-_PROFILE = ("--profile", {"metavar": "NAME", "help": "a named parameter set"})
-_SEEDS = ("--seeds", {"metavar": "0-4", "help": "make every run with each of these seeds"})
-_SEVERAL = {"nargs": "+", "action": "extend", "default": []}
-_PAIR = {"nargs": 2, "action": "append", "default": [], "dest": "overrides"}
-_FLAG = {"action": "store_true"}
-#: Command → what does it, what it is for, and its options: each a name and argparse's settings.
+_SWITCH, _PATH = {"action": "store_true"}, {"type": Path}
+_NAMES = {"nargs": "+", "action": "extend", "default": []}
+_PAIRS = {"nargs": 2, "action": "append", "default": [], "dest": "overrides"}
+_CHAPTER = ("name", "CHAPTER", None, {})
+_SHARED = [_CHAPTER, ("--profile", "NAME", "a named parameter set", {}),
+           ("--seeds", "0-4", "make every run with each of these seeds", {})]
+#: Command → what does it, what it is for, and its options: name, value, help, argparse's settings.
 _COMMANDS = {
     "book": (_book, "execute the chapters that changed and build the book", [
-        ("--no-execute", {**_FLAG, "help": "render the committed outputs"}),
-        ("--pdf", {**_FLAG,
-                   "help": "one PDF of the whole book instead of the site; needs LaTeX"})]),
+        ("--no-execute", None, "render the committed outputs", _SWITCH),
+        ("--pdf", None, "one PDF of the whole book instead of the site; needs LaTeX", _SWITCH)]),
     "run": (_run, "run a chapter, with other parameters if asked", [
-        _CHAPTER, _PROFILE,
-        ("-p --parameter", {**_PAIR, "metavar": ("NAME", "VALUE"),
-                            "help": "one parameter; may be given several times"}),
-        _SEEDS,
-        ("--output", {"type": Path, "metavar": "FILE", "help": "write the executed notebook here"}),
-        ("--figures", {"type": Path, "metavar": "DIR", "help": "write each figure with its "
-                       "numbers, and the executed notebook as a page without code"}),
-        ("--only", {**_SEVERAL, "metavar": "FIGURE", "help": "run what these figures need and "
-                    "nothing else; clusterbook figures names them"}),
-        ("--format", {"dest": "formats", "metavar": "pdf,svg,png", "help": "of the figures' files "
-                      "(default: png,svg); each figure's numbers lie beside as CSV"}),
-        ("--width", {"metavar": "WIDTH", "help": "of the figures: single (3.5 inches), double "
-                     "(7.2), or a number of inches"}),
-        ("--style", {"metavar": "STYLE",
-                     "help": "of the figures: plain, paper (small, black on white) or dark"}),
-        ("--record", {"dest": "records", "type": Path, "metavar": "DIR", "nargs": "?",
-                      "const": True, "help": "write the run's record (default DIR: the "
-                      "checkout's data/records)"}),
-        ("--for", {"dest": "budget", "metavar": "2h", "help": "with --record: stop at the end of "
-                   "an epoch after this time; the same command resumes"})]),
+        *_SHARED,
+        ("-p --parameter", ("NAME", "VALUE"), "one parameter; may be given several times", _PAIRS),
+        ("--output", "FILE", "write the executed notebook here", _PATH),
+        ("--figures", "DIR", "write each figure with its numbers as CSV, and the executed "
+         "notebook as a page without code", _PATH),
+        ("--only", "FIGURE", "run what these figures need and nothing else; clusterbook figures "
+         "names them", _NAMES),
+        ("--format", "pdf,svg,png", "of the figures' files (default: png,svg)",
+         {"dest": "formats"}),
+        ("--width", "WIDTH", "of the figures: single (3.5 inches), double (7.2), or inches", {}),
+        ("--style", "STYLE", "of the figures: plain, paper (small, black on white) or dark", {}),
+        ("--record", "DIR", "write the run's record (default DIR: the checkout's data/records)",
+         {**_PATH, "dest": "records", "nargs": "?", "const": True}),
+        ("--for", "2h", "with --record: stop at the end of an epoch after this time; the same "
+         "command resumes", {"dest": "budget"})]),
     "sweep": (_sweep, "run a chapter over a grid of parameters, draw its metric", [
-        _CHAPTER, _PROFILE,
-        ("-p --parameter", {**_PAIR, "metavar": ("NAME", "V1,V2"), "help": "a parameter and its "
-                            "values; a second one with several values is drawn as lines"}),
-        _SEEDS,
-        ("--metric", {**_SEVERAL, "dest": "metrics", "metavar": "NAME",
-                      "help": "what is drawn (default: the chapter's main metric)"}),
-        ("--workers", {"type": int, "metavar": "N", "help": "processes at a time, one thread each "
-                       "(default: one per processor)"}),
-        ("--scheduler", {"metavar": "ADDRESS",
-                         "help": "make the runs on a Dask cluster instead: tcp://HOST:8786"}),
-        ("--output", {"type": Path, "metavar": "DIR", "help": "write records, table and figures "
-                      "here (default: sweep-CHAPTER-NAME)"})]),
+        *_SHARED,
+        ("-p --parameter", ("NAME", "V1,V2"), "a parameter and its values; a second one with "
+         "several values is drawn as lines", _PAIRS),
+        ("--metric", "NAME", "what is drawn (default: the chapter's main metric)",
+         {**_NAMES, "dest": "metrics"}),
+        ("--workers", "N", "processes at a time, one thread each (default: one per processor)",
+         {"type": int}),
+        ("--scheduler", "ADDRESS", "make the runs on a Dask cluster instead: tcp://HOST:8786", {}),
+        ("--output", "DIR", "write records, table and figures here (default: sweep-CHAPTER-NAME)",
+         _PATH)]),
     "status": (_status, "recorded runs that are unfinished, and how each is resumed", []),
     "parameters": (_parameters, "a chapter's parameters and profiles", [_CHAPTER]),
     "figures": (_figures, "figures: live or recorded, their cost alone, what changes them", [
-        ("names", {"metavar": "CHAPTER", "nargs": "*"})]),
+        ("names", "CHAPTER", None, {"nargs": "*"})]),
     "data": (_data, "data sets: what is known, what is here; fetches what is named", [
-        ("names", {"metavar": "NAME", "nargs": "*"})]),
+        ("names", "NAME", None, {"nargs": "*"})]),
     "scorecard": (_scorecard, "the claims against the records", [
-        ("--fail-on-regression", {
-            **_FLAG, "help": "exit 1 where a claim reproduced at the last tag is no longer"})]),
+        ("--fail-on-regression", None, "exit 1 where a claim reproduced at the last tag is no "
+         "longer", _SWITCH)]),
 }
 
 
@@ -264,11 +256,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, (do, says, options) in _COMMANDS.items():
-        command = commands.add_parser(name, help=says, description=says, epilog=_EXIT)
+        command = commands.add_parser(
+            name, help=says, description=says, formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=f"{_SWEEP}\n\n{_EXIT}" if do is _sweep else _EXIT)
         command.set_defaults(do=do)
-        for flags, settings in options:
-            command.add_argument(*flags.split(), **settings)
-    sweep = commands.choices["sweep"]
-    sweep.formatter_class = argparse.RawDescriptionHelpFormatter
-    sweep.epilog = f"{_SWEEP}\n\n{_EXIT}"
+        for flags, value, text, settings in options:
+            shown = {} if settings is _SWITCH else {"metavar": value}
+            command.add_argument(*flags.split(), help=text, **shown, **settings)
     return parser
