@@ -79,7 +79,7 @@ TYPED = [
     ("run tiny --output file/out.ipynb", "nothing can be written to"),
     ("run tiny --figures file/below", "nothing can be written to"),
     ("sweep tiny -p n 1,2 --output file", "nothing can be written to file"),
-    ("run tiny --figures folder", "tiny.html was not written by a run of tiny"),
+    ("run tiny --figures folder", "index.html was not written by a run of tiny"),
     (["run", "tiny", "--output", "\udcff.ipynb"], "udcff.ipynb'] are not UTF-8"),
     (["run", "tiny", "-p", "name", "\udcff.csv"], "are not UTF-8 text; rename"),
 ]
@@ -131,7 +131,7 @@ def tiny(book: Book, tmp_path, monkeypatch) -> Book:
     book.notebook("tiny", "1 + 1", parameters=PARAMETERS)
     for name in ("bookledger.runs.execute", "bookledger.sweep._make_all"):
         monkeypatch.setattr(name, lambda *args, **options: pytest.fail("the chapter ran"))
-    for name in ("tiny.html", "tiny-x-seed0.json"):
+    for name in ("index.html", "tiny-x-seed0.json"):
         (tmp_path / "here" / "folder" / name).mkdir(parents=True)
     (tmp_path / "here" / "file").touch()
     monkeypatch.chdir(tmp_path / "here")

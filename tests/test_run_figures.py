@@ -27,13 +27,16 @@ seed: int = 0  # decides everything random | paper: 0 | other numbers"""
 
 def test_the_page_has_texts_and_pictures_and_no_code(book: Book, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    book.notebook("tiny", SHOWS, parameters=PARAMETERS)
+    path = book.notebook("tiny", SHOWS, parameters=PARAMETERS)
+    links = "# The chapter tiny\\n\\nSee [nothing](#nothing) and {doc}`no page <other>`."
+    path.write_text(path.read_text().replace("# The chapter tiny", links))
     assert cli.main(["run", "tiny", "--seeds", "0,1", "-p", "n", "2", "--figures", "my <b>"]) == 0
     out = capsys.readouterr().out
-    assert f"page in {Path('my <b>', 'seed1', 'tiny.html')}" in out
+    assert f"page in {Path('my <b>', 'seed1', 'index.html')}" in out
     assert "checks: 2 failed, 0 not made\ntiny-seed0: ✗ it is <near>\n" in out
-    page = BeautifulSoup(Path("my <b>", "seed1", "tiny.html").read_text("utf-8"), "html.parser")
+    page = BeautifulSoup(Path("my <b>", "seed1", "index.html").read_text("utf-8"), "html.parser")
     text = " ".join(page.get_text().split())
+    assert "System Message" not in text, "of links to other pages"
     assert page.h1.get_text() == "The chapter tiny" and "figures.show" not in text
     for part in ("clusterbook run tiny --seeds 0,1 -p n 2 --figures 'my <b>'", "✗ it is <near>",
                  "It rises; <b>not</b>", "Written for the default run; this one has n = 2"):

@@ -80,7 +80,7 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
              formats="pdf", width="single", style="dark")
     assert listed(tmp_path / "one") == {"a-second": whole["a-second"]}
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
-        "a-second.csv", "a-second.pdf", "figures.json", "tiny.html"]
+        "a-second.csv", "a-second.pdf", "figures.json", "index.html"]
     assert (tmp_path / "one" / "a-second.csv").read_text().startswith("series,x,y\n")
     assert b"/FontFile2" in (tmp_path / "one" / "a-second.pdf").read_bytes(), "no font is embedded"
     code = "\n".join(cell.source for cell in nbformat.read(kept, as_version=4).cells)

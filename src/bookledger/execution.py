@@ -143,7 +143,8 @@ def write_page(notebook: nbformat.NotebookNode, path: Path, command: str = "") -
             if png := output.get("data", {}).get("image/png"):
                 alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
                 output.data.setdefault(
-                    "text/html", f'<img alt="{alt}" src="data:image/png;base64,{png}">')
+                    "text/html", f'<img alt="{alt}" style="max-width: 100%" '
+                    f'src="data:image/png;base64,{png}">')
     page = publish_string(
         nbformat.writes(shown), parser=Parser(), writer_name="html5", settings_overrides={
             "_disable_config": True, "nb_execution_mode": "off", "nb_output_folder": "",
@@ -151,7 +152,8 @@ def write_page(notebook: nbformat.NotebookNode, path: Path, command: str = "") -
             "nb_render_markdown_format": "myst", "math_output": "MathML",
             "myst_enable_extensions": ["amsmath", "colon_fence", "deflist", "dollarmath"],
             "file_insertion_enabled": False,
-            "report_level": 5, "halt_level": 5})    # of links to other pages of the book
+            # What links to other pages of the book would be told.
+            "report_level": 5, "halt_level": 5, "myst_suppress_warnings": ["myst", "mystnb"]})
     write_atomically(path, page)
 
 

@@ -56,6 +56,8 @@ from .verdicts import stale_among
 __all__ = ["FAILED_CHECK", "ChapterError", "Run", "cores", "execute", "failed_checks", "make",
            "outputs", "plain", "processes", "recorded", "run", "write_notebook"]
 
+PAGE = "index.html"     # the executed notebook, beside the figures of its run
+
 
 @dataclass(frozen=True)
 class Run:
@@ -182,7 +184,7 @@ def refuse_others(run: Run) -> None:
         if not output.is_file() or first not in output.read_text("utf-8", errors="replace"):
             others.append(output)
     if run.figures:
-        page, kept = run.figures / f"{run.chapter.name}.html", run.figures / LIST
+        page, kept = run.figures / PAGE, run.figures / LIST
         try:
             known = {entry["name"] for entry in listed(run.figures)}
         except (OSError, TypeError, ValueError, KeyError):
@@ -219,7 +221,7 @@ def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
     with underway.reported(run.checkpoints) if run.records else nullcontext():
         failed = make(run, run.name, until)
     kept = {"notebook": run.output, "figures": run.figures, "record": run.records,
-            "page": run.figures and run.figures / f"{run.chapter.name}.html"}
+            "page": run.figures and run.figures / PAGE}
     said = [f"{what} in {where}" for what, where in kept.items() if where]
     if run.output:
         beside = run.output.parent.glob(f"{glob.escape(run.output.stem)}-*.csv")
@@ -275,7 +277,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
             raise
         if run.figures:
             _keep_figures(drawn, run.figures)
-            write_page(executed, run.figures / f"{chapter.name}.html", run.command)
+            write_page(executed, run.figures / PAGE, run.command)
     if run.output and run.records:
         _mark(executed, run)
         write_notebook(executed, run.output)
