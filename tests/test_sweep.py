@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from _support import HANG, Book, alive, record, wait_for
 
@@ -229,7 +230,7 @@ def kernels(log: Path) -> list[int]:
     return [int(path.name.rpartition("-")[2]) for path in log.glob("begun-*")]
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("stop", ["Ctrl-C", "kill -9", "kill -9 of a worker"])
 def test_a_stopped_sweep_leaves_no_kernel_and_resumes(book: Book, log, tmp_path, stop):
     (tmp_path / "temporary").mkdir()
     asked = ("sweep", "tiny", "-p", "rate", "1,2", "--workers", "2", "--output", "out")
@@ -237,15 +238,23 @@ def test_a_stopped_sweep_leaves_no_kernel_and_resumes(book: Book, log, tmp_path,
     (log / "wait-2").touch()
     process = book.start(*asked, **settings)
     wait_for(lambda: len(kernels(log)) == 2 and list(book.root.glob("out/runs/*/*.json")), process)
-    if stop == signal.SIGINT:
-        os.killpg(process.pid, stop)        # Ctrl-C reaches everything in the terminal
-    else:
+    if stop == "Ctrl-C":
+        os.killpg(process.pid, signal.SIGINT)       # reaches everything in the terminal
+    elif stop == "kill -9":
         process.kill()
+    else:
+        waiting = psutil.Process(next(pid for pid in kernels(log) if alive(pid)))
+        waiting.parent().kill()
     out, err = process.communicate(timeout=HANG)
     wait_for(lambda: not any(map(alive, kernels(log))))
-    if stop == signal.SIGINT:
-        assert (process.returncode, out, err) == (130, "", "clusterbook: interrupted; the same "
-                                                  "command makes only the runs that are missing\n")
+    if stop == "Ctrl-C":
+        assert (process.returncode, out) == (130, "")
+        assert err == f"clusterbook: interrupted; {sweep._RESUMES}\n"
+    if "worker" in stop:
+        assert process.returncode == 1
+        assert err == ("clusterbook: a process of the sweep was killed, probably because memory "
+                       f"was full; {sweep._RESUMES}\n")
+    if stop != "kill -9":
         assert not list((tmp_path / "temporary").glob("clusterbook-*"))
     (log / "wait-2").unlink()
     done = book.command(*asked, **settings)

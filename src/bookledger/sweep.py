@@ -17,6 +17,7 @@ import tempfile
 import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,7 @@ from .settings import MOST_VALUES, number_range
 from .views import spread
 
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
+_RESUMES = "the same command makes only the runs that are missing"
 _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar reaches one "
             "standard deviation (with n − 1) to both sides. Between the points nothing was "
             "measured.")
@@ -80,8 +82,10 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
             with _backend(scheduler, min(workers or runs.cores(), len(missing))):
                 failed = _make_all(missing, output / "runs", found, metrics)
         except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                "the same command makes only the runs that are missing") from None
+            raise KeyboardInterrupt(_RESUMES) from None
+        except BrokenExecutor:
+            raise ChapterError("a process of the sweep was killed, probably because memory was "
+                               f"full; {_RESUMES}") from None
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
             f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed",
             *draw(output, planned, found, metrics)]
