@@ -9,14 +9,14 @@ import shutil
 import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import nbformat
 import numpy as np
 import pytest
 import yaml
-from _support import CHECKOUT, CONFIG, Book, adopt, tree
+from _support import CHECKOUT, CONFIG, Book, adopt, in_this_process, tree
 from matplotlib.image import imsave
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
@@ -147,9 +147,8 @@ def quick(book: Book, monkeypatch):
         return target
 
     monkeypatch.setattr(runs, "execute", execute)
-    monkeypatch.setattr("bookledger.runs.apart",
-                        lambda owner, threads, function, *arguments: function(*arguments))
-    monkeypatch.setattr("bookledger.runs.cores", lambda: 1)
+    monkeypatch.setattr("bookledger.runs.processes",
+                        lambda *numbers: nullcontext(in_this_process))
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     for name in ("write_crate", "write_models"):
         monkeypatch.setattr(f"bookledger.provenance.{name}", lambda folder: None)

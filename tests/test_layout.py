@@ -24,7 +24,7 @@ FLOORS = {
     "bookledger": (
         ("config", "slices", "templates"), ("settings",), ("claims",), ("checks",), ("records",),
         ("verdicts",), ("views",), ("sources",), ("provenance",), ("notebook", "parameters"),
-        ("sheet", "site", "underway"), ("runs",), ("stage", "sweep"), ("build",), ("cli",),
+        ("execution", "site", "underway"), ("runs",), ("stage", "sweep"), ("build",), ("cli",),
         ("__main__",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
@@ -134,7 +134,7 @@ for module, gone in (
         delattr(module, name)
 for name in names:
     importlib.import_module(name)
-from bookledger.runs import _terminal
+from bookledger.execution import _terminal
 from bookledger.cli import main
 from bookledger.records import machine, peak_memory_mb
 assert _terminal() == "off" and machine()["cores"] and peak_memory_mb() is None

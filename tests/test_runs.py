@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import threading
+from contextlib import suppress
 from pathlib import Path
-from unittest.mock import Mock
 
 import nbformat
 import pytest
@@ -66,7 +65,7 @@ def test_values_reach_the_notebook_and_nothing_else_changes(book: Book, tmp_path
     executed = nbformat.read(output, as_version=4)
     cell = executed.cells.pop(2)
     assert cell.metadata["tags"] == ["injected-parameters"]
-    assert cell.source.startswith("# Set by clusterbook run") and "\nrate = 0.001\n" in cell.source
+    assert "\nrate = 0.001\n" in cell.source
     assert "n = 1" not in cell.source, "a value at its default was injected"
     assert [cell.id for cell in executed.cells] == ["tiny-0", "tiny-1", "tiny-2"]
     assert [cell.source for cell in executed.cells] == sources(path)
@@ -197,10 +196,11 @@ def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_
 def tiny(book: Book, tmp_path, monkeypatch) -> Book:
     """A chapter that must not run; the person stands in an empty folder."""
     for name in ("tiny", "other"):
-        book.notebook(name, "1 + 1", parameters=TYPES)
+        book.notebook(name, "figures.show({}, name='a-line', alt='A.', caption='C.')",
+                      parameters=TYPES)
     book.profile("tiny-small", n=2)
-    for name in ("execute", "apart"):
-        monkeypatch.setattr(runs, name, lambda *args, **options: pytest.fail("the chapter ran"))
+    for name in ("bookledger.runs.execute", "bookledger.sweep._make_all"):
+        monkeypatch.setattr(name, lambda *args, **options: pytest.fail("the chapter ran"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     return book
@@ -212,13 +212,12 @@ def tiny(book: Book, tmp_path, monkeypatch) -> Book:
     ("other.ipynb", "notebooks/other.ipynb", "run tiny --output other.ipynb"),
     ("link.ipynb", "a link", "run tiny --output link.ipynb"),
     ("index.html", "<title>my home page</title>", "run tiny --figures ."),
-    ("index.html", "a folder", "sweep tiny -p n 1,2 --output ."),
+    ("index.html", "a folder", "run tiny --figures ."),
     ("figures.json", '["mine"]', "run tiny --figures ."),
-    ("a-line.png", "a photo", "sweep tiny -p n 1,2 --output ."),
-    ("seed1/photo.png", "a photo", "run tiny --seeds 0-1 --figures ."),
-    ("a-line.svg", "<svg></svg>", "run tiny --figures ."),
+    ("seed1/a-line.png", "a photo", "run tiny --seeds 0-1 --figures ."),
+    ("a-line-2.svg", "<svg></svg>", "run tiny --figures ."),
     ("tiny-small-seed0.json", '{"mine": 1}', "run tiny --profile tiny-small --record ."),
-    ("sweep.csv", "name,mass\na,1\n", "sweep tiny -p n 1,2 --output .")],
+    ("out/sweep.csv", "name,mass\na,1\n", "sweep tiny -p n 1,2 --output out")],
     ids=lambda part: str(part)[:20])
 def test_what_lies_in_the_way_is_not_replaced(tiny: Book, capsys, name, content, words):
     path = Path(name)
@@ -233,7 +232,7 @@ def test_what_lies_in_the_way_is_not_replaced(tiny: Book, capsys, name, content,
     before = tree(Path())
     assert cli.main(words.split()) == 2
     out, err = capsys.readouterr()
-    assert out == "" and name in err and err.count("\n") == 1
+    assert out == "" and name.partition("/")[0] in err and err.count("\n") == 1
     assert tree(Path()) == before and path.is_symlink() == (content == "a link")
 
 
@@ -244,7 +243,8 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
         output.write_bytes(source.read_bytes())
         figure = Figure(figsize=(2, 1))
         figure.subplots().plot([0, 1])
-        save(figure, Path(environment["CLUSTERBOOK_FIGURES"]), "a-line", "A line.", "C.")
+        for name in ("a-line", "another")[:len(folders) + 1]:
+            save(figure, Path(environment["CLUSTERBOOK_FIGURES"]), name, "A line.", "C.")
         stem = json.loads(environment["CLUSTERBOOK_RUN"])["output"]
         Path(environment["CLUSTERBOOK_TABLES"], f"{stem}-clusters.csv").write_text(
             "row,cluster\n", encoding="utf-8")
@@ -265,24 +265,53 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
     assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))
 
 
-def test_a_stopped_block_kills_its_kernels_and_no_others():
-    mine, late, other = (Mock(spec=subprocess.Popen, killed=threading.Event()) for _ in range(3))
-    begun = threading.Event()
-    for kernel in (mine, late, other):
-        kernel.kill.side_effect = kernel.killed.set
+# --- side by side ------------------------------------------------------------------------------
 
-    def call() -> dict[str, str]:
-        with runs.stoppable(mine):
-            begun.set()
-            mine.killed.wait(HANG)
-        with runs.stoppable(late):
-            return runs._mine.variables
 
-    with (runs.stoppable(other), pytest.raises(KeyboardInterrupt),
-          runs.processes(1, "3") as submit):
-        first, second = submit(call), submit(call)
-        begun.wait(HANG)
-        raise KeyboardInterrupt
-    assert mine.killed.is_set() and late.killed.is_set() and not other.killed.is_set()
-    assert first.result()["OMP_NUM_THREADS"] == "3" and runs._mine.variables == {}
-    assert second.cancelled() and not runs._kernels
+WAITING = """\
+import os, pathlib, time
+here = pathlib.Path({here!r})
+(here / f"begun-{{os.getpid()}}-{{os.environ.get('OMP_NUM_THREADS')}}").touch()
+time.sleep(200)
+(here / "survived").touch()"""
+
+
+def waits(folder: Path) -> None:
+    """What a worker does: a kernel says how many threads it has, and waits for minutes."""
+    code = nbformat.v4.new_code_cell(WAITING.format(here=str(folder)))
+    nbformat.write(new_notebook(cells=[code]), folder / "waits.ipynb")
+    runs.execute(folder / "waits.ipynb", folder / "executed.ipynb")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_kernels_end_with_the_command_that_started_them(tmp_path, killed):
+    """Whether an error stops it or ``kill -9``."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+
+    def kernels() -> list[str]:
+        return [path.name for path in tmp_path.glob("?/begun-*")]
+
+    def gone() -> bool:
+        return not any(alive(int(name.split("-")[1])) for name in kernels())
+
+    def command() -> None:
+        os.environ["TMPDIR"] = str(temporary)
+        with suppress(InputError), runs.processes(2, "3") as submit:
+            for folder in ("a", "b"):
+                (tmp_path / folder).mkdir()
+                submit(waits, tmp_path / folder)
+            wait_for(lambda: len(kernels()) == 2)
+            if killed:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise InputError("a mistake")
+        wait_for(gone)
+        os._exit(0 if not list(temporary.iterdir()) else 1)
+
+    process = multiprocessing.get_context("fork").Process(target=command)
+    process.start()
+    process.join(HANG)
+    wait_for(gone)
+    assert not list(tmp_path.glob("?/survived"))
+    assert process.exitcode == (-signal.SIGKILL if killed else 0)
+    assert [name.endswith("-3") for name in kernels()] == [True, True]

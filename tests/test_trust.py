@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import pickle
 import tarfile
@@ -18,7 +17,7 @@ from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 
 import bookledger as evidence
-from bookledger import claims, parameters, records, settings, sheet, views
+from bookledger import claims, parameters, records, settings, views
 from clusterbook import IDC, TELL, DeepCluster, datasets, figures
 from clusterbook.checkpoints import Checkpoint
 from clusterbook.datasets import loaders
@@ -153,14 +152,7 @@ def test_a_name_is_text_in_every_view():
     assert all(map(harmless, shown))
 
 
-def test_a_name_is_text_on_a_contact_sheet_and_in_a_caption(tmp_path, monkeypatch):
-    (tmp_path / "figures.json").write_text(json.dumps([{
-        "name": "a-line", "alt": TAG, "caption": f"Rows of {TAG}", "formats": ["png"],
-        "steps": [TAG]}]), encoding="utf-8")
-    chapter = SimpleNamespace(parameters={"dataset": SimpleNamespace(default=TAG, meaning=TAG)})
-    page = sheet.write(tmp_path, title=TAG, chapter=chapter, values=[{"dataset": TAG}],
-                       parts={TAG: tmp_path}, command=TAG, problems=[TAG])
-    assert harmless(page.read_text(encoding="utf-8"))
+def test_a_name_is_text_in_a_caption(monkeypatch):
     displayed = []
     monkeypatch.setattr("IPython.display.display", lambda data, **more: displayed.append(data))
     figures.show(Figure(figsize=(1, 1)), name="a-line", alt=TAG, caption=f"Rows of {TAG}")

@@ -32,7 +32,7 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
         assert "tiny-long-seed3: not begun, because the time given is over" in out
         assert cli.main([*command, "1s"]) == 0
     out = capsys.readouterr().out
-    assert "tiny-long-seed3: stopped after epoch 1 of 2" in out and "same command goes on" in out
+    assert "tiny-long-seed3: stopped after epoch 1 of 2" in out and "same command resumes it" in out
     assert cli.main(["status"]) == 0
     out = capsys.readouterr().out
     assert "main: epoch 1 of 2" in out and "loss 2" in out
@@ -100,13 +100,14 @@ def test_the_log_has_a_line_for_each_training_of_the_run(tmp_path, monkeypatch):
         isatty=lambda: False, write=lambda line: (log.append(line), written.set())))
     with underway.reported(tmp_path, every=0.01):
         assert written.wait(HANG)
-    assert log[0] == f"{lines[0]}\n"
+    assert log[0].splitlines() == lines
 
 
 def test_a_progress_file_holds_thinned_curves_and_a_sweep_goes_on(tmp_path, monkeypatch):
     report(tmp_path, "main-3", 1000, rows=1000)
-    underway.write(tmp_path, "tiny-long-seed3", tmp_path, {"seed": 3})
-    content = json.loads((tmp_path / "under-way" / "tiny-long-seed3.json").read_text())
+    path = underway.file(tmp_path, "tiny-long-seed3")
+    underway.write(path, underway.reports(tmp_path), {"seed": 3})
+    content = json.loads(path.read_text())
     rows = content["trainings"]["main-3"]["rows"]
     assert len(rows) <= underway.MOST_ROWS + 1
     assert (rows[0]["epoch"], rows[-1]["epoch"]) == (1, 1000)
@@ -114,4 +115,4 @@ def test_a_progress_file_holds_thinned_curves_and_a_sweep_goes_on(tmp_path, monk
     report(tmp_path / "sweep-tell-0123", "main-0", 3)
     monkeypatch.setattr(underway, "checkpoints", lambda: tmp_path)
     (said,) = underway.unfinished()
-    assert said.startswith("sweep-tell-0123\n") and said.endswith("go on: the same sweep again")
+    assert said.startswith("sweep-tell-0123\n") and said.endswith("resume: the same sweep again")

@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -57,10 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         if error.filename:
             return _complain(f"{error.filename}: {error.strerror}", 2)
-        return _complain(f"{error.strerror}; make room for the output and in TMPDIR", 1)
-    except KeyboardInterrupt as stopped:
-        return _complain(f"interrupted; {stopped}" if stopped.args else
-                         "interrupted; no partial files left", 130)
+        return _complain(f"{error.strerror or error}; make room for the output and in TMPDIR", 1)
+    except KeyboardInterrupt as stop:
+        return _complain(f"interrupted; {str(stop) or 'no partial files left'}", 130)
     except RuntimeError as error:
         if type(error).__module__.split(".")[0] not in _OURS:
             raise
@@ -85,79 +84,15 @@ def _do(words: Sequence[str]) -> int:
         options = _parser().parse_args(marked)
     except SystemExit as end:           # argparse printed help, the version or a mistake
         return int(end.code or 0)
-    options.command = shlex.join(["clusterbook", *words])       # for a contact sheet
     if _TORCHRUN in os.environ and options.do is not _run:
         raise InputError("under torchrun each process would do this once more: it starts "
                          "'clusterbook run' only")
+    if options.do is _run:
+        options.command = shlex.join(["clusterbook", *words])       # for the page
     return options.do(options) or 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="clusterbook", epilog=_EXIT,
-        description=config.book().about)
-    parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    def command(name: str, do, says: str) -> Callable[..., argparse.Action]:
-        added = commands.add_parser(name, help=says, description=says, epilog=_EXIT)
-        added.set_defaults(do=do)
-        return added.add_argument
-
-    option = command("book", _book, "execute the chapters that changed and build the book")
-    option("--no-execute", action="store_true", help="render the committed outputs")
-    option("--pdf", action="store_true",
-           help="one PDF of the whole book instead of the site; needs LaTeX")
-
-    run = command("run", _run, "run a chapter, with other parameters if asked")
-    sweep = command("sweep", _sweep, "run a chapter over a grid of parameters, draw its metric")
-    for option, value, says in (
-            (run, "VALUE", "one parameter; may be given several times"),
-            (sweep, "V1,V2", "a parameter and its values; a second one with several values is "
-                             "drawn as lines")):
-        option("name", metavar="CHAPTER")
-        option("--profile", metavar="NAME", help="a named parameter set")
-        option("-p", "--parameter", nargs=2, action="append", default=[], dest="overrides",
-               metavar=("NAME", value), help=says)
-        option("--seeds", metavar="0-4", help="make every run with each of these seeds")
-    run("--output", type=Path, metavar="FILE", help="write the executed notebook here")
-    run("--figures", type=Path, metavar="DIR",
-        help="write each figure with its numbers, and a contact sheet over them")
-    run("--only", nargs="+", action="extend", default=[], metavar="FIGURE",
-        help="run what these figures need and nothing else; clusterbook figures names them")
-    run("--format", dest="formats", metavar="pdf,svg,png",
-        help="of the figures' files (default: png,svg); each figure's numbers lie beside as CSV")
-    run("--width", metavar="WIDTH",
-        help="of the figures: single (3.5 inches), double (7.2), or a number of inches")
-    run("--style", metavar="STYLE", help="of the figures: plain, paper (small, black on white) or "
-        "dark")
-    run("--record", dest="records", type=Path, metavar="DIR", nargs="?",
-        const=(config.checkout() or Path()) / "data" / "records",
-        help="write the run's record (default DIR: the checkout's data/records)")
-    run("--for", dest="budget", metavar="2h",
-        help="with --record: stop at the end of an epoch after this time; the same command goes on")
-    sweep("--metric", dest="metrics", nargs="+", action="extend", default=[], metavar="NAME",
-          help="what is drawn (default: the chapter's main metric)")
-    sweep("--workers", type=int, metavar="N",
-          help="processes at a time, one thread each (default: one per processor)")
-    sweep("--scheduler", metavar="ADDRESS",
-          help="make the runs on a Dask cluster instead: tcp://HOST:8786")
-    sweep("--output", type=Path, metavar="DIR",
-          help="write records, table and figures here (default: sweep-CHAPTER-NAME)")
-    commands.choices["sweep"].formatter_class = argparse.RawDescriptionHelpFormatter
-    commands.choices["sweep"].epilog = f"{_SWEEP}\n\n{_EXIT}"
-
-    command("status", _status, "recorded runs that are unfinished, and how each goes on")
-    command("parameters", _parameters, "a chapter's parameters and profiles")(
-        "name", metavar="CHAPTER")
-    command("figures", _figures, "figures: live or recorded, their cost alone, what changes them")(
-        "names", metavar="CHAPTER", nargs="*")
-    command("data", _data, "data sets: what is known, what is here; fetches what is named")(
-        "names", metavar="NAME", nargs="*")
-    option = command("scorecard", _scorecard, "the claims against the records")
-    option("--fail-on-regression", action="store_true",
-           help="exit 1 where a claim reproduced at the last tag is no longer")
-    return parser
+# --- the commands ------------------------------------------------------------------------------
 
 
 def _book(options) -> None:
@@ -171,6 +106,8 @@ def _book(options) -> None:
 def _run(options) -> None:
     from . import runs
 
+    if options.records is True:
+        options.records = (config.checkout() or Path()) / "data" / "records"
     go = partial(runs.run, **_asked(options))
     if _TORCHRUN in os.environ:
         go = partial(config.book().under_torchrun(), go)
@@ -232,9 +169,7 @@ def _figures(options) -> None:
 def _data(options) -> None:
     from clusterbook.checks import one_of
 
-    datasets = config.book().datasets()
-
-    known = config.book().catalog()
+    datasets, known = config.book().datasets(), config.book().catalog()
     for name in options.names:
         one_of("data set", name, known)     # before anything is downloaded
     for name in options.names:
@@ -261,3 +196,71 @@ def _scorecard(options) -> int:
     for line in worse:
         print(line, file=sys.stderr)
     return 1 if worse else 0
+
+
+# --- their options -----------------------------------------------------------------------------
+
+_SWITCH, _PATH = {"action": "store_true"}, {"type": Path}
+_NAMES = {"nargs": "+", "action": "extend", "default": []}
+_PAIRS = {"nargs": 2, "action": "append", "default": [], "dest": "overrides"}
+_CHAPTER = ("name", "CHAPTER", None, {})
+_SHARED = [_CHAPTER, ("--profile", "NAME", "a named parameter set", {}),
+           ("--seeds", "0-4", "make every run with each of these seeds", {})]
+#: Command → what does it, what it is for, and its options: name, value, help, argparse's settings.
+_COMMANDS = {
+    "book": (_book, "execute the chapters that changed and build the book", [
+        ("--no-execute", None, "render the committed outputs", _SWITCH),
+        ("--pdf", None, "one PDF of the whole book instead of the site; needs LaTeX", _SWITCH)]),
+    "run": (_run, "run a chapter, with other parameters if asked", [
+        *_SHARED,
+        ("-p --parameter", ("NAME", "VALUE"), "one parameter; may be given several times", _PAIRS),
+        ("--output", "FILE", "write the executed notebook here", _PATH),
+        ("--figures", "DIR", "write each figure with its numbers as CSV, and the executed "
+         "notebook as a page without code", _PATH),
+        ("--only", "FIGURE", "run what these figures need and nothing else; clusterbook figures "
+         "names them", _NAMES),
+        ("--format", "pdf,svg,png", "of the figures' files (default: png,svg)",
+         {"dest": "formats"}),
+        ("--width", "WIDTH", "of the figures: single (3.5 inches), double (7.2), or inches", {}),
+        ("--style", "STYLE", "of the figures: plain, paper (small, black on white) or dark", {}),
+        ("--record", "DIR", "write the run's record (default DIR: the checkout's data/records)",
+         {**_PATH, "dest": "records", "nargs": "?", "const": True}),
+        ("--for", "2h", "with --record: stop at the end of an epoch after this time; the same "
+         "command resumes", {"dest": "budget"})]),
+    "sweep": (_sweep, "run a chapter over a grid of parameters, draw its metric", [
+        *_SHARED,
+        ("-p --parameter", ("NAME", "V1,V2"), "a parameter and its values; a second one with "
+         "several values is drawn as lines", _PAIRS),
+        ("--metric", "NAME", "what is drawn (default: the chapter's main metric)",
+         {**_NAMES, "dest": "metrics"}),
+        ("--workers", "N", "processes at a time, one thread each (default: one per processor)",
+         {"type": int}),
+        ("--scheduler", "ADDRESS", "make the runs on a Dask cluster instead: tcp://HOST:8786", {}),
+        ("--output", "DIR", "write records, table and figures here (default: sweep-CHAPTER-NAME)",
+         _PATH)]),
+    "status": (_status, "recorded runs that are unfinished, and how each is resumed", []),
+    "parameters": (_parameters, "a chapter's parameters and profiles", [_CHAPTER]),
+    "figures": (_figures, "figures: live or recorded, their cost alone, what changes them", [
+        ("names", "CHAPTER", None, {"nargs": "*"})]),
+    "data": (_data, "data sets: what is known, what is here; fetches what is named", [
+        ("names", "NAME", None, {"nargs": "*"})]),
+    "scorecard": (_scorecard, "the claims against the records", [
+        ("--fail-on-regression", None, "exit 1 where a claim reproduced at the last tag is no "
+         "longer", _SWITCH)]),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clusterbook", epilog=_EXIT, description=config.book().about)
+    parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, (do, says, options) in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=says, description=says, formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=f"{_SWEEP}\n\n{_EXIT}" if do is _sweep else _EXIT)
+        command.set_defaults(do=do)
+        for flags, value, text, settings in options:
+            shown = {} if settings is _SWITCH else {"metavar": value}
+            command.add_argument(*flags.split(), help=text, **shown, **settings)
+    return parser

@@ -1,227 +1,62 @@
-"""Run a chapter with other parameters: papermill's injection, made strict.
+"""Run a chapter with other parameters: strict before it starts, whole or nothing when it ends.
 
 Mistakes in what was typed are found before the first cell runs, and a stopped run leaves no
 partial files. The notebook learns from the environment where to leave figures and records (see
-`clusterbook.paths`). Each has a kernel, a process of its own: one that dies takes no other along.
+`clusterbook.paths`).
 """
 
 from __future__ import annotations
 
 import glob
 import json
-import logging
 import math
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
-import textwrap
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import joblib
 import nbformat
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_markdown_cell
 
 from clusterbook import paths
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError, OutOfTime
-from clusterbook.figures.showing import LIST, as_asked
+from clusterbook.figures.showing import LIST, as_asked, listed
 from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
-from . import parameters, sheet, slices, underway
+from . import parameters, slices, underway
 from .checks import UNMADE
+from .execution import (
+    FAILED_CHECK,
+    ChapterError,
+    cores,
+    execute,
+    failed_checks,
+    outputs,
+    plain,
+    processes,
+    write_notebook,
+    write_page,
+)
 from .parameters import Chapter, Profile
 from .provenance import described
 from .records import Record, code_in_use, read_record
 from .records import plain as recordable
 from .verdicts import stale_among
 
-FAILED_CHECK = "✗ "
-"""The beginning of a failed check's line in an output (see `clusterbook.evidence.check`)."""
+__all__ = ["FAILED_CHECK", "ChapterError", "Run", "cores", "execute", "failed_checks", "make",
+           "outputs", "plain", "processes", "recorded", "run", "write_notebook"]
 
-_HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Linux hands out memory anew at each step, in pieces of 4 kB unless asked for larger ones: a fifth
-of the time of TELL's step on MNIST. Results stay the same, bit for bit."""
-
-
-class ChapterError(RuntimeError):
-    """A chapter failed: which one, which cell, which error."""
-
-
-# --- executing a notebook ----------------------------------------------------------------------
-
-
-def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = None,
-            environment: Mapping[str, str] | None = None, progress: str | None = None
-            ) -> nbformat.NotebookNode:
-    """Execute a notebook, write the executed one, whole or not at all, and return it.
-
-    Parameters
-    ----------
-    source, output : Path
-        The notebook, and the file of its executed copy.
-    values : mapping, optional
-        Parameters to inject after the cell tagged ``parameters``.
-    environment : mapping, optional
-        Variables for the notebook's kernel.
-    progress : str, optional
-        Label of a progress bar over cells; the notebook's own bars move below it.
-
-    Raises InputError or OutOfTime if a cell raised one, and ChapterError if a cell failed
-    otherwise or the kernel died.
-    """
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, DeadKernelError
-    from papermill.translators import PythonTranslator
-    from traitlets.config import Config
-
-    notebook = nbformat.read(source, as_version=4)
-    if values:
-        tagged = ["parameters" in cell.metadata.get("tags", []) for cell in notebook.cells]
-        injected = PythonTranslator.codify(
-            values, "Set by clusterbook run; this replaces the values in the cell above.")
-        notebook.cells.insert(tagged.index(True) + 1, new_code_cell(
-            injected, metadata={"tags": ["injected-parameters"]}))
-    # Of a kernel that is stopped it would report the cell that was waiting.
-    logging.getLogger("asyncio").setLevel("CRITICAL")
-    variables = {**_HUGE_PAGES, **os.environ,
-                 "CLUSTERBOOK_PROGRESS": _terminal() if progress else "off",
-                 **_mine.variables, **(environment or {})}
-    with tempfile.TemporaryDirectory(prefix="clusterbook-") as work:
-        client = NotebookClient(
-            notebook, timeout=None, kernel_name="python3", record_timing=False,
-            resources={"metadata": {"path": work}},
-            # An unencrypted kernel warns on the terminal, once a run.
-            config=Config({"KernelManager": {"transport_encryption": "auto"}}))
-        try:
-            with (client.setup_kernel(env=variables, stderr=subprocess.DEVNULL),
-                  stoppable(client.km.provisioner.process)):
-                for i, cell in enumerate(bar(notebook.cells, progress or "", unit="cell",
-                                             progress=None if progress else False)):
-                    client.execute_cell(cell, i)
-                about = client.wait_for_reply(client.kc.kernel_info())["content"]
-                notebook.metadata.language_info = about["language_info"]
-        except CellExecutionError as error:
-            message = plain(error.evalue)
-            for kind in (InputError, OutOfTime):
-                if error.ename == kind.__name__:
-                    raise kind(message) from None
-            raise ChapterError(
-                f"{source.stem}, cell {cell.execution_count} failed: {error.ename}: {message}\n"
-                + textwrap.indent(cell.source.strip(), "    ")) from None
-        except DeadKernelError:
-            raise ChapterError(f"{source.stem} failed: its kernel died in the middle of a cell; "
-                               "probably out of memory") from None
-    write_notebook(notebook, output)
-    return notebook
-
-
-def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> None:
-    """Write a notebook's file, whole or not at all."""
-    write_atomically(path, (nbformat.writes(notebook) + "\n").encode())
-
-
-def plain(text: str) -> str:
-    """A terminal's text without its colors."""
-    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
-
-
-def _terminal() -> str:
-    """The path of stderr's terminal, which the kernel opens by name: its own stderr is captured."""
-    try:
-        return os.ttyname(sys.stderr.fileno())
-    except (AttributeError, OSError, ValueError):  # Windows; no terminal; no file
-        return "off"
-
-
-def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
-    """Every plain-text output of a notebook, in order."""
-    for cell in notebook.cells:
-        for output in cell.get("outputs", []):
-            yield "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
-
-
-def failed_checks(notebook: nbformat.NotebookNode, *more: str) -> list[str]:
-    """The lines of the checks that failed, and those that begin with one of *more*."""
-    return [line for text in outputs(notebook) for line in text.splitlines()
-            if line.startswith((FAILED_CHECK, *more))]
-
-
-# --- kernels side by side ----------------------------------------------------------------------
-
-
-class _Mine(threading.local):
-    """Of the kernels that this thread starts: their owner, and variables of their environment."""
-
-    owner, variables = "", {}
-
-
-_mine = _Mine()
-_kernels: dict[subprocess.Popen, str] = {}      # kernel → its owner
-_stopped: set[str] = set()
-
-
-def cores() -> int:
-    """The number of cores that this process may use."""
-    return joblib.cpu_count()
-
-
-@contextmanager
-def processes(number: int, threads: str = "1") -> Iterator[Callable[..., Future]]:
-    """Yield a function that submits calls, so many at a time; no kernel is left after the block."""
-    pool, owner = ThreadPoolExecutor(number), uuid.uuid4().hex
-    try:
-        yield partial(pool.submit, apart, owner, threads)
-    except BaseException:
-        pool.shutdown(wait=False, cancel_futures=True)
-        stop(owner)
-        raise
-    finally:
-        pool.shutdown()
-
-
-def apart(owner: str, threads: str, function: Callable, *arguments: Any) -> Any:
-    """Call a function whose kernels compute with so many threads; `stop` of the owner ends them."""
-    _mine.owner = owner
-    _mine.variables = dict.fromkeys(
-        ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
-    return function(*arguments)
-
-
-@contextmanager
-def stoppable(kernel: subprocess.Popen) -> Iterator[None]:
-    """Let `stop` kill a kernel that this thread has started."""
-    _kernels[kernel] = _mine.owner
-    try:
-        if _mine.owner in _stopped:
-            kernel.kill()
-        yield
-    finally:
-        del _kernels[kernel]
-
-
-def stop(owner: str) -> None:
-    """Kill the kernels of an owner, and those that it would start."""
-    _stopped.add(owner)
-    for kernel, other in list(_kernels.items()):
-        if other == owner:
-            kernel.kill()
-
-
-# --- a run -------------------------------------------------------------------------------------
+PAGE = "index.html"     # the executed notebook, beside the figures of its run
 
 
 @dataclass(frozen=True)
@@ -235,7 +70,8 @@ class Run:
     figures: Path | None = None
     records: Path | None = None
     only: Sequence[slices.Drawn] = ()   # the figures to draw, if not all
-    look: Mapping[str, str] = field(default_factory=dict)   # of the files of figures
+    variables: Mapping[str, str] = field(default_factory=dict)      # more ones for its kernel
+    command: str = ""                   # what was typed
     checkpoint: str = ""                # the name of its folder, if it is not that of the run
     folder: str = field(default_factory=lambda: str(Path.cwd()))    # of the user
 
@@ -259,73 +95,63 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     """Run a chapter once, or once per seed; a line for each thing done.
 
     The arguments are those of ``clusterbook run --help``: *overrides* are parameters as typed, and
-    *command* is what was typed in all, for the contact sheet. A seed with a record of today's
-    parameters, code and data is skipped.
+    *command* is what was typed in all, for the page. A seed with a record of today's parameters,
+    code and data is skipped.
 
     Raises InputError before anything runs, and the errors of `execute`.
     """
     chapter = parameters.read(name)
     chosen = chapter.profile(profile)
     values = chapter.values(chosen, overrides)
-    if records and (overrides or not chosen):
-        raise InputError("a record belongs to a profile as it stands: give --profile and no -p "
-                         "with --record, or write a profile of your own in notebooks/profiles")
-    if budget and not records:
-        raise InputError("--for needs --record: only recorded runs keep a checkpoint to go on from")
-    if records and only:
-        raise InputError("a record is of a whole run: leave out --only or --record")
     look = as_asked(formats, width, style)
-    if look and not figures:
-        raise InputError("--format, --width and --style need --figures DIR, where figures are kept")
-    given = [*(overrides or {}), *(["seed"] if seeds else [])]
-    drawn = _alone(chapter, only, given) if only else []
+    for wrong, says in (
+            (records and (overrides or not chosen),
+             "a record belongs to a profile as it stands: give --profile and no -p with --record, "
+             "or write a profile of your own in notebooks/profiles"),
+            (budget and not records,
+             "--for needs --record: only recorded runs keep a checkpoint to resume from"),
+            (records and only, "a record is of a whole run: leave out --only or --record"),
+            (look and not figures,
+             "--format, --width and --style need --figures DIR, where figures are kept")):
+        if wrong:
+            raise InputError(says)
+    drawn = _alone(chapter, only, [*(overrides or {}), *(["seed"] if seeds else [])])
     until = time.time() + underway.seconds(budget) if budget else math.inf
     if seeds:
         chapter.parameter("seed")       # refuses a chapter without it
-    planned = {}                        # the part of the contact sheet → its run
+    planned, several = [], len(seeds or ()) > 1
     for seed in seeds or [None]:
-        part = f"seed {seed}" if seeds and len(seeds) > 1 else ""
-        planned[part] = Run(
+        planned.append(Run(
             chapter, chosen, values if seed is None else {**values, "seed": seed},
-            output and output.with_stem(f"{output.stem}-seed{seed}") if part else output,
-            figures and figures / f"seed{seed}" if part else figures, records, drawn, look)
-    for one in planned.values():
-        sheet.refuse_others(chapter, one.output, figures, one.figures)
-        if one.output:
-            writable(one.output.parent, one.output.name)
-    for folder in filter(None, (figures, records)):
-        writable(folder)
-
-    said, lines, wrong = [], [], 0
-    for part, one in bar(planned.items(), "seeds", unit="run",
-                         progress=None if len(planned) > 1 else False):
+            output.with_stem(f"{output.stem}-seed{seed}") if output and several else output,
+            figures / f"seed{seed}" if figures and several else figures,
+            records, drawn, look, command))
+        refuse_others(planned[-1])
+    said, problems = [], []
+    for one in bar(planned, "seeds", unit="run", progress=None if several else False):
         try:
-            done, found = _once(one, until)
+            done, lines = _once(one, until)
         except OutOfTime as error:
-            return [*said, f"{one.name}: {error}; the same command goes on",
+            return [*said, f"{one.name}: {error}; the same command resumes it",
                     *underway.lines(one.checkpoints)]
-        if figures:
-            (figures / sheet.PAGE).unlink(missing_ok=True)      # of an earlier run
         said += [f"{one.name}: {line}" for line in done]
-        wrong += sum(line.startswith(FAILED_CHECK) for line in found)
-        lines += [f"{part}: {line}" if part else line for line in found]
-    counted = [f"checks: {wrong} failed, {len(lines) - wrong} not made"] if lines else []
-    if figures:
-        page = sheet.write(
-            figures, title=chapter.title, chapter=chapter, command=command,
-            values=[one.values for one in planned.values()], problems=counted + lines,
-            parts={part: one.figures for part, one in planned.items()})
-        said.append(f"contact sheet: {page}")
-        known = chapter.figures().values() if overrides and not only else []
-        for name in overrides or {}:
-            fixed = [one.name + " (recorded)" * one.recorded for one in known
+        problems += [(one.name, line) for line in lines]
+    if figures and overrides and not only:
+        for name in overrides:
+            fixed = [one.name + " (recorded)" * one.recorded for one in chapter.figures().values()
                      if name not in one.parameters]
             said += [f"-p {name} can't change {', '.join(fixed)}"] if fixed else []
-    return said + counted
+    if problems:
+        wrong = sum(line.startswith(FAILED_CHECK) for _, line in problems)
+        said += [f"checks: {wrong} failed, {len(problems) - wrong} not made",
+                 *(f"{name}: {line}" for name, line in problems)]
+    return said
 
 
 def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list[slices.Drawn]:
     """The figures of these names; InputError if a given parameter reaches none of them."""
+    if not names:
+        return []
     known = chapter.figures()
     for name in names:
         one_of(f"figure of {chapter.name}", name, known)
@@ -333,13 +159,55 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
     reached = [one for one in chapter.parameters if any(one in each.parameters for each in drawn)]
     for name in given:
         if name not in reached:
-            many, text = len(drawn) > 1, ", ".join(each.name for each in drawn)
-            what = f"none of the figures {text} depends" if many else (
-                f"the figure {text} does not depend")
-            raise InputError(f"{what} on {name}; {'they depend' if many else 'it depends'} on: "
-                             f"{', '.join(reached) or 'no parameter'}"
-                             + " (drawn from records)" * all(each.recorded for each in drawn))
+            recorded = " (drawn from records)" * all(each.recorded for each in drawn)
+            raise InputError(f"{', '.join(each.name for each in drawn)} can't change with {name}, "
+                             f"only with: {', '.join(reached) or 'no parameter'}{recorded}")
     return drawn
+
+
+def refuse_others(run: Run) -> None:
+    """Raise InputError if a file that no run of the chapter wrote is in the way of a new one.
+
+    An executed notebook has the ids of its chapter's cells. A folder of figures has a list of what
+    runs left there.
+    """
+    others, output = [], run.output
+    if output and output.suffix != ".ipynb":
+        raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
+                         f"write {output.stem or 'out'}.ipynb")
+    for folder, name in ((output and output.parent, output and output.name), (run.figures, ""),
+                         (run.records, "")):
+        if folder:
+            writable(folder, name)
+    if output and os.path.lexists(output):
+        first = f'"id": "{run.chapter.notebook.cells[0].get("id")}"'
+        if not output.is_file() or first not in output.read_text("utf-8", errors="replace"):
+            others.append(output)
+    if run.figures:
+        page, kept = run.figures / PAGE, run.figures / LIST
+        try:
+            known = {entry["name"] for entry in listed(run.figures)}
+        except (OSError, TypeError, ValueError, KeyError):
+            known, others = set(), [*others, kept]
+        others += [page] * (page.exists() and not kept.is_file())
+        wanted = [one.name for one in run.only] or run.chapter.figures()
+        for name in set(wanted) - known:
+            pattern = re.compile(rf"{name}(-\d+)?\.(csv|pdf|png|svg)")
+            others += [path for path in run.figures.iterdir() if pattern.fullmatch(path.name)]
+    if others:
+        raise InputError(f"{others[0]} was not written by a run of {run.chapter.name} and might be "
+                         "replaced; name another place")
+
+
+def writable(folder: Path, name: str = "") -> None:
+    """Make a folder; InputError if a file of that name can't be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
+            pass
+    except OSError as error:
+        raise InputError(f"nothing can be written to {folder}: {error.strerror}; name another "
+                         "folder") from None
 
 
 def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
@@ -352,7 +220,8 @@ def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
         raise OutOfTime("not begun, because the time given is over")
     with underway.reported(run.checkpoints) if run.records else nullcontext():
         failed = make(run, run.name, until)
-    kept = {"notebook": run.output, "figures": run.figures, "record": run.records}
+    kept = {"notebook": run.output, "figures": run.figures, "record": run.records,
+            "page": run.figures and run.figures / PAGE}
     said = [f"{what} in {where}" for what, where in kept.items() if where]
     if run.output:
         beside = run.output.parent.glob(f"{glob.escape(run.output.stem)}-*.csv")
@@ -380,7 +249,8 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
     if run.records:             # the code at the beginning, even if it is edited while it runs
         with _PARSES:
             context |= code_in_use(chapter.name) | underway.clock(run.checkpoints)
-    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
+    with tempfile.TemporaryDirectory(
+            prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
         drawn.mkdir()
         write_notebook(slices.alone(chapter.notebook, run.only) if run.only else chapter.notebook,
@@ -391,42 +261,43 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
         environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                        for kind, place in places.items() if place}
         environment |= {"CLUSTERBOOK_RUN": json.dumps(context), "CLUSTERBOOK_UNTIL": str(until),
-                        "CLUSTERBOOK_ONLY": ",".join(one.name for one in run.only), **run.look}
+                        "CLUSTERBOOK_ONLY": ",".join(one.name for one in run.only),
+                        **run.variables}
         try:
             executed = execute(source, run.output or Path(folder, "executed.ipynb"),
                                values=changed, environment=environment, progress=progress)
-        except (KeyboardInterrupt, OutOfTime) as stopped:
-            if run.records and (trainings := underway.reports(run.checkpoints)):
-                underway.write(run.records, run.name, run.checkpoints, context)
-                if isinstance(stopped, KeyboardInterrupt):
-                    epoch = next(iter(trainings.values()))["epoch"]
-                    raise KeyboardInterrupt(f"the same command resumes after epoch {epoch:,}"
-                                            ) from None
+        except (KeyboardInterrupt, OutOfTime) as error:
+            reports = underway.reports(run.checkpoints) if run.records else {}
+            if reports:
+                underway.write(underway.file(run.records, run.name), reports, context)
+            if reports and isinstance(error, KeyboardInterrupt):
+                epoch = next(iter(reports.values()))["epoch"]
+                raise KeyboardInterrupt(
+                    f"the same command resumes from epoch {epoch:,}") from None
             raise
         if run.figures:
-            (run.figures / LIST).unlink(missing_ok=True)
-            shutil.copytree(drawn, run.figures, dirs_exist_ok=True)
+            _keep_figures(drawn, run.figures)
+            write_page(executed, run.figures / PAGE, run.command)
     if run.output and run.records:
         _mark(executed, run)
         write_notebook(executed, run.output)
     if run.records:
         shutil.rmtree(run.checkpoints, ignore_errors=True)
-        (run.records / underway.FOLDER / f"{run.name}.json").unlink(missing_ok=True)
+        underway.file(run.records, run.name).unlink(missing_ok=True)
     return failed_checks(executed, UNMADE)
 
 
 _PARSES = threading.Lock()      # threads that parse Python disturb each other in Python 3.11
 
 
-def writable(folder: Path, name: str = "") -> None:
-    """Make a folder; InputError if a file of that name can't be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
-            pass
-    except OSError as error:
-        raise InputError(f"nothing can be written to {folder}: {error.strerror}; name another "
-                         "folder") from None
+def _keep_figures(drawn: Path, folder: Path) -> None:
+    """Replace a run's figures in a folder, each file whole, and list them with the earlier ones."""
+    entries = {entry["name"]: entry for entry in [*listed(folder), *listed(drawn)]}
+    content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
+    write_atomically(folder / LIST, content.encode())       # first: what is listed may be replaced
+    for file in sorted(drawn.iterdir()):
+        if file.name != LIST:
+            write_atomically(folder / file.name, file.read_bytes())
 
 
 # --- records -----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Run a chapter over a grid of parameters and seeds, and draw what was measured.
 
-Each run is made on this machine or by a Dask worker, and hands back its record, which is written
-here. So the machines of a cluster need no common folder. A finished run is not made again.
+joblib makes the runs, in processes of this machine or of a Dask cluster. Each hands back its
+record, which is written here: the machines of a cluster need no common folder. A finished run is
+not made again.
 """
 
 from __future__ import annotations
@@ -9,39 +10,41 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 import re
 import sys
 import tempfile
 import textwrap
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, as_completed
-from contextlib import AbstractContextManager, contextmanager
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import joblib
 import pandas as pd
+from matplotlib.figure import Figure
 
 from clusterbook import figures
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
-from clusterbook.figures.showing import LIST, save
+from clusterbook.figures.showing import save
 from clusterbook.fingerprint import fingerprint
 from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
-from . import config, parameters, runs, sheet
+from . import config, parameters, runs
+from .execution import ChapterError, computing_with, end_with
 from .parameters import Chapter, Parameter
 from .records import Record, read_record
-from .runs import ChapterError, Run
+from .runs import Run
 from .settings import MOST_VALUES, number_range
 from .views import spread
 
-MOST_LINES = 8      # in a figure, one for each color
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
+_RESUMES = "the same command makes only the runs that are missing"
 _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar reaches one "
             "standard deviation (with n − 1) to both sides. Between the points nothing was "
             "measured.")
@@ -49,12 +52,12 @@ _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar re
 
 def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
           seeds: Sequence[int] | None = None, metrics: Sequence[str] = (),
-          workers: int | None = None, scheduler: str | None = None, output: Path | None = None,
-          command: str = "") -> list[str]:
+          workers: int | None = None, scheduler: str | None = None,
+          output: Path | None = None) -> list[str]:
     """Run a chapter over a grid and draw what was measured; a line for each thing done.
 
-    The arguments are those of ``clusterbook sweep --help``: *overrides* has the values of each
-    parameter as typed (see `values_of`), and *command* is what was typed in all.
+    The arguments are those of ``clusterbook sweep --help``; *overrides* has the values of each
+    parameter as typed (see `values_of`).
 
     Raises InputError before anything runs, or for an unknown metric after the first record; and
     ChapterError if runs failed, after all others were made and drawn.
@@ -63,7 +66,8 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     if workers is not None and (scheduler is not None or workers < 1):
         raise InputError("--workers is at least 1, and not for a cluster, which has its own")
     output = output or Path("-".join(["sweep", profile or name, *planned.swept]))
-    sheet.refuse_others(planned.chapter, None, output)
+    if output.is_dir() and any(output.iterdir()) and not (output / "runs").is_dir():
+        raise InputError(f"{output} holds files, but not of a sweep; name a new folder")
     runs.writable(output / "runs")
     found = {}
     for folder, run in planned.runs.items():
@@ -74,14 +78,19 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     missing = {folder: run for folder, run in planned.runs.items() if folder not in found}
     failed = {}
     if missing:
-        pool = _cluster(scheduler) if scheduler else runs.processes(
-            min(workers or runs.cores(), len(missing)))
-        failed = _make_all(missing, pool, output / "runs", found, metrics)
+        try:
+            with _backend(scheduler, min(workers or runs.cores(), len(missing))):
+                failed = _make_all(missing, output / "runs", found, metrics)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_RESUMES) from None
+        except BrokenExecutor:
+            raise ChapterError("a process of the sweep was killed, probably because memory was "
+                               f"full; {_RESUMES}") from None
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
-            f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed"]
-    errors = [f"{run}: {failed[run]}" for run in planned.runs if run in failed]
-    said += draw(output, planned, found, metrics, errors, command)
+            f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed",
+            *draw(output, planned, found, metrics)]
     if failed:
+        errors = [f"{folder}: {failed[folder]}" for folder in planned.runs if folder in failed]
         raise ChapterError("\n  ".join([
             f"{len(failed)} of {len(planned.runs)} runs failed; the others are in {output}, and "
             "the same command makes only these again", *errors]))
@@ -120,9 +129,6 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
     if not 1 <= len(swept) <= 2:
         raise InputError("a sweep needs one or two parameters with several values, for example "
                          "-p alpha 1e-4,1e-3")
-    if len(given[swept[-1]]) > MOST_LINES and len(swept) == 2:
-        raise InputError(f"the second parameter is drawn as lines, {MOST_LINES} at most, and "
-                         f"{swept[1]} has {len(given[swept[1]])} values; name it first")
     if "seeds" in known and "seeds" not in {*overrides, *(chosen.values if chosen else ())}:
         base["seeds"] = []
     varied = dict(given)
@@ -177,45 +183,81 @@ def _folder(run: Run, values: Mapping[str, Any]) -> str:
 # --- making them -------------------------------------------------------------------------------
 
 
-def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: Path,
-              found: dict[str, Record], metrics: Sequence[str]) -> dict[str, str]:
+@contextmanager
+def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
+    """Let joblib use so many processes, or a Dask cluster; if a worker dies, another takes over."""
+    if scheduler is None:
+        with joblib.parallel_config("loky", n_jobs=workers):
+            yield
+        return
+    from distributed import Client
+
+    try:
+        client = Client(scheduler, timeout=_ANSWERS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {scheduler!r}: {error}; an address looks "
+                         "like tcp://192.168.0.5:8786") from None
+    with client:
+        threads = sum(client.ncores().values())
+        if not threads:
+            raise InputError(f"the Dask scheduler at {scheduler} has no workers; start one with: "
+                             f"dask worker {scheduler}")
+        with joblib.parallel_config("dask", client=client) as used:
+            # With one thread in the whole cluster joblib would make the runs on this machine.
+            used["backend"].effective_n_jobs = lambda n_jobs: max(2, threads)
+            yield
+
+
+def _make_all(missing: Mapping[str, Run], place: Path, found: dict[str, Record],
+              metrics: Sequence[str]) -> dict[str, str]:
     """Make the missing runs; enter the records into *found*, and return the errors."""
     chapter = next(iter(missing.values())).chapter
     for cell in chapter.notebook.cells:         # a cluster needs no stored outputs
         if cell.cell_type == "code":
             cell.outputs = []
     failed, code = {}, fingerprint(chapter.name)
-    with pool as submit, bar(len(missing), unit="run") as shown:
-        pending = {}
-        for folder, run in missing.items():
-            # An interrupted run of other parameters, code or folder has another checkpoint.
-            key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
-            named = replace(run, checkpoint=f"sweep-{chapter.name}-{key.hexdigest()[:16]}")
-            pending[submit(_make, named)] = folder
-        for future in as_completed(pending):
-            folder = pending[future]
-            try:
-                for name, content in future.result().items():       # the record is the last
-                    write_atomically(place / folder / name, content)
-                record = next(map(read_record, (place / folder).glob("*-seed*.json")), None)
-                if record is None or record.code != code:
-                    raise ChapterError("it left no record made by this machine's code: a notebook "
-                                       "calls evidence.record, all machines have one commit")
-                found[folder] = record
-            except Exception as error:          # of a run, or of the cluster
-                failed[folder] = str(error).partition("\n")[0] or type(error).__name__
+    with (tempfile.TemporaryDirectory(prefix="clusterbook-") as temporary,
+          warnings.catch_warnings(action="ignore"),     # joblib's, of a sweep that ends early
+          bar(len(missing), unit="run") as shown,
+          closing(joblib.Parallel(return_as="generator_unordered", batch_size=1)(
+              joblib.delayed(_made)(folder, run, code, os.getpid(), temporary)
+              for folder, run in missing.items())) as ended):
+        for folder, files, error in ended:
+            for name, content in files.items():         # the record is the last
+                write_atomically(place / folder / name, content)
+            record = next(map(read_record, (place / folder).glob("*-seed*.json")), None)
+            if error or record is None or record.code != code:
+                failed[folder] = error or (
+                    "it left no record made by this machine's code: a notebook calls "
+                    "evidence.record, all machines have one commit")
                 shown.write(f"{folder} failed: {failed[folder]}", file=sys.stderr)
+            else:
+                found[folder] = record
             shown.update()
             _refuse_unknown(metrics, found)
     return failed
 
 
-def _make(run: Run) -> dict[str, bytes]:
-    """Make a run where it is called; the files that it recorded, the record itself last."""
-    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        runs.make(replace(run, records=Path(folder)))
-        recorded = sorted(Path(folder).glob("*-seed*"), key=lambda path: path.suffix == ".json")
-        return {path.name: path.read_bytes() for path in recorded}
+def _made(folder: str, run: Run, code: str, parent: int, temporary: str
+          ) -> tuple[str, dict[str, bytes], str]:
+    """Make a run where it is called: its folder's name, its files, and the error that ended it.
+
+    The record is the last of the files. *parent* is the process of the sweep, *temporary* a folder
+    of its machine, in which a run that is killed may leave files.
+    """
+    end_with(parent)
+    variables = computing_with("1") | ({"TMPDIR": temporary} if os.path.isdir(temporary) else {})
+    # An interrupted run of other parameters, code or folder has another checkpoint.
+    key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
+    with tempfile.TemporaryDirectory(
+            prefix="clusterbook-", dir=variables.get("TMPDIR")) as records:
+        try:
+            runs.make(replace(run, records=Path(records), variables=variables,
+                              checkpoint=f"sweep-{run.chapter.name}-{key.hexdigest()[:16]}"))
+        except Exception as error:
+            return folder, {}, str(error).partition("\n")[0] or type(error).__name__
+        recorded = sorted(Path(records).glob("*-seed*"), key=lambda path: path.suffix == ".json")
+        return folder, {path.name: path.read_bytes() for path in recorded}, ""
 
 
 def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None:
@@ -224,63 +266,34 @@ def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None
             one_of(f"metric in the records of {record.chapter}", metric, record.metrics)
 
 
-@contextmanager
-def _cluster(address: str) -> Iterator[Callable[..., Future]]:
-    """The workers of a Dask cluster; the runs of one that dies are made by another."""
-    from distributed import Client
-
-    try:
-        client = Client(address, timeout=_ANSWERS, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler answers at {address!r}: {error}; an address looks "
-                         "like tcp://192.168.0.5:8786") from None
-    with client:
-        if not client.scheduler_info()["workers"]:
-            raise InputError(f"the Dask scheduler at {address} has no workers; start one with: "
-                             f"dask worker {address}")
-        pool, owner = client.get_executor(pure=False), uuid.uuid4().hex
-        try:
-            yield partial(pool.submit, runs.apart, owner, "1")
-        except BaseException:
-            pool.shutdown(wait=False)
-            if client.status == "running":
-                client.run(runs.stop, owner)
-            raise
-
-
 # --- drawing what was measured -----------------------------------------------------------------
 
 
-def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequence[str] = (),
-         errors: Sequence[str] = (), command: str = "") -> list[str]:
-    """Write ``sweep.csv``, a figure for each metric, and ``index.html``; a line for each file.
+def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequence[str] = ()
+         ) -> list[str]:
+    """Write ``sweep.csv`` and a figure for each metric; lines for the terminal, with a short table.
 
     *found* has the records by their runs' folders. *metrics* are drawn, by default the accuracy or,
-    without it, another score. *errors* and *command* are for the page.
+    without it, another score.
     """
     table = frame(planned, found)
     csv = table.to_csv(index=False, lineterminator="\n")
-    write_atomically(output / sheet.TABLE, csv.encode())
-    said, tables = [f"table: {output / sheet.TABLE}"], []
-    (output / LIST).unlink(missing_ok=True)
+    write_atomically(output / "sweep.csv", csv.encode())
+    said = [f"table: {output / 'sweep.csv'}"]
     known = [metric for record in list(found.values())[:1] for metric in record.metrics]
     usual = [one for one in (*config.book().metrics.main, *known) if one in known]
     for metric in (known and metrics) or usual[:1]:
         points = _points(planned, table, metric)
         name = re.sub(r"[^\w-]+", "-", metric)
-        alt = (f"The metric {metric} against the parameter {' and '.join(planned.swept)}; the "
-               "table below has the numbers.")
+        alt = (f"The metric {metric} against the parameter {' and '.join(planned.swept)}; "
+               "sweep.csv has the numbers.")
         save(_figure(planned, points, metric), output, name, alt, _CAPTION)
         said.append(f"figure: {output / name}.png and .svg")
-        rows = [[*(_text(point[name]) for name in planned.swept), str(point["count"]),
-                 spread(point["mean"], point["std"])] for point in points]
-        tables.append(parameters.table(f"{metric}, over the runs of each combination",
-                            [*planned.swept, "runs", "mean ± standard deviation"], rows))
-    page = sheet.write(
-        output, title=f"{planned.chapter.title}: a sweep of {' and '.join(planned.swept)}",
-        chapter=planned.chapter, values=[run.values for run in planned.runs.values()],
-        parts={"": output}, command=command, problems=errors, tables=tables)
-    return [*said, f"contact sheet: {page}"]
+        for point in points:
+            values = ", ".join(f"{one} = {_text(point[one])}" for one in planned.swept)
+            said.append(f"  {values}: {metric} {spread(point['mean'], point['std'])} "
+                        f"({point['count']} runs)")
+    return said
 
 
 def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
@@ -290,46 +303,48 @@ def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
         row = {"run": folder} | {
             name: _text(value) if isinstance(value, list) else value
             for name, value in run.values.items() if name in {*planned.given, "seed"}}
-        record = found.get(folder)
-        row["seconds"] = record and record.seconds
-        row["failed checks"] = record and sum(not held for held in record.checks.values())
-        measured = record.metrics if record else {}     # one may have the name of a parameter
-        rows.append(row | {f"{name} (metric)" if name in row else name: value
-                           for name, value in measured.items()})
+        if record := found.get(folder):
+            row |= {"seconds": record.seconds,
+                    "failed checks": sum(not held for held in record.checks.values())}
+            row |= {_column(planned, name): value for name, value in record.metrics.items()}
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _column(planned: Grid, metric: str) -> str:
+    """The column of a metric, which may have the name of a parameter."""
+    return f"{metric} (metric)" if metric in {*planned.given, "seed"} else metric
 
 
 def _points(planned: Grid, table: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
     """A metric's count, mean, standard deviation and values at each combination."""
-    column = f"{metric} (metric)" if f"{metric} (metric)" in table else metric
+    column = _column(planned, metric)
     groups = table.dropna(subset=column).groupby(planned.swept, sort=False)[column]
     points = groups.agg(["count", "mean", "std", list]).reset_index()
     return points.astype(object).where(points.notna(), None).to_dict("records")
 
 
-def _figure(planned: Grid, points: Sequence[Mapping[str, Any]], metric: str):
+def _figure(planned: Grid, points: Sequence[Mapping[str, Any]], metric: str) -> Figure:
     first, *second = planned.swept
     scale = axis_scale(planned.given[first])
-    numeric = scale in ("linear", "log")
-    names = planned.given[second[0]] if second else [""]
-    lines: dict[str, list] = {_text(name): [] for name in names}
-    for point in sorted(points, key=lambda point: point[first]) if numeric else points:
+    lines: dict[str, list] = {}
+    if numeric := scale in ("linear", "log"):
+        points = sorted(points, key=lambda point: point[first])
+    for point in points:
         x = point[first] if numeric else _text(point[first])
-        line = _text(point[second[0]]) if second else ""
-        lines[line].append((x, point["list"], point["mean"], point["std"]))
+        lines.setdefault(", ".join(_text(point[name]) for name in second), []).append(
+            (x, point["list"], point["mean"], point["std"]))
     meanings = [textwrap.fill(f"{name}: {planned.chapter.parameters[name].meaning}", 76)
                 for name in planned.swept]
     most = max(point["count"] for point in points)
-    return figures.response(
-        {line: drawn for line, drawn in lines.items() if drawn}, x=meanings[0], y=metric,
-        scale=scale, seeds=f"{most} seeds", lines_are=meanings[1] if second else "")
+    return figures.response(lines, x=meanings[0], y=metric, scale=scale, seeds=f"{most} seeds",
+                            lines_are=meanings[1] if second else "")
 
 
 def axis_scale(values: Sequence[Any]) -> str:
     """The scale of a parameter's axis; see `clusterbook.figures.charts.response`.
 
-    Numbers that span a decade get a logarithmic axis if that spaces them at least as evenly; equal
-    steps if one of them is 0, which has no logarithm.
+    Numbers that span more than a decade get a logarithmic axis, or equal steps if one of them is 0.
 
     Examples
     --------
@@ -340,14 +355,10 @@ def axis_scale(values: Sequence[Any]) -> str:
     """
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         return "names"
-    numbers = np.sort(np.asarray(values, dtype=float))
-    positive = numbers[numbers > 0]
-    if numbers[0] < 0 or len(positive) < 2 or positive[-1] < 10 * positive[0]:
+    positive = [value for value in values if value > 0]
+    if min(values) < 0 or not positive or max(positive) <= 10 * min(positive):
         return "linear"
-    gaps, ratios = np.diff(positive), np.diff(np.log(positive))
-    if gaps.std() / gaps.mean() < ratios.std() / ratios.mean():
-        return "linear"
-    return "log" if len(positive) == len(numbers) else "steps"
+    return "log" if len(positive) == len(values) else "steps"
 
 
 def _text(value: Any) -> str:

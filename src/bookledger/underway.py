@@ -57,19 +57,20 @@ def clock(folder: Path) -> dict[str, str | float]:
     """
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     times = {"started": now, "piece": now, "earlier": 0.0}
-    file = folder / "clock.json"
+    kept = folder / "clock.json"
     saved = [path.stat().st_mtime for path in folder.glob("*.pt")]
-    if saved and file.is_file():
-        times = json.loads(file.read_text(encoding="utf-8"))
+    if saved and kept.is_file():
+        times = json.loads(kept.read_text(encoding="utf-8"))
         begun = datetime.fromisoformat(times["piece"]).timestamp()
         times["earlier"] += max(0.0, max(saved) - begun)
         times["piece"] = now
-    write_atomically(file, json.dumps(times).encode())
+    write_atomically(kept, json.dumps(times).encode())
     return times
 
 
 def reports(folder: Path) -> dict[str, dict[str, Any]]:
-    """What the trainings of a run reported last, by the names of their checkpoints."""
+    """What the trainings of a run reported last, by their checkpoints' names; finished ones last.
+    """
     found = {path.stem: json.loads(path.read_text(encoding="utf-8"))
              for path in sorted(folder.glob("*.json")) if path.with_suffix(".pt").exists()}
     return dict(sorted(found.items(), key=lambda report: report[1]["epoch"] == report[1]["epochs"]))
@@ -96,8 +97,7 @@ def reported(folder: Path, every: float = 60.0) -> Iterator[None]:
 
     def report() -> None:
         while not over.wait(every):
-            for line in lines(folder):
-                sys.stderr.write(f"{line}\n")
+            sys.stderr.write("".join(f"{line}\n" for line in lines(folder)))
 
     if not sys.stderr.isatty():
         threading.Thread(target=report, daemon=True).start()
@@ -107,26 +107,31 @@ def reported(folder: Path, every: float = 60.0) -> Iterator[None]:
         over.set()
 
 
-def write(records: Path, name: str, folder: Path, context: Mapping[str, Any]) -> None:
-    """Write a stopped run's progress file, ``under-way/NAME.json``.
+def file(records: Path, name: str) -> Path:
+    """The progress file of a stopped run."""
+    return records / FOLDER / f"{name}.json"
+
+
+def write(path: Path, trainings: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+    """Write a stopped run's progress file.
 
     It holds what a record would (chapter, profile, seed, parameters, commit, code), and for each
     training its epochs, pace and curves, thinned to `MOST_ROWS` rows.
     """
-    trainings = reports(folder)
-    for report in trainings.values():
-        thin = -(-len(report["rows"]) // MOST_ROWS)
-        report["rows"] = [*report["rows"][:-1:thin], report["rows"][-1]]
-    content = {key: context[key] for key in _KEPT if key in context} | {"trainings": trainings}
-    write_atomically(records / FOLDER / f"{name}.json", json.dumps(content, indent=1).encode())
+    content = {key: context[key] for key in _KEPT if key in context} | {"trainings": {}}
+    for name, report in trainings.items():
+        rows = report["rows"]
+        thinned = [*rows[:-1:-(-len(rows) // MOST_ROWS)], rows[-1]]
+        content["trainings"][name] = report | {"rows": thinned}
+    write_atomically(path, json.dumps(content, indent=1).encode())
 
 
 def unfinished() -> list[str]:
-    """A paragraph for each unfinished run: its trainings, and the command that goes on."""
+    """A paragraph for each unfinished run: its trainings, and the command that resumes it."""
     said = []
     for folder in sorted({path.parent for path in checkpoints().glob("*/*.pt")}):
         profile, _, seed = folder.name.rpartition("-seed")
-        goes_on = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
+        resumes = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
                    "--record" if profile else "the same sweep again")
-        said.append("\n    ".join([folder.name, *lines(folder), f"go on: {goes_on}"]))
+        said.append("\n    ".join([folder.name, *lines(folder), f"resume: {resumes}"]))
     return said

@@ -1,0 +1,230 @@
+"""Execute notebooks by papermill: one, several side by side, one as a page.
+
+Each has a kernel, a process of its own: one that dies takes no other along.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import joblib
+import nbformat
+from joblib.externals.loky import ProcessPoolExecutor
+from nbformat.v4 import new_markdown_cell
+
+from clusterbook.errors import InputError, OutOfTime
+from clusterbook.paths import write_atomically
+
+FAILED_CHECK = "✗ "
+"""The beginning of a failed check's line in an output (see `bookledger.checks.check`)."""
+
+_HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Linux hands out memory anew at each step, in pieces of 4 kB unless asked for larger ones: a fifth
+of the time of TELL's step on MNIST. Results stay the same, bit for bit."""
+
+
+class ChapterError(RuntimeError):
+    """A chapter failed: which one, which cell, which error."""
+
+
+def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = None,
+            environment: Mapping[str, str] | None = None, progress: str | None = None
+            ) -> nbformat.NotebookNode:
+    """Execute a notebook by papermill, write the executed one, whole or not at all, and return it.
+
+    Parameters
+    ----------
+    source, output : Path
+        The notebook, and the file of its executed copy.
+    values : mapping, optional
+        Parameters to inject after the cell tagged ``parameters``.
+    environment : mapping, optional
+        Variables for the notebook's kernel; ``TMPDIR`` also has the folder in which it runs.
+    progress : str, optional
+        Label of a progress bar over cells; the notebook's own bars move below it.
+
+    Raises InputError or OutOfTime if a cell raised one, and ChapterError if a cell failed
+    otherwise or the kernel died.
+    """
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
+    notebook = nbformat.read(source, as_version=4)
+    variables = {**_HUGE_PAGES, **os.environ,
+                 "CLUSTERBOOK_PROGRESS": _terminal() if progress else "off", **(environment or {})}
+    shown = {"desc": progress, "unit": "cell", "leave": False, "disable": None}
+    with tempfile.TemporaryDirectory(
+            prefix="clusterbook-", dir=(environment or {}).get("TMPDIR")) as folder:
+        try:
+            executed = papermill.execute_notebook(
+                notebook, None, dict(values or {}), engine_name=_engine(), kernel_name="python3",
+                progress_bar=shown if progress else False, environment=variables, folder=folder)
+        except papermill.PapermillExecutionError as error:
+            message = plain(error.evalue)
+            for kind in (InputError, OutOfTime):
+                if error.ename == kind.__name__:
+                    raise kind(message) from None
+            raise ChapterError(
+                f"{source.stem}, cell {error.exec_count} failed: {error.ename}: {message}\n"
+                + textwrap.indent(error.source.strip(), "    ")) from None
+        except DeadKernelError:
+            raise ChapterError(f"{source.stem} failed: its kernel died in the middle of a cell; "
+                               "probably out of memory") from None
+    # papermill adds times and empty lists of tags.
+    before = {cell.id: cell.metadata for cell in notebook.cells}
+    for cell in executed.cells:
+        cell.metadata = before.get(cell.id, {"tags": ["injected-parameters"]})
+    del executed.metadata["papermill"]
+    write_notebook(executed, output)
+    return executed
+
+
+@cache
+def _engine() -> str:
+    """The name of a papermill engine that gives each kernel its own environment and folder.
+
+    papermill's own would change those of this process, which may run several notebooks at a time.
+    """
+    from papermill.clientwrap import PapermillNotebookClient
+    from papermill.engines import Engine, papermill_engines
+    from traitlets.config import Config
+
+    class Apart(Engine):
+        @classmethod
+        def execute_managed_notebook(cls, nb_man, kernel_name, *, environment, folder, **_):
+            client = PapermillNotebookClient(
+                nb_man, kernel_name=kernel_name, timeout=None, record_timing=False,
+                raise_on_iopub_timeout=False,       # a busy machine may be late
+                resources={"metadata": {"path": folder}},
+                # An unencrypted kernel warns on the terminal, once a run.
+                config=Config({"KernelManager": {"transport_encryption": "auto"}}))
+            client.execute(env=environment, stderr=subprocess.DEVNULL)
+
+    # Of a kernel that is stopped it would report the cell that was waiting.
+    logging.getLogger("asyncio").setLevel("CRITICAL")
+    papermill_engines.register("clusterbook", Apart)
+    return "clusterbook"
+
+
+def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> None:
+    """Write a notebook's file, whole or not at all."""
+    write_atomically(path, (nbformat.writes(notebook) + "\n").encode())
+
+
+def write_page(notebook: nbformat.NotebookNode, path: Path, command: str = "") -> None:
+    """Write an executed notebook as one HTML page without code, with its pictures in it.
+
+    *command* is shown below the title. Formulas are MathML, so the page needs no network.
+    """
+    from docutils.core import publish_string
+    from myst_nb.docutils_ import Parser
+
+    shown = deepcopy(notebook)
+    if command:
+        shown.cells.insert(1, new_markdown_cell(f"```\n{command}\n```"))
+    for cell in shown.cells:
+        for output in cell.get("outputs", []):
+            if png := output.get("data", {}).get("image/png"):
+                alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
+                output.data.setdefault(
+                    "text/html", f'<img alt="{alt}" style="max-width: 100%" '
+                    f'src="data:image/png;base64,{png}">')
+    page = publish_string(
+        nbformat.writes(shown), parser=Parser(), writer_name="html5", settings_overrides={
+            "_disable_config": True, "nb_execution_mode": "off", "nb_output_folder": "",
+            "nb_remove_code_source": True, "nb_merge_streams": True,
+            "nb_render_markdown_format": "myst", "math_output": "MathML",
+            "myst_enable_extensions": ["amsmath", "colon_fence", "deflist", "dollarmath"],
+            "file_insertion_enabled": False,
+            # What links to other pages of the book would be told.
+            "report_level": 5, "halt_level": 5, "myst_suppress_warnings": ["myst", "mystnb"]})
+    write_atomically(path, page)
+
+
+def plain(text: str) -> str:
+    """A terminal's text without its colors."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).strip()
+
+
+def _terminal() -> str:
+    """The path of stderr's terminal, which the kernel opens by name: its own stderr is captured."""
+    try:
+        return os.ttyname(sys.stderr.fileno())
+    except (AttributeError, OSError, ValueError):  # Windows; no terminal; no file
+        return "off"
+
+
+def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
+    """Every plain-text output of a notebook, in order."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            yield "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
+
+
+def failed_checks(notebook: nbformat.NotebookNode, *more: str) -> list[str]:
+    """The lines of the checks that failed, and those that begin with one of *more*."""
+    return [line for text in outputs(notebook) for line in text.splitlines()
+            if line.startswith((FAILED_CHECK, *more))]
+
+
+# --- side by side ------------------------------------------------------------------------------
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return joblib.cpu_count()
+
+
+def computing_with(threads: str) -> dict[str, str]:
+    """The variables with which libraries compute with so many threads."""
+    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
+
+
+@contextmanager
+def processes(number: int, threads: str = "1") -> Iterator[Callable[..., Future]]:
+    """Yield a function that submits calls to processes, so many at a time.
+
+    They and their kernels compute with so many threads. After an error in the block, or Ctrl-C,
+    neither they nor their temporary files are left.
+    """
+    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
+        pool = ProcessPoolExecutor(
+            number, initializer=end_with, initargs=(os.getpid(),),
+            env=computing_with(threads) | {"TMPDIR": folder})
+        try:
+            yield pool.submit
+        except BaseException:
+            pool.shutdown(kill_workers=True)
+            raise
+        pool.shutdown()
+
+
+@cache
+def end_with(parent: int) -> None:
+    """End this process, and so its kernels, when its parent is killed; no other process than that.
+
+    A worker that waits for a kernel would not notice.
+    """
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    if os.getppid() == parent:
+        threading.Thread(target=watch, daemon=True).start()

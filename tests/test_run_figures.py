@@ -1,0 +1,111 @@
+"""What ``--figures DIR`` leaves: figures with their texts, and the executed notebook as a page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from _support import Book, inline, tree
+from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from bookledger import cli, runs
+from clusterbook.figures import showing
+
+SHOWS = """\
+from matplotlib.figure import Figure
+from clusterbook import figures
+drawn = Figure(figsize=(1, 1))
+drawn.subplots().plot([0, n])
+figures.show(drawn, name="a-line", alt="A line & <more>.", caption="It *rises*; <b>not</b> $x^2$.")
+print("✗ it is <near>")"""
+PARAMETERS = """\
+n: int = 1  # how many | paper: 1 | more
+seed: int = 0  # decides everything random | paper: 0 | other numbers"""
+
+
+def test_the_page_has_texts_and_pictures_and_no_code(book: Book, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = book.notebook("tiny", SHOWS, parameters=PARAMETERS)
+    links = "# The chapter tiny\\n\\nSee [nothing](#nothing) and {doc}`no page <other>`."
+    path.write_text(path.read_text().replace("# The chapter tiny", links))
+    assert cli.main(["run", "tiny", "--seeds", "0,1", "-p", "n", "2", "--figures", "my <b>"]) == 0
+    out = capsys.readouterr().out
+    assert f"page in {Path('my <b>', 'seed1', 'index.html')}" in out
+    assert "checks: 2 failed, 0 not made\ntiny-seed0: ✗ it is <near>\n" in out
+    page = BeautifulSoup(Path("my <b>", "seed1", "index.html").read_text("utf-8"), "html.parser")
+    text = " ".join(page.get_text().split())
+    assert "System Message" not in text, "of links to other pages"
+    assert page.h1.get_text() == "The chapter tiny" and "figures.show" not in text
+    for part in ("clusterbook run tiny --seeds 0,1 -p n 2 --figures 'my <b>'", "✗ it is <near>",
+                 "It rises; <b>not</b>", "Written for the default run; this one has n = 2"):
+        assert part in text
+    assert page.img["alt"] == "A line & <more>. (Written for the default run.)"
+    assert page.img["src"].startswith("data:image/png") and page.find("math")
+    assert not page.find(["script", "b"]) and not page.select("[src^=http], link[href^=http]")
+
+
+def test_a_run_that_does_not_end_leaves_the_figures_before_it(book: Book, tmp_path, monkeypatch):
+    book.notebook("tiny", SHOWS, "if n == 3:\n    raise KeyboardInterrupt", parameters=PARAMETERS)
+    inline(monkeypatch)
+    runs.run("tiny", figures=tmp_path / "out")
+    before = tree(tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt):
+        runs.run("tiny", overrides={"n": "3"}, figures=tmp_path / "out")
+    assert tree(tmp_path / "out") == before
+
+
+def test_a_full_disk_leaves_no_half_of_a_file_and_the_same_command_works(book: Book, tmp_path,
+                                                                         monkeypatch, capsys):
+    book.notebook("tiny", SHOWS, parameters=PARAMETERS)
+    inline(monkeypatch)
+    command = ["run", "tiny", "--figures", str(tmp_path / "out")]
+    replace = runs.os.replace
+
+    def full(source, target):
+        if str(target).endswith(".svg"):
+            raise OSError(28, "No space left on device")
+        replace(source, target)
+
+    with monkeypatch.context() as now:
+        now.setattr(runs, "write_page", lambda *arguments: None)
+        now.setattr("clusterbook.paths.os.replace", full)
+        monkeypatch.setattr(showing, "save", lambda figure, folder, name, **about: (
+            [(folder / file).write_text("drawn") for file in ("a-line.png", "a-line.svg")],
+            (folder / "figures.json").write_text(json.dumps([{"name": name}]))))
+        assert cli.main(command) == 2
+    assert "a-line.svg can't be written (No space left on device)" in capsys.readouterr().err
+    assert {file.stat().st_size > 0 for file in (tmp_path / "out").iterdir()} == {True}
+    assert cli.main(command) == 0
+
+
+def test_checks_that_do_not_hold_are_counted_and_named(book: Book, tmp_path, monkeypatch):
+    lines = [["✓ it converges", "✗ it is near (measured 3)"],
+             ["✗ it converges", "a line ✗ of no check"],
+             ["✓ it converges", "not checked: seeds agree; give several seeds"], ["✓ it converges"]]
+
+    def execute(*args, values, **options):
+        text = "\n".join(lines[values.get("seed", 0)])
+        return new_notebook(cells=[new_code_cell(outputs=[new_output("stream", text=text)])])
+
+    book.notebook("tiny", "1", parameters=PARAMETERS)
+    monkeypatch.setattr(runs, "execute", execute)
+    assert runs.run("tiny", seeds=[0, 1, 2, 3]) == [
+        "checks: 2 failed, 1 not made", f"tiny-seed0: {lines[0][1]}", f"tiny-seed1: {lines[1][0]}",
+        f"tiny-seed2: {lines[2][1]}"]
+    assert runs.run("tiny", seeds=[3]) == []
+
+
+def test_a_run_with_other_parameters_says_so_under_each_figure(monkeypatch):
+    for changed, says in (
+            ({"n": 3, "seed": 4}, "this one has `n = 3`, `seed = 4`.)"),
+            ({"name": "a" * 50 + "`_*", "k": [1, 2], "rate": 0.1, "n": 2, "m": 3, "o": 4},
+             "this one has `name = 'aaaaaaaaaaaa...aaaaaaaaaa'_*'`, `k = [1, 2]`, `rate = 0.1`, "
+             "`n = 2`, and 2 more.)")):
+        monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({"changed": changed}))
+        assert showing._checked("a", "A.", "C.") == {
+            "name": "a", "alt": "A. (Written for the default run.)",
+            "caption": f"C. (Written for the default run; {says}"}
+    monkeypatch.setenv("CLUSTERBOOK_RUN", json.dumps({"changed": {}}))
+    assert showing._checked("a", "A.", "C.")["caption"] == "C."
