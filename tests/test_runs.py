@@ -16,10 +16,11 @@ from _support import HANG, SEED, Book, alive, shown, tree, wait_for
 from matplotlib.figure import Figure
 from nbformat.v4 import new_notebook
 
-from bookledger import cli, fingerprint, load_records, runs
+from bookledger import cli, load_records, runs
 from bookledger.runs import ChapterError
 from clusterbook.errors import InputError
 from clusterbook.figures.showing import save
+from clusterbook.fingerprint import fingerprint
 
 TYPES = f"""\
 n: int = 1  # a count | paper: 1 | more

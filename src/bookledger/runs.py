@@ -45,8 +45,7 @@ from . import parameters, sheet, slices, underway
 from .checks import UNMADE
 from .parameters import Chapter, Profile
 from .provenance import described
-from .records import Record, code_in_use, read_record
-from .records import plain as recordable
+from .records import Record, code_in_use, differing, read_record
 from .verdicts import stale_among
 
 FAILED_CHECK = "✗ "
@@ -429,15 +428,11 @@ def writable(folder: Path, name: str = "") -> None:
 
 
 def recorded(run: Run, path: Path) -> Record | None:
-    """The run's record in that file, or None if its parameters, code or data are not today's.
-
-    A parameter that was added after the record counts as its default.
-    """
+    """The run's record in that file, or None if its parameters, code or data are not today's."""
     if not path.exists():
         return None
     record = read_record(path)
-    defaults = recordable(run.chapter.values())
-    if {**defaults, **record.parameters} != recordable(run.values):
+    if differing(record, run.values) or not record.parameters.keys() <= run.values.keys():
         return None
     # A file of the user's own has no checksum: was it written since?
     begun = datetime.fromisoformat(record.started).timestamp()

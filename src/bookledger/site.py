@@ -18,9 +18,9 @@ from clusterbook.errors import InputError
 from clusterbook.paths import write_atomically
 
 from . import config
+from .claims import read_yaml
 from .parameters import read_notebook
 from .records import git
-from .settings import read_yaml
 
 _OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
 
@@ -92,7 +92,7 @@ def current(source: Path | None = None) -> Address:
     content = read_yaml((source or config.root()) / "_config.yml")
     try:
         said = content["repository"]
-        return Address(said["url"] or "", str(said["branch"]), str(said["released"]) == "true")
+        return Address(said["url"] or "", str(said["branch"]), said["released"] is True)
     except (KeyError, TypeError):
         raise InputError("_config.yml: the keys url, branch and released under repository are "
                          "missing; restore it with git") from None

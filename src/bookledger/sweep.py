@@ -34,10 +34,9 @@ from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
 from . import config, parameters, runs, sheet
-from .parameters import Chapter, Parameter
+from .parameters import MOST_VALUES, Chapter, Parameter, number_range
 from .records import Record, read_record
 from .runs import ChapterError, Run
-from .settings import MOST_VALUES, number_range
 from .views import spread
 
 MOST_LINES = 8      # in a figure, one for each color
