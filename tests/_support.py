@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import signal
@@ -122,10 +123,10 @@ class Book:
         notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
         return self.write(f"{folder}/{name}.ipynb", nbformat.writes(notebook))
 
-    def profile(self, name: str, **parameters: object) -> Path:
-        content = {"chapter": name.split("-")[0], "says": "A small rerun.",
-                   "parameters": parameters}
-        return self.write(f"notebooks/profiles/{name}.yaml", yaml.safe_dump(content))
+    def profile(self, name: str, /, **parameters: object) -> Path:
+        lines = [f"{key} = {json.dumps(value)}" for key, value in parameters.items()]
+        return self.write(f"notebooks/profiles/{name}.toml",
+                          "\n".join(['says = "A small rerun."', "[parameters]", *lines]))
 
     def toc(self, root: str, *files: str) -> None:
         chapters = {"chapters": [{"file": name} for name in files]} if files else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import pytest
 import yaml
@@ -44,8 +45,9 @@ def test_every_record_was_its_profiles_run_at_a_commit_in_the_history_with_its_v
             line = next(line for line in required.splitlines() if f'"{name}>=' in line)
             ranges = SpecifierSet(line.partition(f'"{name}')[2].partition('"')[0])
             assert Version(record.versions[name]) in ranges, (record.name, name)
-        profile = yaml.safe_load(history.content(
-            f"{commit}:notebooks/profiles/{record.profile}.yaml"))
+        place = f"{commit}:notebooks/profiles/{record.profile}"
+        profile = tomllib.loads(history.content(f"{place}.toml").decode()) or yaml.safe_load(
+            history.content(f"{place}.yaml"))       # of the time before November 2026
         assumed = profile.get("assumed", {})
         assert (profile["parameters"] | assumed).items() <= record.parameters.items(), record.name
         assert set(assumed) == set(record.assumed), record.name

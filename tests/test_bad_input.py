@@ -22,7 +22,6 @@ rate: float = 0.5  # how fast | paper: 0.5 | faster
 name: str = "digits"  # a text | paper: none | another
 seeds: list[int] = []  # further runs | paper: none | more
 {SEED}"""
-PROFILE = "chapter: tiny\nsays: A small rerun.\nparameters:\n  {}\n"
 BIG, LONG = "9" * 400, "x" * 300
 DEEP = ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1", "+".join("1" * 5000), "[" * 5000,
         "not " * 50_000 + "1")
@@ -85,30 +84,42 @@ TYPED = [
 ]
 #: Files of the book that are damaged or folders: what is typed, and what it has to be answered.
 DAMAGED = [
-    *[("notebooks/profiles/tiny-x.yaml", content, "run tiny --profile tiny-x", says)
+    *[("notebooks/profiles/tiny-x.toml", content, "run tiny --profile tiny-x", f"tiny-x.toml{says}")
       for content, says in (
-          (PROFILE.format("name: \xe9").encode("latin-1"), "tiny-x.yaml: not YAML: 'utf-8'"),
-          (bytes(range(128)), "profiles/tiny-x.yaml: not YAML"),
-          (None, "tiny-x.yaml can't be read: Is a directory"),
-          (LOOP, "tiny-x.yaml can't be read: Too many levels of symbolic links"),
-          (PROFILE.format("n: 1\n  n: 2"), "tiny-x.yaml: not YAML: the key 'n' stands twice"),
-          (PROFILE.format("n: 1:30"), "n takes int, for example 1, not '1:30'"),
-          (PROFILE.format(f"n: {BIG}"), "n takes int"),
-          (PROFILE.format("n: " + "[" * 20_000), "profiles/tiny-x.yaml: not YAML"))],
-    *[("notebooks/profiles/tiny-x.yaml", PROFILE.format("n: 2"), f"run tiny {words}", says)
+          ("says = '\xe9'".encode("latin-1"), ": not TOML: 'utf-8'"),
+          (bytes(range(128)), ": not TOML"), (f"a = {'[' * 20_000}", ": not TOML"),
+          (None, " can't be read: Is a directory"),
+          (LOOP, " can't be read: Too many levels of symbolic links"),
+          ("says = 'A.'\nsays = 'B.'", ": not TOML: Cannot overwrite a value"),
+          ("parameters = {}", ": says: "), ("says = ''\nparameters = {}", ": says: "),
+          ("says = 'A.'", ": parameters: Field required"),
+          ("says = 'A.'\nparameters = ['n']", ": parameters: "),
+          ("says = 'A.'\nparameters = {}\nparamters = {}", ": paramters: "),
+          ("says = 'A.'\nparameters = {}\nseeds = [true]", ": seeds.0: "),
+          ("says = 'A.'\nparameters = {n = 1}\nassumed = {n = 1}", ": n is both in"))],
+    *[("notebooks/profiles/tiny-x.toml", f"says = 'A.'\nparameters = {{{values}}}",
+       "run tiny --profile tiny-x", f"tiny-x.toml: {says}")
+      for values, says in (
+          ("n = 1, n = 2", "not TOML: "), ("n = 010", "not TOML: "), ("n = 1:30", "not TOML: "),
+          ("name = no", "not TOML: "), (f"n = {BIG}", "n takes int"),
+          ("n = 1.5", "n takes int, for example 1, not 1.5"), ("n = true", "n takes int"),
+          ("n = '5'", "n takes int"), ("n = {a = 1}", "n takes int"), ("rate = inf", "rate takes"),
+          ("rate = nan", "rate takes"), ("seeds = ['0-4']", "seeds takes list[int]"),
+          ("nam = 'a'", "there is no parameter of tiny 'nam'; did you mean 'name'"))],
+    *[("notebooks/profiles/tiny-x.toml", "says = 'A.'\nparameters = {n = 2}", f"run tiny {words}",
+       says)
       for words, says in (
           ("--profile tiny-x -p n 3 --record out", "give --profile and"),
           ("--profile tiny-x --record folder", "0.json: Is a directory"),
           ("--profile tiny-x --record out --for 2", "--for "),
           ("--profile tiny-x --for 2h", "--for "))],
-    ("notebooks/profiles/tiny-x.yaml", PROFILE.format("n: 1\nparameters: {}"), "parameters tiny",
-     "the key 'parameters' stands twice"),
-    *[("notebooks/tiny.ipynb", content, words, NOT_ONE)
+    *[("notebooks/tiny.ipynb", content, "run tiny", NOT_ONE)
       for content in ("", "# Title", '{"cells": [{"cell_type":', "[" * 100_000, "[1, 2]", "3",
                       bytes(range(256)), CELLS % "", CELLS % ', "cells": []',
                       CELLS % ', "cells": [3]',
-                      CELLS % ', "cells": [{"cell_type": "code", "id": "a", "metadata": {}}]')
-      for words in ("run tiny", "parameters tiny", "sweep tiny -p n 1,2")],
+                      CELLS % ', "cells": [{"cell_type": "code", "id": "a", "metadata": {}}]')],
+    *[("notebooks/tiny.ipynb", "{}", words, NOT_ONE)
+      for words in ("parameters tiny", "sweep tiny -p n 1,2", "figures tiny")],
     ("notebooks/tiny.ipynb", None, "run tiny", "tiny.ipynb can't be read: Is a directory"),
     ("book/_toc.yml", "root: [a", "book", "book/_toc.yml: not YAML"),
     ("data/records/x-seed0.json", None, "scorecard", "x-seed0.json: Is a directory"),
@@ -117,7 +128,7 @@ DAMAGED = [
 CHAPTERS = [
     (dict(parameters=PARAMETERS, tagged=2), "run other", "2 cells are tagged 'parameters'"),
     (dict(parameters=f"n: int = {'-' * 10_000}1  # a | b | c"), "parameters other",
-     "other.ipynb, parameters cell: not Python"),
+     "other.ipynb, parameters cell: line 1: expected 'name: type = literal"),
     (dict(parameters=PARAMETERS.partition("\n")[0]), "run other --seeds 0",
      "no parameter of other 'seed'"),
     (dict(parameters=PARAMETERS.partition("\n")[0]), "sweep other -p n 1,2 --seeds 0",
@@ -154,7 +165,7 @@ def put(book: Book, name: str, content: str | bytes | None) -> None:
     *[(None, *case) for case in TYPED], *CHAPTERS,
     *[((file, content), *case) for file, content, *case in DAMAGED],
 ], ids=lambda text: str(text)[:40])
-def test_it_is_said_in_one_sentence(tiny: Book, capsys, made, words, says):
+def test_cli_reports_invalid_input(tiny: Book, capsys, made, words, says):
     if isinstance(made, dict):
         tiny.notebook("other", "1", **made)
     elif made:
@@ -168,21 +179,19 @@ def test_it_is_said_in_one_sentence(tiny: Book, capsys, made, words, says):
 
 
 def test_what_looks_odd_and_is_right_is_taken(tiny: Book):
-    put(tiny, "notebooks/profiles/tiny-x.yaml",
-        PROFILE.format("n: 010\n  rate: 1e-3\n  name: '010'"))
+    tiny.profile("tiny-x", n=10, rate=1e-3, name="010")
     typed = {"n": str(2**63 - 1), "name": "(((", "seeds": "0-9999"}
     chapter = parameters.read("tiny")
-    values = chapter.values(chapter.profile("tiny-x"))
-    assert (values["n"], values["rate"], values["name"]) == (10, 0.001, "010")
     values = chapter.values(chapter.profile("tiny-x"), typed)
-    assert (values["n"], values["name"], len(values["seeds"])) == (2**63 - 1, "(((", 10_000)
+    assert (values["n"], values["rate"], values["name"]) == (2**63 - 1, 0.001, "(((")
+    assert len(values["seeds"]) == 10_000
 
 
 def test_a_record_reads_its_profile_as_the_run_did(tiny: Book):
-    put(tiny, "notebooks/profiles/tiny-x.yaml",
-        PROFILE.format("n: 010\n  rate: 1e-3\n  name: yes\n  seeds: [0-2]"))
+    tiny.profile("tiny-x", n=10, rate=1, name="yes", seeds=[0, 1, 2])
     chapter, path = parameters.read("tiny"), tiny.root / "tiny-x-seed0.json"
     values = chapter.values(chapter.profile("tiny-x"))
+    assert repr(values["rate"]) == "1.0"
     for changes, doubts in (({}, ()), ({"rate": 0.002, "name": "no"}, ("rate", "name"))):
         made = record(chapter="tiny", profile="tiny-x", parameters=values | changes)
         path.write_text(dumps(made), encoding="utf-8")

@@ -186,8 +186,8 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
             ("data/expectations/other.yaml", "[]", ["other", "scores"]),
             ("data/errata/other.yaml", "[]", ["other", "scores"]),
             ("data/sources/other.yaml", "[]", ["other", "scores"]),
-            ("notebooks/profiles/tiny-small.yaml",
-             "{chapter: tiny, says: A., parameters: {seed: 1}}", ["scores"]),
+            ("notebooks/profiles/tiny-small.toml", "says = 'A.'\nparameters = {seed = 1}\n",
+             ["scores"]),
             ("book/intro.md", "# A small book\n\nOther words.\n", []),
             ("_config.yml", "title: Another title\n", [])):
         book.write(file, text)

@@ -171,7 +171,7 @@ FAULTS = [
      "has no key 'tolerance'"),
     ("claims", "id: demo-gain", "id: demo-acc", 15, "begin with 'demo-' and be unique"),
     ("claims", "id: demo-gain", "id: other-gain", 15, "begin with 'demo-' and be unique"),
-    ("claims", "id: demo-gain", "says: again", 17, "the key 'says' stands twice"),
+    ("claims", "id: demo-gain", "says: again", 17, "the key 'says' is a duplicate"),
     ("claims", "kind: exact,", "section: , kind: exact,", 40, "'section' has no value"),
     ("claims", "profile: demo-paper", "profile: paper", 8, "must begin with 'demo-'"),
     ("claims", "cannot_compare: another's", "not_attempted: days, cannot_compare: another's", 43,

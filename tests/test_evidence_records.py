@@ -233,6 +233,21 @@ def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
             recorded("tell", profile, **parameters)
 
 
+def test_a_parameter_that_a_notebook_gets_later_counts_as_its_default(book):
+    records = paths.checkout() / "data" / "records"
+    put(book, {f"data/records/tell-digits-seed{seed}.json": (
+        records / f"tell-digits-seed{seed}.json").read_text(encoding="utf-8") for seed in range(5)})
+    told = json.loads(
+        (paths.checkout() / "notebooks" / "tell.ipynb").read_text(encoding="utf-8"))
+    (cell,) = (one for one in told["cells"] if "parameters" in one["metadata"].get("tags", ()))
+    cell["source"].append("\nwarmth: float = 1  # of it | paper: none | more")
+    put(book, {"notebooks/tell.ipynb": json.dumps(told)})
+    assert len(recorded("tell", dataset="digits", epochs=60)) == 5
+    assert len(recorded("tell", dataset="digits", epochs=60, warmth=1.0)) == 5
+    for later in ({"warmth": 2.0}, {"wramth": 1.0}):
+        assert not recorded("tell", dataset="digits", epochs=60, **later)
+
+
 OF_DEFAULTS = "expected of the default parameters:"
 # An expectation, the values, whether it holds (None: nothing to compare), and words that are shown.
 CHECKS = [

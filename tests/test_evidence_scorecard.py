@@ -337,7 +337,7 @@ ATTACKS = {
         rewrite(book, seed, parameters={"epochs": 30}) for seed in range(3)],
     "a deleted record": lambda book: record_file(book, 0).unlink(),
     "a seed that nobody planned": lambda book: edit(
-        book / "notebooks/profiles/demo-paper.yaml", "[0, 1, 2]", "[0, 1]"),
+        book / "notebooks/profiles/demo-paper.toml", "[0, 1, 2]", "[0, 1]"),
     "code in no commit": lambda book: rewrite(book, 1, git={"commit": None, "clean": None}),
     "an edited value": lambda book: edit(
         book / "data/claims/demo.yaml", "value: 0.95\n", "value: 0.951\n"),
@@ -362,7 +362,8 @@ def planned(book):
     cells = ["def f(x):\n    return g(x)", "def g(x):\n    return x ** 1",
              'evidence.check("demo-a-b", a + f(b))  # three']
     put(book, {
-        "notebooks/profiles/demo-paper.yaml": "parameters: {epochs: 3000}\nseeds: [0, 1, 2]\n",
+        "notebooks/profiles/demo-paper.toml":
+            "seeds = [0, 1, 2]\nparameters = {epochs = 3000}\n",
         "data/expectations/demo.yaml":
             '- {id: demo-a-b, says: "3", relation: equals, bound: 3, why: by definition}\n',
         "notebooks/demo.ipynb": json.dumps(

@@ -223,12 +223,12 @@ def test_the_seeds_are_those_that_the_profile_lists(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     put(tmp_path, {"book/ledger.toml": LEDGER})
     (tmp_path / "notebooks" / "profiles").mkdir(parents=True)
-    profile = tmp_path / "notebooks" / "profiles" / "demo-paper.yaml"
+    profile = tmp_path / "notebooks" / "profiles" / "demo-paper.toml"
     records = held(VALUE, runs(0.95, 0.95, 0.95))
     for seeds, word, says in (([0, 1, 2], "reproduced", ""),
                               ([0, 1, 2, 3, 4], "indicative", "no record of seeds 3, 4 of the"),
                               ([0, 1], "indicative", "not of the profile: seed 2")):
-        profile.write_text(f"seeds: {seeds}\n")
+        profile.write_text(f"seeds = {seeds}\n")
         verdict = judge_number(VALUE, records)
         assert verdict.word == word and says in verdict.reason
 

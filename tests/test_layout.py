@@ -22,7 +22,7 @@ FLOORS = {
         ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
-        ("config", "slices", "templates"), ("settings",), ("claims",), ("checks",), ("records",),
+        ("config", "slices", "templates"), ("claims",), ("checks",), ("records",),
         ("verdicts",), ("views",), ("sources",), ("provenance",), ("notebook", "parameters"),
         ("execution", "site", "underway"), ("runs",), ("stage", "sweep"), ("build",), ("cli",),
         ("__main__",)),

@@ -150,7 +150,7 @@ def _key(*parts: Any) -> str:
 def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str], None]
                    ) -> dict[Path, Path]:
     """Each notebook of the contents → its executed copy; without *run*, the committed one."""
-    from .settings import read_yaml
+    from .claims import read_yaml
 
     read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
     found = {page: source / page for page in pages(source) if page.suffix == ".ipynb"}
@@ -210,7 +210,7 @@ def _execute(path: Path, cached: Path) -> float:
 
 def pages(source: Path) -> list[Path]:
     """Every page of the table of contents, relative to the book's root, with its suffix."""
-    from .settings import read_yaml
+    from .claims import read_yaml
 
     toc, found = source / "book" / "_toc.yml", []
     read_yaml(toc)                          # says in which line it is damaged

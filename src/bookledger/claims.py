@@ -23,7 +23,6 @@ from pydantic_core import ArgsKwargs
 from clusterbook.errors import InputError
 
 from . import config
-from .settings import UniqueKeys
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
                     str_strip_whitespace=True, str_min_length=1)
@@ -263,6 +262,17 @@ def _read(path: Path, kind: type, noun: str, home: str | None, _written: int) ->
     return tuple(found.values())
 
 
+def read_yaml(path: Path) -> Any:
+    """The content of another YAML file; InputError if it can't be read or is not YAML."""
+    file = "/".join(path.parts[-2:])
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file} can't be read: {error.strerror}") from None
+    except (UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+
+
 def mistake(error: Exception) -> tuple[str, tuple[Any, ...]]:
     """A mistake in words, the last that pydantic found; and the keys that lead to it."""
     if isinstance(error, ValidationError):
@@ -291,15 +301,17 @@ class _Mapping(dict):
     """A YAML mapping that knows the line of each key, and of its own beginning."""
 
 
-class _Loader(UniqueKeys, yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):
     """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique and has a value."""
 
     def mapping(self, node: yaml.MappingNode) -> _Mapping:
         values = _Mapping(self.construct_mapping(node, deep=True))
         values.line, values.lines = node.start_mark.line + 1, {}
         for key, _ in node.value:
-            if values[key.value] is None:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} has no value",
+            wrong = ("has no value" if values[key.value] is None else
+                     "is a duplicate" if key.value in values.lines else "")
+            if wrong:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} {wrong}",
                                            problem_mark=key.start_mark)
             values.lines[key.value] = key.start_mark.line + 1
         return values

@@ -127,8 +127,7 @@ def _sweep(options) -> None:
 
 def _asked(options) -> dict[str, Any]:
     """The arguments of a run or a sweep."""
-    from .parameters import Parameter, from_text
-    from .settings import MOST_VALUES
+    from .parameters import MOST_VALUES, Parameter, from_text
 
     asked = {**vars(options), "overrides": {}}
     del asked["do"]

@@ -2,12 +2,13 @@
 
 The cell tagged ``parameters`` holds one literal a line::
 
-    epochs: int = 40  # passes over the training data | paper: 5 | more: higher accuracy, slower
+    epochs: int = 40  # passes over the data | paper: 5 | more: higher accuracy, slower | try: 50
 
-A long comment continues in lines that begin with ``#`` and two spaces. One that begins with
-``@param`` makes the line a field of Colab's form: ``# @param {"type":"integer"}``, or a list of
-choices. The cell is parsed by `ast` and never executed. Papermill only logs an unknown name and
-takes a value of any type; here a wrong name or type is an error before the first cell runs.
+The last part, a value that shows what changes, may be missing. A long comment continues in lines
+that begin with ``#`` and two spaces. One that begins with ``@param`` makes the line a field of
+Colab's form: ``# @param {"type":"integer"}``, or a list of choices. Papermill reads the lines and
+executes none. It ignores a line that it can't read, only logs an unknown name and takes a value of
+any type; here each of these is an error before the first cell runs.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
 import nbformat
 from markupsafe import Markup, escape
-from pydantic import ConfigDict, Field, Strict
+from pydantic import ConfigDict, Field, Strict, TypeAdapter
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook.checks import one_of
@@ -35,12 +36,21 @@ from clusterbook.figures.steps import ENVIRONMENT
 from . import config, slices
 from .claims import mistake
 from .provenance import status
-from .settings import SCALARS, TYPES, as_type, read_yaml
+from .records import read_profile
 from .templates import MACROS
 from .verdicts import count
 from .views import View
 
-_FIELD = re.compile(r"""# @param (\[.*?\])?\ ?(\{.*?\})?""")
+MOST_VALUES = 10_000    # of a range, and runs of a command
+_LARGEST = 2**63 - 1    # the largest integer of numpy and torch
+SCALARS = {"int": Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)],
+           "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
+TYPES = {name: TypeAdapter(kind) for name, kind in SCALARS.items()} | {
+    f"list[{name}]": TypeAdapter(list[kind]) for name, kind in SCALARS.items()}
+_READS = {"int": int, "float": float, "str": str,
+          "bool": lambda text: {"true": True, "false": False}[text.lower()]}
+_COMMENT = re.compile(r"""(?:@param\ (?:\[.*?\])?\ ?(?:\{.*?\})?)?    # Colab's form
+    ([^|]*[^|\s])\s* \|\s*paper:([^|]*) \|([^|]*[^|\s])\s* (?:\|\s*try:([^|]*))?""", re.X)
 
 
 @dataclass(frozen=True)
@@ -48,24 +58,24 @@ class Parameter:
     """One line of a parameters cell."""
 
     name: str
-    type: str              # int, float, str, bool or a list of one of them: "list[int]"
+    type: str              # a key of `TYPES`
     default: Any
     meaning: str
     paper: str             # the value in the paper, in words; "—" where it has none
     effect: str            # of changing it
-    choices: tuple[str, ...] = ()   # that Colab's form offers
+    other: Any = None      # a value to try, if the comment has one
 
 
 @model(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
 class Profile:
-    """A named parameter set: ``notebooks/profiles/<name>.yaml``."""
+    """A named parameter set: ``notebooks/profiles/<name>.toml``; its name begins with its chapter.
+    """
 
     name: str
-    chapter: str
     says: Annotated[str, Field(min_length=1)]                       # one sentence
     parameters: dict[str, Any]
     assumed: dict[str, Any] = field(default_factory=dict)           # published by no source
-    seeds: Annotated[tuple[Annotated[int, Strict(False)], ...], Strict(False)] = ()     # of records
+    seeds: Annotated[tuple[int, ...], Strict(False)] = ()           # of records
 
     @property
     def values(self) -> dict[str, Any]:
@@ -89,23 +99,27 @@ class Chapter:
 
     def figures(self) -> dict[str, slices.Drawn]:
         """What drawing each figure takes, in the chapter's order."""
+        return self._figures
+
+    @cached_property
+    def _figures(self) -> dict[str, slices.Drawn]:
         return slices.figures(self.notebook, self.parameters)
 
     def command(self, figure: slices.Drawn, values: Mapping[str, Any] | None = None) -> str:
-        """What draws a figure alone, with these values, or another value of one parameter."""
+        """What draws a figure alone, with these values, or with one that is worth trying."""
         if values is None:
-            values = self.worth_trying(figure)
+            values = self.to_try(figure)
         changed = "".join(f" -p {name} {typed(value)}" for name, value in values.items())
         return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
 
-    def worth_trying(self, figure: slices.Drawn) -> dict[str, Any]:
-        """A value for the parameter of a figure that has its name or reaches fewest others."""
+    def to_try(self, figure: slices.Drawn) -> dict[str, Any]:
+        """The value to try of the parameter that has a figure's name or reaches fewest others."""
         reached = Counter(name for one in self.figures().values() for name in one.parameters)
-        name = min(figure.parameters, default=None, key=lambda name: (
-            self.parameters[name].effect.startswith("must"),    # alone, another value may not fit
-            name != figure.name, reached[name],
-            self.parameters[name].type not in ("float", "int"), name == "dataset"))
-        return {name: worth_trying(self.parameters[name])} if name else {}
+        name = min((name for name in figure.parameters if self.parameters[name].other is not None),
+                   default=None, key=lambda name: (
+                       name != figure.name, reached[name],
+                       self.parameters[name].type not in ("float", "int"), name == "dataset"))
+        return {name: self.parameters[name].other} if name else {}
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""
@@ -121,21 +135,18 @@ class Chapter:
         return known[name]
 
     def profiles(self) -> dict[str, Profile]:
-        """The chapter's profiles by name, in the types of its parameters."""
+        """The chapter's profiles by name; InputError for a mistake in one of them."""
         folder = config.root() / "notebooks" / "profiles"
         found = {}
-        for path in sorted(folder.glob(f"{self.name}-*.yaml")):
-            content = read_yaml(path)
+        for path in sorted(folder.glob(f"{self.name}-*.toml")):
+            content = read_profile(path)
             try:
-                profile = found[path.stem] = Profile(**{"name": path.stem, **content})
-                if profile.chapter != self.name:
-                    raise InputError(f"its chapter is {profile.chapter!r}, but its name begins "
-                                     f"with {self.name}-")
+                profile = found[path.stem] = Profile(name=path.stem, **content)
                 if both := profile.parameters.keys() & profile.assumed.keys():
-                    raise InputError(f"{min(both)} stands under both parameters and assumed")
+                    raise InputError(f"{min(both)} is both in parameters and in assumed")
                 for part in (profile.parameters, profile.assumed):
-                    for name, text in part.items():
-                        part[name] = from_text(self.parameter(name), text)
+                    for name, value in part.items():
+                        part[name] = of_type(self.parameter(name), value)
             except (TypeError, ValueError) as error:
                 raise InputError(f"profiles/{path.name}: {mistake(error)[0]}") from None
         return found
@@ -192,7 +203,7 @@ def read_notebook(path: Path) -> nbformat.NotebookNode:
 
 
 def parse(source: str) -> dict[str, Parameter]:
-    """Parse a parameters cell without running it.
+    """Read a parameters cell without running it.
 
     Raises InputError, with the line's number, for a line that is no such literal.
 
@@ -201,49 +212,98 @@ def parse(source: str) -> dict[str, Parameter]:
     >>> parse("epochs: int = 5  # passes over the data | paper: 5 | slower")["epochs"].meaning
     'passes over the data'
     """
-    try:
-        statements = ast.parse(source, "the cell").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"not Python: {error}") from None
-    lines = source.split("\n")
-    found: dict[str, Parameter] = {}
-    for node in statements:
-        comment = lines[node.end_lineno - 1].encode()[node.end_col_offset:].decode()
-        for below in takewhile(lambda line: line.startswith("#  "), lines[node.end_lineno:]):
-            comment = f"{comment} {below.lstrip('# ')}"
+    # Imported late: it takes half a second.
+    from papermill.translators import PythonTranslator
+
+    lines, found = source.split("\n"), {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
         try:
-            name, kind = node.target.id, ast.unparse(node.annotation)
-            default = TYPES[kind].validate_python(ast.literal_eval(node.value), strict=True)
-            choices = ()
-            if shown := _FIELD.match(comment.lstrip()):
-                comment = comment.lstrip()[shown.end():]
-                choices = tuple(json.loads(shown[1] or "[]"))
-            meaning, paper, effect = [part.strip() for part in comment.lstrip("# ").split("|")]
-            if name in found or not (meaning and effect and paper.startswith("paper:")):
+            (given,) = PythonTranslator.inspect({"source": line})
+            name, kind = given.name, given.inferred_type_name
+            if name in found or not (name.isidentifier() and line.startswith(name)):
                 raise ValueError
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            raise InputError(f"line {node.lineno}: expected {_LINE}") from None
-        found[name] = Parameter(name, kind, default, meaning,
-                                paper.removeprefix("paper:").strip(), effect, choices)
+            default = TYPES[kind].validate_python(ast.literal_eval(given.default), strict=True)
+            below = takewhile(lambda text: text.startswith("#  "), lines[number:])
+            comment = " ".join([given.help, *(text.lstrip("# ") for text in below)])
+            *said, other = _COMMENT.fullmatch(comment).groups()
+            one = found[name] = Parameter(name, kind, default, *map(str.strip, said))
+            if other is not None:
+                found[name] = replace(one, other=from_text(one, other.strip()))
+                if found[name].other == default:
+                    raise ValueError
+        except (AttributeError, KeyError, SyntaxError, TypeError, ValueError, RecursionError,
+                MemoryError):
+            raise InputError(f"line {number}: expected {_LINE}") from None
     return found
 
 
-_LINE = ("'name: type = literal  # meaning | paper: value | effect when changed', each name once, "
-         f"with the type {', '.join(SCALARS)} or a list of one of them, such as list[int], and a "
-         "literal of it")
+_LINE = ("'name: type = literal  # meaning | paper: value | effect when changed', or the same with "
+         "'| try: another value' behind it, each name once, with the type "
+         f"{', '.join(SCALARS)} or a list of one of them, such as list[int], and a literal of it")
 
 
-def from_text(parameter: Parameter, text: str | list[str]) -> Any:
-    """Convert what was typed after ``-p NAME``, or stands in a profile, to the parameter's type.
+# --- values ------------------------------------------------------------------------------------
 
-    As `as_type` does; raises InputError for a value of another type.
+
+def from_text(parameter: Parameter, text: str) -> Any:
+    """Convert what was typed after ``-p NAME`` to the parameter's type.
+
+    A list may stand in brackets or not, and its integers may be a range: ``0-4``. Raises InputError
+    for a value of another type.
+
+    Examples
+    --------
+    >>> from_text(Parameter("seeds", "list[int]", [], "", "", ""), "0-2,7")
+    [0, 1, 2, 7]
     """
+    scalar = parameter.type.removeprefix("list[").removesuffix("]")
+    words = [text]
+    if scalar != parameter.type:
+        words = [word.strip(" '\"") for word in text.strip(" []").split(",") if word.strip()]
+        if scalar == "int":
+            words = [number for word in words for number in number_range(word)]
+    try:        # pydantic alone would take 0-4 for -4
+        values = [_READS[scalar](word) for word in words]
+    except (KeyError, ValueError):
+        raise _other_type(parameter, text) from None
+    return of_type(parameter, values[0] if scalar == parameter.type else values, text)
+
+
+def of_type(parameter: Parameter, value: Any, text: str | None = None) -> Any:
+    """The value, if it has the parameter's type; InputError, which shows the *text*, if not."""
     try:
-        return as_type(parameter.type, text)
-    except TypeError:
-        said = repr(text)
-        raise InputError(f"{parameter.name} takes {parameter.type}, for example "
-                         f"{parameter.default!r}, not {said[:59]}{said[59:] and '…'}") from None
+        return TYPES[parameter.type].validate_python(value, strict=True)
+    except ValueError:
+        raise _other_type(parameter, value if text is None else text) from None
+
+
+def _other_type(parameter: Parameter, said: Any) -> InputError:
+    shown = repr(said)
+    return InputError(f"{parameter.name} takes {parameter.type}, for example "
+                      f"{parameter.default!r}, not {shown[:59]}{shown[59:] and '…'}")
+
+
+def number_range(text: str) -> list[str]:
+    """Expand ``"2-4"`` to ``["2", "3", "4"]``; any other text stands for itself.
+
+    Raises InputError for a range that runs backwards or has more than `MOST_VALUES`.
+    """
+    ends = re.fullmatch(r"(\d{1,19})-(\d{1,19})", text)
+    if ends is None:
+        return [text]
+    first, last = map(int, ends.groups())
+    if not 0 <= last - first < MOST_VALUES:
+        raise InputError(f"the range {text!r} runs backwards or has more than {MOST_VALUES:,} "
+                         "values; write a shorter one, with its smaller number first")
+    return [str(i) for i in range(first, last + 1)]
+
+
+def typed(value: Any) -> str:
+    """A value as it is typed after ``-p NAME``, quoted for bash, zsh and PowerShell alike."""
+    text = ",".join(map(str, value)) or "[]" if isinstance(value, list) else str(value)
+    return text if re.fullmatch(r"[\w./+-]+", text) else f'"{text}"'
 
 
 # --- tables ------------------------------------------------------------------------------------
@@ -291,13 +351,14 @@ def _unbroken(command: str) -> Markup:
 
 
 def parameter_table(name: str) -> View:
-    """Every parameter of a chapter: default, a command with another value, meaning, and so on.
+    """Every parameter of a chapter: default, a command with a value to try, meaning, and so on.
 
     Raises InputError if there is no such chapter.
     """
     rows = []
     for p in read(name).parameters.values():
-        command = f"clusterbook run {name} -p {p.name} {typed(worth_trying(p))} --figures out"
+        command = "" if p.other is None else (
+            f"clusterbook run {name} -p {p.name} {typed(p.other)} --figures out")
         rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
     heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
     return table(f"{name}: {len(rows)} parameters", heads, rows,
@@ -323,48 +384,6 @@ def measured(name: str) -> dict[str, float]:
     """The seconds that each figure of a chapter took alone, where ``tests/alone`` measured them."""
     kept = config.root() / "data" / "expectations" / "alone.json"
     return json.loads(kept.read_text(encoding="utf-8")).get(name, {}) if kept.is_file() else {}
-
-
-def worth_trying(parameter: Parameter) -> Any:
-    """A value other than the default, from what the chapter says about the parameter.
-
-    It is the value that the effect begins with (``0 leaves the term out``), the next choice of
-    those listed, or a number twice or half as large, as the effect says (``fewer: …``). Of epochs
-    it is a quarter more or a fifth less: stages of a training follow each other.
-    """
-    default, effect, kind = parameter.default, parameter.effect, parameter.type
-    listed = [word for word in parameter.meaning.rpartition(": ")[2].split(", ")
-              if re.fullmatch(r"\w+", word)]
-    texts = re.findall(r"^(?!empty)([\w.-]+)(?:: | leaves )", effect)
-    texts += [str(not default)] if kind == "bool" else []
-    texts += [*parameter.choices, *re.findall(r"\S+/\S+", parameter.paper)] if kind == "str" else []
-    texts += (["[]"] if default else listed) if kind == "list[str]" else []
-    if kind == "list[int]" and "seeds" in parameter.name:
-        texts.append(f"{[*default, max(default, default=0) + 1]}")
-    elif kind == "list[int]":
-        halved = [n // 2 if n == max(default) else n for n in default]
-        texts.append(f"{halved if len({*default}) < len(default) else [*dict.fromkeys(halved)]}")
-    elif kind == "list[float]":
-        texts.append(f"{[default[0] / 2, *default[1:]] if default else [0.5]}")
-    elif kind in ("int", "float") and default:
-        way = re.search(r"\b(?:(more|larger|wider)|fewer|less|smaller|earlier)\b", effect)
-        by = (1.25 if "epoch" in parameter.name else 2) ** (1 if way is None or way[1] else -1)
-        value = default * by if not 0 < default < 1 <= default * by else (1 + default) / 2
-        texts += [f"{round(value) if kind == 'int' else float(f'{value:.3g}')}", f"{default + 1}"]
-    elif kind in ("int", "float"):
-        texts += re.findall(r"\d[\d.]*", parameter.paper)
-        texts.append("1" if re.search("seed|random", parameter.meaning) else "100")
-    for text in [*texts, f"my_{parameter.name}", "5,10"]:
-        with suppress(InputError):
-            if (value := from_text(parameter, text)) != default:
-                return value
-    return default
-
-
-def typed(value: Any) -> str:
-    """A value as it is typed after ``-p NAME``, quoted for bash, zsh and PowerShell alike."""
-    text = ",".join(map(str, value)) or "[]" if isinstance(value, list) else str(value)
-    return text if re.fullmatch(r"[\w./+-]+", text) else f'"{text}"'
 
 
 def profile_table(name: str) -> View:

@@ -11,6 +11,7 @@ for it; `recorded` gives other cells the records that they show.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import json
@@ -21,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime
@@ -43,7 +45,6 @@ from clusterbook.paths import write_atomically
 from . import config
 from .checks import Line, as_it_stands
 from .claims import load_claims, mistake
-from .settings import as_type, read_yaml
 
 MANIFEST = "manifest.json"
 HELD = "claims-held.json"
@@ -160,44 +161,63 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
         doubts.append("a record is not the one that the manifest lists")
     if not record.git["clean"]:
         doubts.append("the code of a run is in no commit, or differs from its commit")
-    if others := [name for name, value in profile_of(record).get("parameters", {}).items()
-                  if record.parameters.get(name) != value]:
+    if others := differing(record, profile_of(record).get("parameters", {})):
         doubts.append(f"a run is not its profile's, by {', '.join(others)}")
     return replace(record, path=path, doubts=tuple(doubts),
                    claims=record.claims or (held or {}).get(record.name, {}))
 
 
 def profile_of(record: Record) -> dict[str, Any]:
-    """The content of the record's profile as its run read it; empty where the book has none.
+    """The content of the record's profile; empty where the book has none. Do not change it."""
+    path = config.root() / "notebooks" / "profiles" / f"{record.profile}.toml"
+    return read_profile(path) if path.is_file() else {}
 
-    A parameter has the type of the record's value, or is a text where it can't have it.
-    """
-    path = config.root() / "notebooks" / "profiles" / f"{record.profile}.yaml"
-    if not path.is_file():
-        return {}
-    content = dict(_texts(path, path.stat().st_mtime_ns))
-    if "seeds" in content:
-        content["seeds"] = as_type("list[int]", content["seeds"])
-    if "parameters" in content:
-        content["parameters"] = {name: _as_recorded(text, record.parameters.get(name))
-                                 for name, text in content["parameters"].items()}
-    return content
+
+def read_profile(path: Path) -> dict[str, Any]:
+    """The content of a profile's file; InputError if it can't be read or is not TOML."""
+    try:
+        return _profile(path, path.stat().st_mtime_ns)
+    except OSError as error:
+        raise InputError(f"profiles/{path.name} can't be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"profiles/{path.name}: not TOML: {error}") from None
 
 
 @cache
-def _texts(path: Path, _written: int) -> dict[str, Any]:
-    return read_yaml(path)      # takes most of the time that reading records would take
+def _profile(path: Path, _written: int) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
-def _as_recorded(text: str | list[str], value: JsonValue) -> JsonValue:
-    """A profile's text as a value of the type that a recorded value has, in the record's form."""
-    kind = type(value).__name__
-    if isinstance(value, list):
-        kind = f"list[{type(value[0]).__name__ if value else 'str'}]"
-    try:
-        return plain(as_type(kind, text))
-    except (TypeError, InputError):
-        return text
+def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
+    """Those of the wanted parameters of which a record has another value.
+
+    One that the chapter got after the record was made counts as its default.
+    """
+    has = record.parameters
+    if not wanted.keys() <= has.keys():
+        has = {**defaults(record.chapter), **has}
+    return [name for name, value in wanted.items()
+            if name not in has or has[name] != plain(value)]
+
+
+def defaults(chapter: str) -> dict[str, Any]:
+    """The default of each parameter of a chapter's notebook, in a record's form; of no notebook
+    none.
+
+    `bookledger.parameters` reads and checks all about them, with packages that are not in every
+    installation with which a notebook shows records.
+    """
+    path = config.root() / "notebooks" / f"{chapter}.ipynb"
+    return _defaults(path, path.stat().st_mtime_ns) if path.is_file() else {}
+
+
+@cache
+def _defaults(path: Path, _written: int) -> dict[str, Any]:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    tagged = ("".join(cell["source"]) for cell in cells
+              if "parameters" in cell["metadata"].get("tags", []))
+    return plain({node.target.id: ast.literal_eval(node.value)
+                  for source in tagged for node in ast.parse(source).body})
 
 
 def load_json(path: Path) -> dict[str, Any]:
@@ -247,7 +267,8 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
     A figure names the runs that it shows by their `Runs.label` or `Runs.title`.
 
     Give a *profile*, or instead every parameter that decides the numbers: a record counts only if
-    it has each of them with the same value. Raises InputError for neither, or for both.
+    it has each of them with the same value (see `differing`). Raises InputError for neither, or for
+    both.
 
     Examples
     --------
@@ -259,8 +280,7 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
     if (profile is None) == (not parameters):
         raise InputError("recorded takes either a profile, or the parameters of a run")
     found = [record for record in load_records() if record.chapter == chapter
-             and profile in (None, record.profile)
-             and parameters.items() <= record.parameters.items()]
+             and profile in (None, record.profile) and not differing(record, parameters)]
     return Runs(record for record in found if record.profile == found[0].profile)
 
 

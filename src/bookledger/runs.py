@@ -49,8 +49,7 @@ from .execution import (
 )
 from .parameters import Chapter, Profile
 from .provenance import described
-from .records import Record, code_in_use, read_record
-from .records import plain as recordable
+from .records import Record, code_in_use, differing, read_record
 from .verdicts import stale_among
 
 __all__ = ["FAILED_CHECK", "ChapterError", "Run", "cores", "execute", "failed_checks", "make",
@@ -304,15 +303,11 @@ def _keep_figures(drawn: Path, folder: Path) -> None:
 
 
 def recorded(run: Run, path: Path) -> Record | None:
-    """The run's record in that file, or None if its parameters, code or data are not today's.
-
-    A parameter that was added after the record counts as its default.
-    """
+    """The run's record in that file, or None if its parameters, code or data are not today's."""
     if not path.exists():
         return None
     record = read_record(path)
-    defaults = recordable(run.chapter.values())
-    if {**defaults, **record.parameters} != recordable(run.values):
+    if differing(record, run.values) or not record.parameters.keys() <= run.values.keys():
         return None
     # A file of the user's own has no checksum: was it written since?
     begun = datetime.fromisoformat(record.started).timestamp()

@@ -9,12 +9,11 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from clusterbook import __version__
 from clusterbook.errors import InputError
 
 from . import config
+from .claims import read_yaml
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,10 @@ class Address:
 
 def current(source: Path | None = None) -> Address:
     """The address in ``_config.yml``; InputError if the file is damaged."""
-    path = (source or config.root()) / "_config.yml"
+    content = read_yaml((source or config.root()) / "_config.yml")
     try:
-        said = yaml.safe_load(path.read_text(encoding="utf-8"))["repository"]
-        return Address(said["url"] or "", str(said["branch"]), bool(said["released"]))
-    except (KeyError, TypeError, yaml.YAMLError):
+        said = content["repository"]
+        return Address(said["url"] or "", str(said["branch"]), said["released"] is True)
+    except (KeyError, TypeError):
         raise InputError("_config.yml: the keys url, branch and released under repository are "
                          "missing; restore it with git") from None

@@ -37,10 +37,9 @@ from clusterbook.progress import bar
 
 from . import config, parameters, runs
 from .execution import ChapterError, computing_with, end_with
-from .parameters import Chapter, Parameter
+from .parameters import MOST_VALUES, Chapter, Parameter, number_range
 from .records import Record, read_record
 from .runs import Run
-from .settings import MOST_VALUES, number_range
 from .views import spread
 
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer

@@ -40,7 +40,7 @@ def main(chapters: list[str]) -> int:
         for name, figure in names.items():
             numbers, seconds = drawn(chapter, [name])
             said = ["equal" if numbers == {name: whole.get(name)} else "NOT EQUAL"]
-            for parameter, value in known.worth_trying(figure).items():
+            for parameter, value in known.to_try(figure).items():
                 other, _ = drawn(chapter, [name], **{parameter: parameters.typed(value).strip('"')})
                 said.append(f"{'CHANGED NOT' if other == numbers else 'changed'} by {parameter}")
             wrong += any("NOT" in one for one in said)
