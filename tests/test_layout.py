@@ -22,7 +22,7 @@ FLOORS = {
         ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
-        ("config", "slices", "templates"), ("settings",), ("claims",), ("checks",), ("records",),
+        ("config", "formats", "slices", "templates"), ("settings",), ("claims",), ("checks",), ("records",),
         ("verdicts",), ("views",), ("sources",), ("provenance",), ("notebook", "parameters"),
         ("sheet", "site", "underway"), ("runs",), ("stage", "sweep"), ("build",), ("cli",),
         ("__main__",)),
@@ -35,7 +35,7 @@ LARGE = {
     "book/assets/mathjax/tex-svg-full.js": "formulas without a network",
 }
 #: Modules of the engine that still name a method or a metric.
-KNOWS = {"bookledger.provenance", "bookledger.verdicts"}
+KNOWS = {"bookledger.provenance"}
 FLOOR = {f"{package}.{name}": number for package, floors in FLOORS.items()
          for number, names in enumerate(floors) for name in names}
 #: Every module by its whole name, ``__init__`` as the package itself.

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
 RECORDS = ":(glob)data/records/*-seed*.json"      # not the progress files in under-way
 DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
-           "than", "in", "check", "cannot_compare", "not_attempted")
+           "than", "in", "check", "depends_on", "cannot_compare", "not_attempted")
 WORDS = """import json
 import bookledger as evidence
 print(json.dumps({claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}))"""
