@@ -151,8 +151,7 @@ def quick(book: Book, monkeypatch):
                         lambda owner, threads, function, *arguments: function(*arguments))
     monkeypatch.setattr("bookledger.runs.cores", lambda: 1)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
-    for name in ("write_crate", "write_models"):
-        monkeypatch.setattr(f"bookledger.provenance.{name}", lambda folder: None)
+    monkeypatch.setattr("bookledger.provenance.as_json", lambda: "{}")
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')
     book.notebook("tiny", "from clusterbook import extra", "extra.x")

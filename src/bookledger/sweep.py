@@ -34,11 +34,11 @@ from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
 from . import config, parameters, runs, sheet
+from .formats import spread
 from .parameters import Chapter, Parameter
 from .records import Record, read_record
 from .runs import ChapterError, Run
 from .settings import MOST_VALUES, number_range
-from .views import spread
 
 MOST_LINES = 8      # in a figure, one for each color
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
