@@ -150,8 +150,7 @@ def quick(book: Book, monkeypatch):
     monkeypatch.setattr("bookledger.runs.processes",
                         lambda *numbers: nullcontext(in_this_process))
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
-    for name in ("write_crate", "write_models"):
-        monkeypatch.setattr(f"bookledger.provenance.{name}", lambda folder: None)
+    monkeypatch.setattr("bookledger.provenance.as_json", lambda: "{}")
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')
     book.notebook("tiny", "from clusterbook import extra", "extra.x")

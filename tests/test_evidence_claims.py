@@ -9,7 +9,7 @@ from _support import put
 
 from bookledger import load_claims, load_errata, load_expectations, load_sources
 from bookledger.claims import Statistic
-from bookledger.views import spread
+from bookledger.formats import spread
 from clusterbook.errors import InputError
 
 CLAIMS = """\
@@ -169,6 +169,9 @@ FAULTS = [
     ("claims", 'relation: "<"', "relation: >=", 37, "needs quotes"),
     ("claims", "  in: most\n", "  in: most\n  tolerance: 1\n  why: x\n", 40,
      "has no key 'tolerance'"),
+    ("claims", "  in: most\n", "  in: most\n  depends_on: scaler\n", 40,
+     "depends_on: Input should be a valid tuple"),
+    ("claims", "check: demo-a-b", "check: demo-a-b, depends_on: [lr]", 41, "no key 'depends_on'"),
     ("claims", "id: demo-gain", "id: demo-acc", 15, "begin with 'demo-' and be unique"),
     ("claims", "id: demo-gain", "id: other-gain", 15, "begin with 'demo-' and be unique"),
     ("claims", "id: demo-gain", "says: again", 17, "the key 'says' is a duplicate"),

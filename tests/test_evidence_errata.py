@@ -13,7 +13,7 @@ from test_evidence_claims import ERRATA, SOURCES
 
 import bookledger as evidence
 from bookledger import load_claims, load_errata, load_expectations, load_sources
-from bookledger.views import WIDTH
+from bookledger.formats import WIDTH
 from clusterbook import paths
 from clusterbook.errors import InputError
 
@@ -37,8 +37,8 @@ def book(tmp_path, monkeypatch):
 
 def test_one_erratum_says_everything_as_text_and_as_html(book):
     shown = evidence.erratum("demo-index")
-    for text in ("Somebody & others (a draft): Eq. 1", "over k.", "over i.", "Nothing.",
-                 "demo-claim", "changes what the text says"):
+    for text in ("demo-index: ", "Somebody & others (a draft): Eq. 1", "over k.", "over i.",
+                 "Nothing.", "demo-claim", "changes what the text says"):
         assert text in repr(shown)
     html = shown._repr_html_()
     ET.fromstring(html)
@@ -60,7 +60,7 @@ def test_the_table_counts_and_leads_to_each_entry(book):
     shown = evidence.errata()
     assert " ".join(repr(shown).split("\n\n")[0].split()) == (
         "2 errata: 1 in a published number, 1 in what the text says, 0 typos or slips; "
-        "1 demonstrated by a cell, 1 reported.")
+        "1 demonstrated by a cell, 1 reported")
     root = ET.fromstring(f"<div>{shown._repr_html_()}</div>")
     links = {link.get("href") for link in root.iter("a")}
     assert links == {"#demo-index", "#demo-gone"}
@@ -73,7 +73,7 @@ def test_the_table_counts_and_leads_to_each_entry(book):
 def test_the_sources_say_what_was_read_what_they_offer_and_which_letters_were_sent(book):
     shown = evidence.source_table()
     for text in ("Somebody & others (a draft)", "some/repository (commit 0123456)",
-                 "a network: unused", "Letters sent to authors: none."):
+                 "a network  unused", "Letters sent to authors: none."):
         assert text in repr(shown)
     ET.fromstring(f"<div>{shown._repr_html_()}</div>")
     file = book / "data" / "sources" / "demo.yaml"

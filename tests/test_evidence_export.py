@@ -1,9 +1,10 @@
-"""The evidence as data: the verdicts in JSON, and an RO-Crate that a validator accepts."""
+"""The evidence as data: verdicts in JSON, and what a release has: an RO-Crate, model cards."""
 
 from __future__ import annotations
 
 import json
 import re
+import zipfile
 from dataclasses import replace
 from datetime import date
 from importlib.resources import files
@@ -11,25 +12,39 @@ from types import SimpleNamespace
 
 import requests
 import yaml
+from _support import CHECKOUT, module_of
 from rocrate_validator import services
 
 import bookledger as evidence
 from bookledger import provenance
 
+release = module_of(CHECKOUT / ".github" / "scripts" / "release.py")
+
 
 def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records" / "one.json").write_text("{}")
+    site, crate = tmp_path / "html", tmp_path / "crate"
+    (site / "records").mkdir(parents=True)
+    (site / "records" / "one.json").write_text("{}")
+    (site / "notebooks.zip").write_bytes(b"")
+    (site / "index.html").write_text("a page")
     sources = evidence.load_sources()
     sources["tell-paper"] = replace(sources["tell-paper"], sent=date(2026, 12, 1))
     monkeypatch.setattr(provenance, "load_sources", lambda: sources)
-    provenance.write_crate(tmp_path)
-    text = (tmp_path / "claims.json").read_text(encoding="utf-8")
+    text = provenance.as_json()
     assert "NaN" not in text and "Infinity" not in text     # which no other JSON reader takes
-    said = json.loads((tmp_path / "claims.json").read_text(encoding="utf-8"))
+    said = json.loads(text)
     card = evidence.scorecard()
     assert {one["id"]: one["verdict"]["word"] for one in said["claims"]} == card.words()
     assert len(said["errata"]) == len(evidence.load_errata())
+    assert '"sent": "2026-12-01"' in text
+
+    (site / "claims.json").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(release, "write_models", lambda folder: folder.mkdir())
+    release.main(site, tmp_path / "release")
+    with zipfile.ZipFile(tmp_path / "release" / "ro-crate.zip") as archive:
+        archive.extractall(crate)
+    assert {file.name for file in crate.iterdir()} == {
+        "claims.json", "notebooks.zip", "records", "ro-crate-metadata.json"}
 
     context = files("rocrate").joinpath("data/ro-crate.jsonld").read_text(encoding="utf-8")
     answer = SimpleNamespace(status_code=200, text=context, content=context.encode(), ok=True,
@@ -37,15 +52,15 @@ def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
                              json=lambda: json.loads(context), raise_for_status=lambda: None)
     monkeypatch.setattr(requests.Session, "request", lambda *_arguments, **_options: answer)
 
-    settings = services.ValidationSettings(rocrate_uri=str(tmp_path),
+    settings = services.ValidationSettings(rocrate_uri=str(crate),
                                            profile_identifier="ro-crate-1.3")
     assert [issue.message for issue in services.validate(settings).get_issues()] == []
-    graph = json.loads((tmp_path / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
+    graph = json.loads((crate / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
     assert "records/one.json" in {entity["@id"] for entity in graph}, "a file is not in the crate"
 
 
 def test_each_trained_network_has_a_card_made_from_its_record(tmp_path, monkeypatch):
-    provenance.write_models(tmp_path)
+    release.write_models(tmp_path)
     records = {record.name: record for record in evidence.load_records()}
     kept = {name for name, record in records.items() if record.path.with_suffix(".pt").is_file()}
     assert kept == {folder.name for folder in tmp_path.iterdir()} and len(kept) >= 5

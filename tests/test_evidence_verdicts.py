@@ -15,14 +15,7 @@ from scipy import stats
 from bookledger import WORDS, Claim, Comparison, Record, config, judge
 from bookledger import verdicts as verdicts_module
 from bookledger.checks import as_it_stands, cells_of_checks
-from bookledger.verdicts import (
-    WORST,
-    judge_number,
-    load_lineage,
-    stale_among,
-    successors,
-    t_interval,
-)
+from bookledger.verdicts import judge_number, load_lineage, stale_among, successors, t_interval
 from clusterbook import datasets, paths
 from clusterbook.errors import InputError
 
@@ -50,7 +43,7 @@ MOST = replace(TREND, holds_in="most")
 EXACT = replace(TREND, kind="exact", metric=None, relation=None, than=None, holds_in=None,
                 profile=None, check="c")
 ERROR = replace(EXACT, kind="source-error")
-KMEANS = replace(VALUE, metric="kmeans_acc", value=0.25)
+KMEANS = replace(VALUE, metric="kmeans_acc", value=0.25, depends_on=("dataset", "scaler"))
 
 
 def runs(*values, **changes):
@@ -136,11 +129,14 @@ RULES = [
     (EXACT, checks(True, doubts=("edited",)), "indicative", "edited"),
     (EXACT, checks(True, claims={}), "indicative", "the check was added or changed after"),
     (ERROR, checks(True, claims={}), "refuted", "the check was added or changed after"),
-    # the settings of a network are none of k-means'
+    # of a number that depends on two settings, the others count for nothing, whatever its name
     (KMEANS, [run(seed, metrics={"kmeans_acc": 0.8}, assumed=("lr",)) for seed in range(3)],
      "not reproduced", ""),
-    (KMEANS, [run(seed, metrics={"kmeans_acc": 0.8}, assumed=("scaler",)) for seed in range(3)],
-     "inconclusive", "settings chosen here: scaler"),
+    (KMEANS, [run(seed, metrics={"kmeans_acc": 0.8}, assumed=("lr", "scaler"))
+              for seed in range(3)], "inconclusive", "settings chosen here: scaler."),
+    (replace(KMEANS, depends_on=None),
+     [run(seed, metrics={"kmeans_acc": 0.8}, assumed=("lr",)) for seed in range(3)],
+     "inconclusive", "settings chosen here: lr."),
     # the claim as the profile's first record holds it
     (VALUE, first_held(as_it_stands(VALUE)), "reproduced", ""),
     *[(VALUE, first_held(as_it_stands(replace(VALUE, **change))), "indicative",
@@ -206,7 +202,13 @@ def test_a_claim_has_the_worst_of_its_numbers_verdicts():
     assert verdict.label == "not reproduced (stale)" and "of 0.9" in verdict.reason
     assert verdict.records == tuple(f"demo-paper-seed{seed}" for seed in range(3))
     assert judge(claim, found[:0]).word == "not attempted"
-    assert set(WORST) == set(WORDS) and WORST.index("inconclusive") < WORST.index("not attempted")
+
+
+def test_the_words_have_one_order_of_severity_and_refuted_is_the_worst():
+    order = sorted(WORDS, key=lambda word: WORDS[word].severity, reverse=True)
+    assert order == ["refuted", "not reproduced", "demonstration fails", "inconclusive",
+                     "not attempted", "cannot compare", "indicative", "reproduced", "confirmed"]
+    assert len({about.severity for about in WORDS.values()}) == len(WORDS)
 
 
 def test_a_claim_that_several_checks_confirm_counts_them():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import tarfile
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from _support import put
 from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
@@ -127,16 +129,25 @@ def harmless(html: str) -> bool:
                 any("alert" in script.get_text() for script in soup.find_all("script")))
 
 
-def test_a_name_is_text_in_every_view():
+def test_a_name_is_text_in_every_view(tmp_path, monkeypatch):
+    history = {
+        "commits": {TAG: (TAG, TAG)}, "records": [{"commit": TAG, "profiles": [TAG], "fields": []}],
+        "changes": [{"commit": TAG, "id": TAG, "change": TAG, "fields": {TAG: (TAG, TAG)},
+                     "verdicts": (TAG, TAG), "reason": TAG}],
+        "places": [{"id": TAG, "verdict": TAG, "now": TAG, "reason": TAG}]}
+    monkeypatch.setattr("bookledger.provenance.load_json", lambda path: history)
+    put(tmp_path, {"under-way/x-seed0.json": json.dumps({"started": TAG, "trainings": {"main": {
+        "stage": TAG, "epoch": 1, "epochs": 2, "seconds_an_epoch": 1.0}}})})
     shown = [
+        evidence.amendments().html, evidence.under_way(tmp_path).html,
         views.table({TAG: {TAG: 0.5}}, TAG).html,
-        *(views.html(view, **values) for view, values in {
-            "summary": {"sentence": TAG, "works": {TAG: {"a": 1}}, "heads": [TAG]},
-            "status": {"groups": [(TAG, [SimpleNamespace(
-                name=TAG, parameters={TAG: TAG}, cells={"Machine": TAG, "Seeds": ""}, seeds=[0])])],
-                "caption": TAG, "heads": [TAG]},
-            "under_way": {"rows": [(TAG, TAG)]},
-            "amendments": {"rows": [(TAG,)], "records": [(TAG,)], "places": [(TAG, TAG, TAG, TAG)]},
+        views.html("table", views.Table(TAG, [TAG], {TAG: [[TAG]]}, named=True, folded=TAG,
+                                        attributes={"id": TAG})),
+        *(views.html(macro, *values) for macro, values in {
+            "said": ([TAG], TAG), "profile": (TAG, {TAG: TAG}), "seeds": (TAG, [TAG]),
+            "entries": ([(SimpleNamespace(id=TAG), TAG, TAG, {TAG: TAG})], TAG),
+            "told": ([], TAG, False), "counted": (TAG,),
+            "card": (TAG, TAG, TAG, [], TAG, TAG, TAG),
         }.items()),
         parameters.table(TAG, [TAG], [(TAG,)], [TAG]).html,
         figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, (0, 0), TAG)],

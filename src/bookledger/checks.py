@@ -27,7 +27,7 @@ from clusterbook.errors import InputError
 from clusterbook.figures import SHOWN
 
 from . import config
-from .claims import STRICT, Comparison, Id, read_folder
+from .claims import STRICT, Comparison, Id, Mistake, read_folder
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -51,15 +51,15 @@ class Expectation:
     @model_validator(mode="after")
     def _has_what_its_relation_needs(self) -> Expectation:
         if (self.bound is not None or self.tolerance) and self.why is None:
-            raise ValueError("the key 'why' is missing; a bound or a tolerance needs its reason")
+            raise Mistake("the key 'why' is missing; a bound or a tolerance needs its reason")
         if self.tolerance and self.relation != "equals":
-            raise ValueError("a tolerance belongs to the relation 'equals' only", "tolerance")
+            raise Mistake("a tolerance belongs to the relation 'equals' only", "tolerance")
         between = isinstance(self.bound, tuple) and self.bound[0] <= self.bound[1]
         number = isinstance(self.bound, float) or (self.bound is None and self.relation != "holds")
         fits = {"between": between, "holds": self.bound is None}.get(self.relation, number)
         if not fits:
-            raise ValueError("between needs the bound [low, high], holds has none, any other "
-                             "relation takes one number", "bound")
+            raise Mistake("between needs the bound [low, high], holds has none, any other "
+                          "relation takes one number", "bound")
         return self
 
 

@@ -80,11 +80,21 @@ class Statistic:
 
 # --- claims
 
+
+class Mistake(ValueError):
+    """A mistake in an entry of a file; ``keys`` lead to where it stands."""
+
+    def __init__(self, text: str, *keys: str | int) -> None:
+        super().__init__(text)
+        self.keys = keys
+
+
 _OF_VALUE = ("profile", "metric", "statistic", "value", "tolerance", "why")
+_OF_RUNS = ("depends_on", "differs", "told")
 KINDS = {
-    "value": (_OF_VALUE, ("differs", "told")),
-    "difference": ((*_OF_VALUE, "minus"), ("differs", "told")),
-    "trend": (("profile", "metric", "relation", "than", "holds_in"), ("differs", "told")),
+    "value": (_OF_VALUE, _OF_RUNS),
+    "difference": ((*_OF_VALUE, "minus"), _OF_RUNS),
+    "trend": (("profile", "metric", "relation", "than", "holds_in"), _OF_RUNS),
     "exact": (("check",), ("profile",)),
     "source-error": (("check",), ("profile",)),
 }
@@ -95,8 +105,8 @@ KINDS = {
 class Comparison:
     """One number or statement of a claim, and how runs are compared with it.
 
-    ``holds_in`` is the key ``in``, and ``told`` what a result box calls the number. A key that is
-    absent is None.
+    ``holds_in`` is the key ``in``, ``told`` what a result box calls the number, and ``depends_on``
+    the only parameters that it depends on. A key that is absent is None.
     """
 
     id: Id
@@ -113,6 +123,7 @@ class Comparison:
     than: str | int | float | None = None
     holds_in: Literal["all", "most"] | None = Field(None, alias="in")
     check: str | None = None
+    depends_on: Annotated[tuple[str, ...], Strict(False)] | None = None
     differs: str | None = None
     cannot_compare: str | None = None
     not_attempted: str | None = None
@@ -122,8 +133,8 @@ class Comparison:
         selector = re.fullmatch(STATISTIC, self.statistic)[2] if self.statistic else None
         known = config.book().metrics.selectors
         if selector not in (None, *known):
-            raise ValueError(f"a best of runs or epochs is by {' or '.join(known)}, not by "
-                             f"{selector!r}", "statistic")
+            raise Mistake(f"a best of runs or epochs is by {' or '.join(known)}, not by "
+                          f"{selector!r}", "statistic")
         return self
 
     @model_validator(mode="after")
@@ -132,15 +143,14 @@ class Comparison:
         known = {key for of_kind in KINDS.values() for keys in of_kind for key in keys}
         given = {key for key in known if getattr(self, key) is not None}
         if extra := sorted(given - {*needed, *optional}):
-            raise ValueError(f"a comparison of kind {self.kind!r} has no key {extra[0]!r}",
-                             extra[0])
+            raise Mistake(f"a comparison of kind {self.kind!r} has no key {extra[0]!r}", extra[0])
         if self.cannot_compare is not None and self.not_attempted is not None:
-            raise ValueError("either cannot_compare or not_attempted, not both", "not_attempted")
+            raise Mistake("either cannot_compare or not_attempted, not both", "not_attempted")
         planned = self.not_attempted is not None and given <= {"profile", "differs"}
         missing = sorted({*needed} - given)
         if missing and not planned and self.cannot_compare is None:
-            raise ValueError(f"a comparison of kind {self.kind!r} needs the keys "
-                             f"{', '.join(missing)}")
+            raise Mistake(f"a comparison of kind {self.kind!r} needs the keys "
+                          f"{', '.join(missing)}")
         return self
 
     @property
@@ -193,19 +203,19 @@ class Claim:
                 made.append(Comparison(**{**own, **number}))
             except ValidationError as error:
                 text, keys = mistake(error)
-                raise ValueError(text, "compares", i, *keys) from None
+                raise Mistake(text, "compares", i, *keys) from None
         return {**entry, "compares": made}
 
     @model_validator(mode="after")
     def _says_where_it_stands(self) -> Claim:
         if self.seen == "second-hand" and self.where is None:
-            raise ValueError("second-hand needs the key 'where', the document that quotes it")
+            raise Mistake("second-hand needs the key 'where', the document that quotes it")
         for number in self.compares:
             if not (number.profile or f"{self.chapter}-").startswith(f"{self.chapter}-"):
-                raise ValueError(f"profile must begin with '{self.chapter}-'", "profile")
+                raise Mistake(f"profile must begin with '{self.chapter}-'", "profile")
             if (number.kind == "source-error") != (self.quote is not None):
-                raise ValueError("a claim that a check refutes, and no other, has the key 'quote', "
-                                 "the sentence as printed", "quote")
+                raise Mistake("a claim that a check refutes, and no other, has the key 'quote', "
+                              "the sentence as printed", "quote")
         return self
 
 
@@ -253,7 +263,7 @@ def _read(path: Path, kind: type, noun: str, home: str | None, _written: int) ->
         try:
             read = kind(**entry, **({home: path.stem} if home else {}))
             if home and (read.id in found or not read.id.startswith(f"{prefix}-")):
-                raise ValueError(f"an id must begin with '{prefix}-' and be unique", "id")
+                raise Mistake(f"an id must begin with '{prefix}-' and be unique", "id")
             found[read.id if home else len(found)] = read
         except (TypeError, ValueError) as error:
             text, keys = mistake(error)
@@ -277,11 +287,11 @@ def mistake(error: Exception) -> tuple[str, tuple[Any, ...]]:
     """A mistake in words, the last that pydantic found; and the keys that lead to it."""
     if isinstance(error, ValidationError):
         last = error.errors()[-1]
-        if last["type"] != "value_error":       # else raised by a validator of ours: text, key
+        if last["type"] != "value_error":
             return f"{'.'.join(map(str, last['loc']))}: {last['msg']}", last["loc"]
-        text, *keys = last["ctx"]["error"].args
+        text, keys = mistake(last["ctx"]["error"])      # raised by a validator of ours
         return text, (*last["loc"], *keys)
-    return error.args[0], error.args[1:]
+    return str(error), getattr(error, "keys", ())
 
 
 def _line(entry: _Mapping, keys: Sequence) -> int:

@@ -152,17 +152,14 @@ def _status(options) -> None:
 def _parameters(options) -> None:
     from .parameters import parameter_table, profile_table
 
-    for noun, table in (("parameters", parameter_table(options.name)),
-                        ("profiles", profile_table(options.name))):
-        print(f"{options.name}: {len(table.rows)} {noun}\n\n{table}\n")
+    print(parameter_table(options.name), profile_table(options.name), sep="\n\n")
 
 
 def _figures(options) -> None:
     from .parameters import figure_table
 
     for name in options.names or config.chapters():
-        table = figure_table(name)
-        print(f"{name}: {len(table.rows)} figures\n\n{table}\n")
+        print(figure_table(name), end="\n\n")
 
 
 def _data(options) -> None:

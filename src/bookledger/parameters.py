@@ -31,15 +31,13 @@ from pydantic.dataclasses import dataclass as model
 
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
-from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, slices
 from .claims import mistake
+from .formats import count
 from .provenance import status
 from .records import read_profile
-from .templates import MACROS
-from .verdicts import count
-from .views import View
+from .views import Table, View, html
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
@@ -308,41 +306,18 @@ def typed(value: Any) -> str:
 
 # --- tables ------------------------------------------------------------------------------------
 
-_TABLE = """\
-{% if folded %}<details class="cb-fold"><summary>{{ caption }}</summary>{% endif %}
-{% call(n) table(caption, heads, " cb-options", scrolls=false) %}
-<tbody>
-{% for row in rows %}
-<tr>{% for cell in row %}
-{% set text = unbroken(cell) if heads[loop.index0] == "Command" else cell|e %}
-{% if cell and heads[loop.index0] in code %}
-{% set text %}<code>{{ text }}</code>{% endset %}
-{% endif %}
-{% if loop.first %}<th scope="row">{{ text }}</th>{% else %}{#
-#}<td{% if heads[loop.index0] == "Command" %} class="cb-command"{% endif %}>{{ text }}</td>{#
-#}{% endif %}
-{% endfor %}</tr>
-{% endfor %}
-</tbody>
-{% endcall %}
-{% if folded %}</details>{% endif %}
-"""
-
-
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
           code: Collection[str] = (), *, folded: bool = False) -> View:
-    """Rows under heads as a `View`; the cells of the columns that *code* names are set as code.
+    """Rows under heads as a `View`; the cells of the columns that *code* names are set as code."""
+    def cell(head: str, text: str) -> str:
+        text = _unbroken(text) if head == "Command" else text
+        return Markup("<code>{}</code>").format(text) if text and head in code else text
 
-    As text it is a paragraph a row: the first cell, and the others below it with their heads.
-    """
-    page = ENVIRONMENT.from_string(MACROS + _TABLE).render(
-        caption=caption, heads=heads, rows=rows, code=code, folded=folded, unbroken=_unbroken)
-    paragraphs = []
-    for first, *others in rows:
-        cells = zip(heads[1:], others, strict=True)
-        paragraphs.append("\n    ".join(
-            [first, *(f"{head}: {cell}" for head, cell in cells if cell)]))
-    return View(tuple(rows), "\n\n".join(paragraphs), page.strip())
+    cells = [[*map(cell, heads, row)] for row in rows]
+    shown = Table(caption, heads, {"": cells}, css="cb-options", scrolls=False,
+                  classes={"Command": "cb-command"}, folded=caption if folded else "",
+                  attributes={"class": "cb-fold"})
+    return View(tuple(rows), html("table", shown), [shown])
 
 
 def _unbroken(command: str) -> Markup:

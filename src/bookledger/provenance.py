@@ -1,14 +1,11 @@
-"""Where numbers come from, as views and as data.
+"""Where numbers come from: recorded profiles, runs under way, amendments, the origins of figures.
 
-Views of recorded profiles, runs under way and amendments, and the origins of figures; claims with
-their verdicts as JSON, in an RO-Crate; trained networks with cards.
+And claims with their verdicts as data.
 """
 
 from __future__ import annotations
 
 import json
-import mimetypes
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -17,17 +14,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-import yaml
+from markupsafe import Markup
 
 from clusterbook import __version__
-from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config
-from .records import Record, Runs, load_json, load_records, profile_of
+from .formats import count, duration, seed_list
+from .records import Record, load_json, load_records
 from .sources import load_errata, load_sources
-from .templates import CARD
-from .verdicts import count, load_lineage, seed_list, stale_among
-from .views import View, assessed, html, scorecard, wrapped
+from .verdicts import load_lineage, stale_among
+from .views import Table, View, assessed, html, scorecard
 
 REPLACED = "earlier code"
 
@@ -59,12 +55,16 @@ def status() -> View:
             for key, value in found[0].parameters.items() if key != "seed"}
         profiles.append(Profile(name, chapter, [record.seed for record in found], parameters,
                                 cells))
-    text = "\n\n".join("\n    ".join([profile.name, *map(": ".join, profile.cells.items())])
-                       for profile in profiles)
-    return View(tuple(profiles), text, html(
-        "status", caption=f"{len(profiles)} recorded profiles",
-        heads=["Profile", *(profiles[0].cells if profiles else ())],
-        groups=groupby(profiles, key=lambda profile: profile.chapter)))
+    groups = {Markup('<a href="../notebooks/{}.html">{}</a>').format(
+        chapter, config.book().method(chapter)): [
+            [html("profile", profile.name, profile.parameters),
+             *(profile.cells | {"Seeds": html("seeds", profile.name, profile.seeds)}).values()]
+            for profile in group]
+        for chapter, group in groupby(profiles, key=lambda profile: profile.chapter)}
+    shown = Table(f"{len(profiles)} recorded profiles",
+                  ["Profile", *(profiles[0].cells if profiles else ())], groups,
+                  css="cb-status", scrolls=False, named=True)
+    return View(tuple(profiles), html("table", shown), [shown])
 
 
 def under_way(records: Path | None = None) -> View:
@@ -77,8 +77,12 @@ def under_way(records: Path | None = None) -> View:
             rows.append((path.stem, f"{at['stage'] or name}: epoch {at['epoch']:,} of "
                          f"{at['epochs']:,}, {duration(at['seconds_an_epoch'])} an epoch, begun "
                          f"{run['started'][:10]}"))
-    text = "\n".join(map(": ".join, rows)) or "No recorded run is under way."
-    return View(tuple(rows), text, html("under_way", rows=rows))
+    if not rows:
+        text = "No recorded run is under way."
+        return View((), Markup('<p class="cb-source">{}</p>').format(text), [text])
+    items = Markup("").join(Markup("<li><code>{}</code>, {}</li>").format(*row) for row in rows)
+    return View(tuple(rows), Markup('<ul class="cb-source">{}</ul>').format(items),
+                [*map(": ".join, rows)])
 
 
 def described(records: Sequence[Record]) -> dict[str, str]:
@@ -162,19 +166,6 @@ def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float =
     return "; ".join(map(" · ".join, parts))
 
 
-def duration(seconds: float) -> str:
-    """A time in the largest unit that fits, two digits: ``45 s``, ``12 min``, ``1.4 h``.
-
-    Examples
-    --------
-    >>> [duration(seconds) for seconds in (8.24, 59.7, 745, 5040, 36000)]
-    ['8.2 s', '60 s', '12 min', '1.4 h', '10 h']
-    """
-    size, unit = (3600, "h") if seconds >= 3600 else (60, "min") if seconds >= 60 else (1, "s")
-    amount = seconds / size
-    return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
-
-
 def amendments() -> View:
     """What was changed after its profile's first record, and where each earlier claim stands now.
 
@@ -183,95 +174,39 @@ def amendments() -> View:
     """
     history = load_json(config.root() / "data" / "amendments" / "history.json")
     about = history["commits"]
-    rows = []
+    changes = []
     for one in history["changes"]:
-        before, after = (word or "–" for word in one["verdicts"])
+        day, subject = about[one["commit"]]
         fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
-        rows.append((about[one["commit"]][0], one["commit"][:8], one["id"],
-                     f"{one['change']}{': ' if fields else ''}{fields}", f"{before} → {after}",
-                     one["reason"] or about[one["commit"]][1]))
+        changes.append((day, one["commit"][:8], one["id"],
+                        f"{one['change']}{': ' if fields else ''}{fields}",
+                        " → ".join(word or "–" for word in one["verdicts"]),
+                        one["reason"] or subject))
     records = [(about[one["commit"]][0], one["commit"][:8], ", ".join(one["profiles"]),
                 ", ".join(one["fields"]), about[one["commit"]][1]) for one in history["records"]]
-    places = [(one["id"], one["verdict"], one["now"], one["reason"]) for one in history["places"]]
-    text = "\n".join(wrapped(": ".join(row[:2]) + ": " + "; ".join(row[2:])) for row in rows)
-    return View(tuple(rows), text, html("amendments", rows=rows, records=records, places=places))
+    code = Markup("<code>{}</code>").format
+    places = [(code(one["id"]), one["verdict"], Markup('<a href="scorecard.html#{}">{}</a>').format(
+        one["id"], code(one["now"])) if one["now"] else one["reason"]) for one in history["places"]]
+    tables = [
+        Table("Claims, in order of time",
+              ["Date", "Commit", "Claim", "Change", "Verdict", "Reason"], {"": changes},
+              headed=False, folded=f"{len(changes)} changes to claims after the first record of "
+                                   "their profile"),
+        Table(f"Records replaced or edited, by commit ({len(records)})",
+              ["Date", "Commit", "Profiles", "What differs", "Reason"], {"": records},
+              headed=False),
+        Table("Claims before the merge", ["Claim", "Verdict then", "Now"], {"": places},
+              headed=False, folded=f"Where each of the {len(places)} claims before the merge "
+                                   "stands now")]
+    return View(tuple(changes), html("said", tables), tables)
 
 
-# --- as data
-
-
-def as_data() -> dict[str, Any]:
-    """Claims, verdicts and errata, in types that JSON knows; keys as in ``data/claims``."""
+def as_json() -> str:
+    """Claims, verdicts and errata as JSON; keys as in ``data/claims``, dates as text."""
     rows = scorecard().rows
-    return {
+    return json.dumps({
         "title": config.book().title, "version": __version__, "summary": assessed(rows),
         "claims": [asdict(claim) | {"verdict": asdict(verdict)} for claim, verdict in rows],
         "errata": [asdict(erratum) for erratum in load_errata()],
-        "sources": [asdict(source) for source in load_sources().values()]}
-
-
-def write_crate(folder: Path) -> None:
-    """Write ``claims.json`` to a folder, and describe all its files as an RO-Crate.
-
-    An RO-Crate (https://w3id.org/ro/crate/1.3) is a folder whose ``ro-crate-metadata.json``
-    describes each of its files.
-    """
-    from rocrate.model.contextentity import ContextEntity
-    from rocrate.rocrate import ROCrate
-
-    text = json.dumps(as_data(), indent=1, ensure_ascii=False, allow_nan=False, default=str)
-    (folder / "claims.json").write_text(text, encoding="utf-8")     # dates as text
-    crate = ROCrate()
-    crate.name, crate.license = config.book().title, "MIT"
-    crate.description = ("Four works on neural clustering, rerun: each claim of their authors with "
-                         "its verdict, and the records of the runs that decide it.")
-    if days := [record.started[:10] for record in load_records()]:
-        crate.datePublished = max(days)
-    for source in load_sources().values():
-        if source.kind == "paper":
-            crate.root_dataset.append_to("citation", crate.add(ContextEntity(
-                crate, source.url, {"@type": "ScholarlyArticle", "name": source.name})))
-    for file in sorted(folder.rglob("*")):
-        place = file.relative_to(folder).as_posix()
-        if file.is_file() and place != crate.metadata.id:
-            crate.add_file(file, place, properties={
-                "name": place, "encodingFormat": mimetypes.guess_type(place)[0],
-                "contentSize": str(file.stat().st_size)})
-    crate.metadata.write(folder)
-
-
-def write_models(folder: Path) -> None:
-    """Write each trained network to a folder of its own, with a card made from its record.
-
-    A model hub takes such a folder as it is: ``README.md``, which begins with metadata, beside the
-    weights.
-    """
-    card = ENVIRONMENT.overlay(autoescape=False, keep_trailing_newline=True).from_string(CARD)
-    book, records = config.book(), load_records()
-    sources = book.catalog()
-    rows = scorecard().rows
-    for record in records:
-        if record.path is None or not (file := record.path.with_suffix(".pt")).is_file():
-            continue
-        method, data = book.method(record.chapter), (record.data or {}).get("name", "not recorded")
-        load = (f"import torch\n\nweights = torch.load(\"{file.name}\", weights_only=True)"
-                if record.chapter == "weights" else
-                f"from clusterbook import {method}\n\nmodel = {method}.load(\"{file.name}\")")
-        scores = [{"type": name, "value": record.metrics[name]}
-                  for name in ("acc", "nmi", "ari", "test_accuracy") if name in record.metrics]
-        front = {
-            "license": "mit", "library_name": "clusterbook", "tags": ["clustering", record.chapter],
-            "model-index": [{"name": record.name, "results": [{
-                "task": {"type": "clustering"}, "dataset": {"name": data, "type": data},
-                "metrics": scores}]}]}
-        text = card.render(
-            front=yaml.safe_dump(front, sort_keys=False), record=record, load=load,
-            title=book.title, runs=Runs(one for one in records if one.profile == record.profile),
-            says=profile_of(record).get("says", ""), data=sources.get(data),
-            run={name: value for name, value in described([record]).items() if name != "Seeds"},
-            claims=[(claim, verdict) for claim, verdict in rows
-                    if any(one.profile == record.profile for one in claim.compares)])
-        target = folder / record.name
-        target.mkdir(parents=True)
-        shutil.copy2(file, target)
-        (target / "README.md").write_text(text, encoding="utf-8")
+        "sources": [asdict(source) for source in load_sources().values()],
+    }, indent=1, ensure_ascii=False, allow_nan=False, default=str)

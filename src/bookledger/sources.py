@@ -5,22 +5,22 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from markupsafe import Markup
 from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook.checks import one_of
 
 from . import config
-from .claims import STRICT, Id, load_claims, read_folder
-from .views import WIDTH, View, html, wrapped
+from .claims import STRICT, Id, Mistake, load_claims, read_folder
+from .views import Table, View, html
 
 GRADES = {"number": "changes a published number", "text": "changes what the text says",
           "slip": "typo or slip"}
@@ -50,7 +50,7 @@ class Source:
     @model_validator(mode="after")
     def _says_which_version(self) -> Source:
         if not (self.commit or self.read):
-            raise ValueError("commit or read", "read")
+            raise Mistake("commit or read", "read")
         return self
 
     @property
@@ -87,7 +87,7 @@ class Erratum:
     @model_validator(mode="after")
     def _is_demonstrated_or_says_why_not(self) -> Erratum:
         if bool(self.checks) == bool(self.not_demonstrated):
-            raise ValueError("either checks or not_demonstrated", "not_demonstrated")
+            raise Mistake("either checks or not_demonstrated", "not_demonstrated")
         return self
 
 
@@ -107,25 +107,28 @@ def load_errata(folder: Path | str | None = None) -> list[Erratum]:
 
 
 def errata(work: str | None = None, *, demonstrated: bool = True) -> View:
-    """The table of all errata, or of one work's: tell, idc, deepcluster or weights.
+    """The table of all errata, or of one work's, whose rows lead to the entries.
 
     Without *demonstrated*, those that no check demonstrates, in full, because nothing else on the
     page tells of them. Raises InputError for an unknown work.
     """
-    rows = load_errata()
+    rows, tables = load_errata(), []
     if work is not None:
         one_of("work with errata", work, {row.work for row in rows})
         rows = [row for row in rows if row.work == work]
     if not demonstrated:
         return _in_full([row for row in rows if not row.checks])
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
-    caption = counts(rows)
-    lines = [f"{row.id} ({GRADES[row.grade]}): {row.title}" for row in rows]
-    groups = {name: list(group) for name, group in groupby(rows, key=lambda row: row.work)}
-    return View(tuple(rows),
-                "\n".join([textwrap.fill(f"{caption}.", WIDTH), "", *map(wrapped, lines)]),
-                html("errata", groups=groups, caption=caption, counts=counts, grades=GRADES,
-                     sources=load_sources()))
+    several = len({row.work for row in rows}) > 1
+    for name, group in groupby(rows, key=lambda row: row.work):
+        found = list(group)
+        title = f"{config.book().method(name)}: " if several else ""
+        tables.append(Table(
+            counts(found), ["Erratum", "Grade", "Demonstrated", "Reported"],
+            {"": [_row(row, f"audit/{name}.html" if several else "") for row in found]},
+            css="cb-errata", folded=title + counts(found), attributes={"id": f"errata-of-{name}"}))
+    lead = f"{counts(rows)}." if several else ""
+    return View(tuple(rows), html("said", tables, lead), [*filter(None, [lead]), *tables])
 
 
 def erratum(id: str) -> View:
@@ -139,38 +142,44 @@ def source_table() -> View:
     """The texts and repositories that were read, what each offers, and the letters sent."""
     rows = load_sources().values()
     sent = [f"{row.name} ({row.sent})" for row in rows if row.sent]
-    letters = f"Letters sent to authors: {', '.join(sent) or 'none'}."
-    lines = [f"{row.name} ({row.version})" + "".join(
-        f"\n    {what}: {used}" for what, used in row.offers.items()) for row in rows]
-    text = [wrapped(line) for line in "\n".join(lines).splitlines()]
-    return View(tuple(rows), "\n".join([*text, "", letters]),
-                html("sources", rows=rows, letters=letters))
+    return _entries([(row, row.name, row.version, row.offers) for row in rows],
+                    f"Letters sent to authors: {', '.join(sent) or 'none'}.")
 
 
 def counts(rows: Sequence[Erratum]) -> str:
     """``79 errata: 20 change a published number, …; 60 demonstrated by a cell, 4 reported``."""
     of = Counter(row.grade for row in rows)
-    grades = (f"{of['number']} in a published number, {of['text']} in what the text says, "
-              f"{of['slip']} typos or slips")
-    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {grades}; "
+    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {of['number']} in a published "
+            f"number, {of['text']} in what the text says, {of['slip']} typos or slips; "
             f"{sum(bool(row.checks) for row in rows)} demonstrated by a cell, "
             f"{sum(bool(row.reported) for row in rows)} reported")
 
 
+def _row(row: Erratum, page: str) -> list[str]:
+    """An erratum in a table, with a link to its entry on a page."""
+    title = Markup('<a href="{}#{}">{}</a> <div class="cb-source">{}: {}</div>').format(
+        page, row.id, row.title, load_sources()[row.source].name, row.where)
+    return [title, GRADES[row.grade], "by a cell" if row.checks else "no",
+            "yes" if row.reported else "no"]
+
+
 def _in_full(rows: Sequence[Erratum]) -> View:
-    claims = {claim.id: claim for claim in load_claims()}
-    known, texts, shown = load_sources(), [], []
+    claims, sources = {claim.id: claim for claim in load_claims()}, load_sources()
+    entries = []
     for row in rows:
-        source = known[row.source]
+        source = sources[row.source]
         parts = {"Where": f"{source.name} ({source.version}): {row.where}",
                  "Source": row.stands, "Correct": row.right, "Changes": row.changes,
-                 "No demonstration": row.not_demonstrated, "Reported": row.reported or "no"}
-        parts = {name: text for name, text in parts.items() if text is not None}
-        shown.append(html("erratum", row=row, parts=parts, grade=GRADES[row.grade],
-                          claims=[claims[i] for i in row.claims]))
-        if row.claims:
-            parts["Claims"] = ", ".join(row.claims)
-        lines = [f"{row.id} ({GRADES[row.grade]}): {row.title}", *(
-            f"  {name}: {text}" for name, text in parts.items())]
-        texts.append("\n".join(map(wrapped, lines)))
-    return View(tuple(rows), "\n\n".join(texts), "\n".join(shown))
+                 "No demonstration": row.not_demonstrated, "Reported": row.reported or "no",
+                 "Claims": html("claims_of", [claims[id] for id in row.claims])}
+        entries.append((row, row.title, GRADES[row.grade],
+                        {name: text for name, text in parts.items() if text}))
+    return _entries(entries)
+
+
+def _entries(found: Sequence[tuple[Any, str, str, dict[str, str]]], last: str = "") -> View:
+    """Rows in full, each with its title, its kind and its parts by name; and a last sentence."""
+    texts = [Table(f"{row.id}: {title} ({kind})", ["", ""], {"": [*parts.items()]})
+             for row, title, kind, parts in found]
+    return View(tuple(row for row, *_ in found), html("entries", found, last),
+                [*texts, *filter(None, [last])])

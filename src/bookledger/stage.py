@@ -55,8 +55,7 @@ def stage(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
                 if "outputs" in cell:
                     _fit(cell, place, target, commands)
             write_notebook(notebook, target / place)
-    provenance.write_crate(target / "extra")
-    provenance.write_models(target / "models")  # for a release; the site would grow by a sixth
+    (target / "extra" / "claims.json").write_text(provenance.as_json(), encoding="utf-8")
 
 
 def undrawn(notebook: Path) -> str:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 from pydantic.dataclasses import dataclass as model
@@ -32,14 +32,31 @@ from clusterbook.fingerprint import fingerprint
 from . import config
 from .checks import COMPARE, as_it_stands
 from .claims import STRICT, Claim, Comparison, Statistic, read_file
+from .formats import count, seed_list
 from .records import Record, profile_of
 
-WORDS = ("reproduced", "confirmed", "indicative", "inconclusive", "not reproduced",
-         "demonstration fails", "refuted", "cannot compare", "not attempted")
+
+class Word(NamedTuple):
+    """What follows from a verdict's word."""
+
+    severity: int       # a claim with several numbers has the most severe of their words
+    level: int          # since the last tag, a step down is a regression
+    result: str         # its group among the results of a source
+    sentence: str       # its group among the sentences of a text
+
+
+WORDS = {
+    "reproduced": Word(1, 3, "reproduced", "confirmed"),
+    "confirmed": Word(0, 3, "reproduced", "confirmed"),
+    "indicative": Word(2, 2, "indicative", "confirmed"),
+    "inconclusive": Word(5, 1, "inconclusive", "open"),
+    "not reproduced": Word(7, 1, "missed", "contradicted"),
+    "demonstration fails": Word(6, 1, "inconclusive", "open"),
+    "refuted": Word(8, 3, "missed", "contradicted"),
+    "cannot compare": Word(3, 1, "not comparable", "open"),
+    "not attempted": Word(4, 0, "not run", "open"),
+}
 """The vocabulary, in the order in which counts are given."""
-WORST = ("refuted", "not reproduced", "demonstration fails", "inconclusive", "not attempted",
-         "cannot compare", "indicative", "reproduced", "confirmed")
-"""The vocabulary from the worst word on: a claim with several numbers has the worst of theirs."""
 ENOUGH_SEEDS = 3
 """With fewer seeds nothing counts as reproduced, and nothing as not reproduced."""
 
@@ -84,7 +101,7 @@ def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) 
     runs = sorted((record for record in records if record.chapter == claim.chapter),
                   key=lambda record: (record.profile, record.seed))
     parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
-    worst = min(parts, key=lambda part: WORST.index(part.word))
+    worst = max(parts, key=lambda part: WORDS[part.word].severity)
     if len(parts) > 1 and {part.word for part in parts} == {"confirmed"}:
         worst = replace(worst, reason=f"The {len(parts)} checks hold in "
                         f"{count(min(part.n for part in parts), 'run')}.")
@@ -196,8 +213,8 @@ def _other_settings(goal: Comparison, used: Sequence[Record]) -> list[str]:
     """Settings that are not the source's: they soften a hit and a miss alike."""
     found = []
     assumed = sorted({name for record in used for name in record.assumed})
-    if goal.metric and goal.metric.startswith("kmeans_"):       # it has no network's settings
-        assumed = [name for name in assumed if name in ("dataset", "scaler")]
+    if goal.depends_on is not None:
+        assumed = [name for name in assumed if name in goal.depends_on]
     if assumed:
         more = f" and {len(assumed) - 3} others" if len(assumed) > 4 else ""
         found.append(f"settings chosen here: {', '.join(assumed[:3] if more else assumed)}{more}")
@@ -269,19 +286,6 @@ def priced(text: str, records: Iterable[Record]) -> str:
         return f"about {int(found[1]) * fmean(hours):.0f} core-hours"
 
     return re.sub(r"\{(\d+) epochs of ([\w-]+)\}", cost, text)
-
-
-def count(n: int, noun: str) -> str:
-    """A number with its noun: ``1 seed``, ``3 seeds``."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def seed_list(seeds: Iterable[int]) -> str:
-    """Seeds with their noun: ``seed 3``, ``seeds 1, 4``, ``seeds 0–4``."""
-    found = sorted(set(seeds))
-    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
-        return f"seeds {found[0]}–{found[-1]}"
-    return f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 # --- stale records

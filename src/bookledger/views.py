@@ -1,4 +1,7 @@
-"""Views of claims and verdicts, as text and as HTML: scorecard, result box, verdict tables."""
+"""Views of claims and verdicts: scorecard, result box, what a chapter says; and any table.
+
+A view is HTML on a page, which ``templates.html.j2`` makes, and text elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,9 @@ import io
 import math
 import re
 import shutil
-import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
-from itertools import groupby, zip_longest
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,48 +26,78 @@ from clusterbook.checks import one_of
 from clusterbook.errors import InputError
 from clusterbook.figures.steps import ENVIRONMENT
 
-from . import config
-from .claims import Claim, Comparison, Statistic, load_claims
+from . import config, wording
+from .claims import Claim, load_claims
+from .formats import columns, count, paragraph
 from .records import MANIFEST, git, load_json, load_records
-from .templates import MACROS
-from .verdicts import WORDS, Verdict, count, judge, stale_among
+from .verdicts import WORDS, judge, stale_among
+from .wording import (
+    USUAL,
+    Row,
+    by_chapter,
+    compared,
+    counts_line,
+    measured,
+    numbers,
+    offsets,
+)
 
-Row = tuple[Claim, Verdict]
-
-WIDTH = 100
-"""Columns of a terminal that the plain text fits in."""
-
-_COLUMNS = (31, 26, 23, 14)     # claim, the source, ours, verdict: with gaps of two, `WIDTH`
-# Of each word: a step down is a regression.
-_STANDING = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "inconclusive": 1,
-             "not reproduced": 1, "demonstration fails": 1, "cannot compare": 1,
-             "not attempted": 0}
-_OF_RESULTS = {"reproduced": ("reproduced", "confirmed"), "indicative": ("indicative",),
-               "inconclusive": ("inconclusive", "demonstration fails"),
-               "missed": ("not reproduced", "refuted"), "not comparable": ("cannot compare",),
-               "not run": ("not attempted",)}
-_OF_SENTENCES = {"confirmed": ("reproduced", "confirmed", "indicative"),
-                 "open": ("inconclusive", "demonstration fails", "cannot compare", "not attempted"),
-                 "contradicted": ("not reproduced", "refuted")}
-_GROUPS = {"Headline results": _OF_RESULTS, "Other results": _OF_RESULTS,
-           "Sentences of the text": _OF_SENTENCES, "Claims of other people": _OF_SENTENCES}
-_USUAL = ("mean", "single", None)     # statistics that go without saying
-_IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
-_CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
+_GROUPS = {"Headline results": "result", "Other results": "result",
+           "Sentences of the text": "sentence", "Claims of other people": "sentence"}
+"""The kinds of claims, and the field of `verdicts.Word` that sums up their verdicts."""
+_STRIPS = ("Green is our tolerance around the published number, the filled dot ours, the line its "
+           "95% interval; hollow dots are seeds.")
 _FOLDED = 8     # more claims than this would stand between a reader and the chapter
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells under heads, as HTML or as text; a cell is a text, or HTML as `Markup`.
+
+    ``groups`` maps headings, or an empty text, to rows. ``css`` has classes of the table and
+    ``classes`` those of columns. Each row's first cell is its head unless ``headed`` is false, and
+    the row's id if ``named``. With ``folded``, a summary, the table is in an element ``details``
+    with these ``attributes``.
+    """
+
+    caption: str
+    heads: Sequence[str]
+    groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    css: str = ""
+    classes: Mapping[str, str] = field(default_factory=dict)
+    scrolls: bool = True
+    headed: bool = True
+    named: bool = False
+    folded: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    def __html__(self) -> Markup:
+        return html("table", self)
+
+    def __str__(self) -> str:
+        rows = [[*map(plain, row)] for rows in self.groups.values() for row in rows]
+        below = f"\n\n{columns(self.heads, rows)}" if rows else ""
+        return paragraph(self.caption) + below
+
+
+def plain(cell: str) -> str:
+    """A cell as text: of HTML what shows before anything is unfolded."""
+    return (Markup(str(cell).partition("<details")[0]).striptags()
+            if isinstance(cell, Markup) else cell)
 
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """Rows of something; displays as HTML on a page and as text elsewhere."""
+    """Rows of something; displays as HTML on a page and as ``texts`` elsewhere."""
 
     rows: tuple[Any, ...]
-    text: str
     html: str
+    texts: Sequence[str | Table]
 
     def __repr__(self) -> str:
-        """The plain text."""
-        return self.text
+        """The texts and tables, in lines that fit a terminal."""
+        return "\n\n".join(paragraph(text) if isinstance(text, str) else str(text)
+                           for text in self.texts)
 
     def _repr_html_(self) -> str:
         return self.html
@@ -78,12 +108,11 @@ class Scorecard(View):
 
     def summary(self) -> View:
         """How the claims of each work stand: results, sentences, and other people's apart."""
-        works = {config.book().method(chapter): standing(rows)
-                 for chapter, rows in by_chapter(self.rows).items()}
-        lines = [f"{work}: {'; '.join(f'{group}: {text}' for group, text in found.items())}"
-                 for work, found in works.items()]
-        return View(self.rows, "\n".join([assessed(self.rows), *lines]), html(
-            "summary", sentence=assessed(self.rows), works=works, heads=[*_GROUPS]))
+        lead = assessed(self.rows)
+        found = Table("Claims of each work", ["Work", *_GROUPS], css="cb-summary", groups={"": [
+            [config.book().method(chapter), *standing(rows).values()]
+            for chapter, rows in by_chapter(self.rows).items()]})
+        return View(self.rows, html("said", [found], lead), [lead, found])
 
     def words(self) -> dict[str, str]:
         """Claim → verdict word, which `regressions` of a later scorecard takes."""
@@ -98,38 +127,52 @@ class Scorecard(View):
         now = self.words()
         return [f"{name}: {before} → {now.get(name, 'no longer a claim')}"
                 for name, before in previous.items()
-                if _STANDING.get(now.get(name), -1) < _STANDING[before]]
+                if name not in now or WORDS[now[name]].level < WORDS[before].level]
 
 
 def scorecard() -> Scorecard:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
     rows = judged(sorted(load_claims(), key=lambda claim: config.book().order(claim.chapter)))
     headline = [row for row in rows if row[0].tier == "headline"]
-    plotted = {chapter: [(claim, *pair) for claim, verdict in found
-                         for pair in numbers(claim, verdict)[0] if offsets(*pair)]
-               for chapter, found in by_chapter(headline).items()}
-    others = by_chapter(row for row in rows if row[0].tier != "headline")
-    groups = {"Headline claims": headline} | {
-        f"{config.book().method(chapter)}: supporting and minor claims": found
-        for chapter, found in others.items()}
-    parts = [f"{name}: {counts_line(found)}\n\n{text_table(found)}"
-             for name, found in groups.items() if found]
-    kept = manifest_line()
-    text = [assessed(rows), wrapped(kept), *parts, counts_line(rows)]
-    return Scorecard(rows, "\n\n".join(text), html(
-        "scorecard", sentence=assessed(rows), kept=kept, plotted=plotted, headline=headline,
-        others=others))
+    others = {f"{config.book().method(chapter)}: supporting and minor claims": found
+              for chapter, found in by_chapter(row for row in rows if row not in headline).items()}
+    lead, kept = assessed(rows), manifest_line()
+    parts = [Markup('<p class="cb-source">{} {}</p>').format(kept, _STRIPS), plot(headline),
+             verdict_table(
+                 headline, counts_line(headline).replace("claim", "headline claim", 1),
+                 whole=True)]
+    parts += [verdict_table(found, caption, whole=True, folded=f"{caption} ({counts_line(found)})")
+              for caption, found in others.items()]
+    texts = [in_columns(found, f"{caption}: {counts_line(found)}")
+             for caption, found in {"Headline claims": headline, **others}.items()]
+    return Scorecard(rows, html("said", parts, lead), [lead, kept, *texts, counts_line(rows)])
+
+
+def plot(headline: Sequence[Row]) -> Table:
+    """The headline numbers that were measured, by work, each a strip."""
+    groups = {}
+    for chapter, rows in by_chapter(headline).items():
+        groups[config.book().method(chapter)] = [
+            [Markup('<a href="#{}">{}: {}{}</a>').format(
+                claim.id, number.profile.removeprefix(f"{chapter}-"), compared(number),
+                "" if number.statistic in USUAL else f", {number.statistic}"),
+             f"{part.ours:.4g}", html("strip", number, part)]
+            for claim, verdict in rows for number, part in numbers(claim, verdict)[0]
+            if offsets(number, part)]
+    return Table("Headline numbers that we measured, and how far they are from the published ones",
+                 ["Published ± our tolerance", "Ours", "Distance from published"], groups,
+                 css="cb-plot")
 
 
 def manifest_line() -> str:
     """Whether the records are those that the manifest lists, and which are not."""
     records = load_records()
     listed = load_json(config.root() / "data" / "records" / MANIFEST)
-    wrong = [record.name for record in records if record.doubts] + [
-        name for name in (file.removesuffix(".json") for file in listed if file.endswith(".json"))
-        if name not in {record.name for record in records}]
+    missing = {name.removesuffix(".json") for name in listed if name.endswith(".json")} - {
+        record.name for record in records}
+    wrong = sorted([record.name for record in records if record.doubts] + [*missing])
     return f"{count(len(records), 'record')}; " + (
-        f"in doubt, or not those of the manifest: {', '.join(sorted(wrong))}." if wrong else
+        f"in doubt, or not those of the manifest: {', '.join(wrong)}." if wrong else
         "each matches its checksum in data/records/manifest.json.")
 
 
@@ -143,9 +186,9 @@ def judged(claims: Sequence[Claim]) -> tuple[Row, ...]:
 
 def assessed(rows: Sequence[Row]) -> str:
     """How the headline results stand, and then the other kinds of claims, in a few sentences."""
-    groups = grouped(rows)
-    parts = [f"{group}, {len(found)}: {text}" for group, text in standing(rows).items()
-             if (found := groups[group])]
+    told = standing(rows)
+    parts = [f"{group}, {len(found)}: {told[group]}"
+             for group, found in grouped(rows).items() if found]
     return f"{'. '.join(parts)}."
 
 
@@ -153,7 +196,7 @@ def grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """Claims by what they are: a result of a paper, a sentence of its text, or somebody else's."""
     groups: dict[str, list[Row]] = {group: [] for group in _GROUPS}
     for claim, verdict in rows:
-        sentence = all(one.kind in ("exact", "source-error") for one in claim.compares)
+        sentence = all(number.kind in ("exact", "source-error") for number in claim.compares)
         groups["Claims of other people" if claim.by == "others" else
                "Sentences of the text" if sentence else
                "Headline results" if claim.tier == "headline" else
@@ -165,9 +208,10 @@ def standing(rows: Iterable[Row]) -> dict[str, str]:
     """How many claims of each kind stand how: ``3 reproduced, 1 not run``; a dash for none."""
     told = {}
     for group, found in grouped(rows).items():
-        words = Counter(verdict.word for _, verdict in found)
-        counts = {name: sum(words[word] for word in of) for name, of in _GROUPS[group].items()}
-        told[group] = ", ".join(f"{n} {name}" for name, n in counts.items() if n) or "–"
+        name = {word: getattr(about, _GROUPS[group]) for word, about in WORDS.items()}
+        counts = Counter(name[verdict.word] for _, verdict in found)
+        told[group] = ", ".join(f"{counts[name]} {name}" for name in dict.fromkeys(name.values())
+                                if counts[name]) or "–"
     return told
 
 
@@ -185,8 +229,11 @@ def say(what: str | Iterable[str], *, here: bool = True) -> View:
         chosen += [claim for claim in claims if name in (claim.id, claim.chapter)]
     rows = judged(chosen)
     counts = counts_line(rows)
-    return View(rows, f"{counts}\n\n{text_table(rows)}" if rows else counts,
-                html("said", rows=rows, caption=counts, folded=len(rows) > _FOLDED, here=here))
+    if not rows:
+        return View(rows, Markup('<p class="cb-say">{}</p>').format(counts), [counts])
+    folded = f"{counts}. Show them." if len(rows) > _FOLDED else ""
+    return View(rows, html("said", [verdict_table(rows, counts, here=here, folded=folded)]),
+                [in_columns(rows, counts)])
 
 
 def result(work: str) -> View:
@@ -198,23 +245,21 @@ def result(work: str) -> View:
     claims = load_claims()
     one_of("chapter with claims", work, {claim.chapter for claim in claims})
     rows = judged([claim for claim in claims if claim.chapter == work])
-    under = [path.stem.rpartition("-seed")[0] for path in
-             (config.root() / "data" / "records" / "under-way").glob("*.json")]
+    headline = [row for row in rows if row[0].tier == "headline"]
+    under_way = {path.stem.rpartition("-seed")[0] for path in
+                 (config.root() / "data" / "records" / "under-way").glob("*.json")}
     shown = []
-    for claim, verdict in rows:
-        if claim.tier == "headline":
-            told = [(told_number(one), measured(one, part), one, part)
-                    for one, part in numbers(claim, verdict)[0] if one.check is None]
-            why = verdict.reason if verdict.word in ("cannot compare", "not attempted") else (
-                "" if told else "Demonstrated in code.")
-            begun = {one.profile for one in claim.compares} & set(under) if not verdict.n else ()
-            shown.append((verdict, claim, told[:4], why, bool(begun)))
-    lines = [" | ".join([f"{verdict.label}: {claim.says}",
-                         *(f"{left} → {ours}" for left, ours, *_ in told), *filter(None, [why])])
-             for verdict, claim, told, why, _ in shown]
-    counted = counts_line(rows)
-    return View(rows, "\n".join([*map(wrapped, lines), wrapped(counted)]), html(
-        "result", shown=shown, counted=counted))
+    for claim, verdict in headline:
+        found = [pair for pair in numbers(claim, verdict)[0] if pair[0].check is None]
+        why = verdict.reason if verdict.word in ("cannot compare", "not attempted") else (
+            "" if found else "Demonstrated in code.")
+        begun = not verdict.n and under_way & {number.profile for number in claim.compares}
+        shown.append([html("headline", claim, verdict), html("told", found[:4], why, begun)])
+    box = Table("What was reproduced", ["Claim", "Published (or threshold) → ours, mean ± SD"],
+                {"": shown}, css="cb-claims")
+    counts = counts_line(rows)
+    return View(rows, html("said", [box, html("counted", counts)], also=" cb-result"),
+                [in_columns(headline, box.caption), f"In all, {counts}."])
 
 
 def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View:
@@ -232,22 +277,22 @@ def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View
         for about, name in chosen.items():
             one_of("claim", name, found)
             claim, verdict = found[name]
-            one, part = (numbers(claim, verdict)[0] or [(claim.compares[0], None)])[0]
+            number, part = (numbers(claim, verdict)[0] or [(claim.compares[0], None)])[0]
             ours = f" {part.ours:.4g}," if part and part.ours is not None else ""
-            told.append((verdict, about if one.value is None else
-                         f"{about}:{ours} published {one.value}"))
-        counted = standing(rows)["Headline results"]
+            told.append((verdict, about if number.value is None else
+                         f"{about}:{ours} published {number.value}"))
         cells = load_json(config.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
         time = re.search(r"[*]Runtime[.][*]{2} ([^.,]*)", "".join(cells[0].get("source", "")))
         pixels = Image.fromarray((255 * np.clip(picture, 0, 1)).astype(np.uint8))
         pixels.save(buffer := io.BytesIO(), "PNG", optimize=True)
         shown.append((work, config.book().method(work), sentence, told,
-                      f"Headline results: {counted}", time and time[1],
+                      f"Headline results: {standing(rows)['Headline results']}", time and time[1],
                       base64.b64encode(buffer.getvalue()).decode()))
-    text = [f"{name}: {sentence} " + "; ".join([*(f"{words} ({verdict.label})" for verdict, words
-                                                  in told), counted, time or ""])
-            for _, name, sentence, told, counted, time, _ in shown]
-    return View(tuple(shown), "\n".join(map(wrapped, text)), html("cards", shown=shown))
+    texts = [f"{name}: {sentence} " + "; ".join(
+        [*(f"{words} ({verdict.label})" for verdict, words in told), counts, time or ""])
+        for _, name, sentence, told, counts, time, _ in shown]
+    return View(tuple(shown), html("said", [html("card", *one) for one in shown],
+                                   also=" cb-cards"), texts)
 
 
 def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: int = 3,
@@ -258,9 +303,9 @@ def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: 
     dash. The *best* mean of each column (``max``, ``min`` or None) is in bold if it differs from
     each other one by more than the larger of both standard deviations; a single run never is.
     """
-    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    cells: dict[str, list] = {name: [] for name in rows}
-    for column in columns:
+    heads = list(dict.fromkeys(column for row in rows.values() for column in row))
+    cells: dict[str, list[str]] = {name: [name] for name in rows}
+    for column in heads:
         values = {name: np.ravel(row.get(column, [])).astype(float) for name, row in rows.items()}
         means = {name: float(found.mean()) for name, found in values.items()
                  if found.size and np.isfinite(found).all()}
@@ -272,23 +317,10 @@ def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: 
         for name, found in values.items():
             sd = f" ± {spreads[name]:.{digits}f}" if found.size > 1 else ""
             text = f"{means[name]:.{digits}f}{sd}".replace("-", "−") if name in means else "–"
-            cells[name].append((text, bool(name == top and others and all(others))))
-    lines = [f"{name}: " + ", ".join(f"{column} {text}" for column, (text, _) in
-                                     zip(columns, found, strict=True))
-             for name, found in cells.items()]
-    return View(tuple(rows.items()), "\n".join([caption, *lines]),
-                html("scores", caption=caption, heads=["", *columns], rows=cells))
-
-
-def section_of(claim: Claim, here: bool = False) -> str:
-    """The address of a claim's section, from a page one folder below the book's root.
-
-    ``audit#ANCHOR`` is on the chapter's audit page, a bare anchor in the chapter, which is this
-    page if *here*.
-    """
-    page, _, anchor = (claim.section or "").rpartition("#")
-    audit = f"../book/audit/{claim.chapter}.html"
-    return f"{audit if page else '' if here else f'../notebooks/{claim.chapter}.html'}#{anchor}"
+            bold = name == top and others and all(others)
+            cells[name].append(Markup("<strong>{}</strong>").format(text) if bold else text)
+    shown = Table(caption, ["", *heads], {"": [*cells.values()]}, css="cb-scores")
+    return View(tuple(rows.items()), html("said", [shown]), [shown])
 
 
 def at_last_tag() -> dict[str, str] | None:
@@ -315,184 +347,46 @@ def at_last_tag() -> dict[str, str] | None:
         return {claim.id: judge(claim, records).word for claim in claims}
 
 
-# --- verdicts as text
+# --- claims in tables
 
 
-def by_chapter(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows of each chapter, which stand together."""
-    return {chapter: list(found) for chapter, found in groupby(rows, lambda row: row[0].chapter)}
+def verdict_table(rows: Sequence[Row], caption: str, *, whole: bool = False, here: bool = False,
+                  folded: str = "") -> Markup:
+    """Claims as HTML: a row for each of a claim's numbers, and what lies behind it to unfold.
 
-
-def counts_line(rows: Sequence[Row]) -> str:
-    """The number of claims with each verdict, stale ones apart: ``7 claims: 3 reproduced, …``."""
-    found = Counter(verdict.label for _, verdict in rows)
-    labels = [label for word in WORDS for label in (word, f"{word} (stale)")]
-    parts = ", ".join(f"{found[label]} {label}" for label in labels if found[label])
-    return count(len(rows), "claim") + (f": {parts}" if parts else "")
-
-
-def measured(number: Comparison, verdict: Verdict) -> str:
-    """The result of our runs, with mean ± standard deviation over seeds; a dash without runs."""
-    if verdict.n == 0:
-        return "–"
-    if number.check is not None:
-        return count(verdict.n, "run")
-    seeds = count(verdict.n, "seed")
-    over = f"{spread(verdict.mean, verdict.sd)} ({seeds})"
-    if number.kind == "trend":
-        against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
-        return (f"{spread(verdict.mean, verdict.sd)}{against}, "
-                f"{_IS[number.relation]} in {round(verdict.ours * verdict.n)} of {seeds}")
-    if number.statistic in ("mean", "single") or verdict.ours is None:
-        return over
-    if math.isclose(verdict.ours, verdict.mean):
-        return f"{spread(verdict.mean, verdict.sd)} ({number.statistic}, {seeds})"
-    return f"{verdict.ours:.4g} ({number.statistic}), mean {over}"
-
-
-def told_number(number: Comparison) -> str:
-    """What a number is, in words, and its published value: ``F1 0.8895``."""
-    name = number.told or _spelled(number.metric) + (
-        f" minus {_spelled(number.minus)}" if number.minus else "")
-    if number.kind != "trend":
-        return f"{name} {number.value}"
-    if not isinstance(number.than, str):
-        return f"{name} {_sign(number)} {number.than}"
-    return number.told or f"{name} {_sign(number)} {_spelled(number.than)}"
-
-
-def _spelled(metric: str) -> str:
-    """The key of a metric in words: ``online accuracy``."""
-    spelled = config.book().metrics.spelled
-    return " ".join(spelled.get(part, part) for part in metric.split("_"))
-
-
-def _sign(number: Comparison) -> str:
-    return {">=": "≥", "<=": "≤"}.get(number.relation, number.relation)
-
-
-def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:
-    """The numbers of a claim that were measured, with their verdicts, and a line on the others."""
-    pairs = list(zip(claim.compares, verdict.parts, strict=True))
-    rest = [compared(number) + (f" ({number.statistic})" if number.statistic not in _USUAL else "")
-            for number, part in pairs if not part.n and number.stated != "–"] or (
-        ["–"] if not any(part.n for part in verdict.parts) else [])
-    more = f" and {len(rest) - 2} more" if len(rest) > 3 else ""
-    return [pair for pair in pairs if pair[1].n], ", ".join(rest[:2] if more else rest) + more
-
-
-def named(claim: Claim, number: Comparison) -> str:
-    """What is compared, after its profile where the claim's numbers have several."""
-    several = len({one.profile for one in claim.compares if one.profile}) > 1
-    profile = number.profile.removeprefix(f"{claim.chapter}-") if number.profile else ""
-    return f"{profile}: {compared(number)}" if several and profile else compared(number)
-
-
-def compared(number: Comparison) -> str:
-    """What is compared: the check, or the number in words with its tolerance or its rule."""
-    if number.check is not None:
-        return number.check
-    return told_number(number) + (
-        f" in {number.holds_in} seeds" if number.kind == "trend" else f" ± {number.tolerance}")
-
-
-def offsets(number: Comparison, verdict: Verdict) -> list[float] | None:
-    """How far ours lies from the published number, in tolerances, and the ends of its interval.
-
-    None where no number was measured; the interval is that of a mean only.
+    With *whole*, as on the scorecard, rows have ids and lead to records and profiles.
     """
-    if verdict.ours is None or number.value is None or not number.tolerance:
-        return None
-    ends = verdict.interval if Statistic(number.statistic).is_mean and verdict.interval else ()
-    return [(value - number.value) / number.tolerance for value in (verdict.ours, *ends)]
+    heads = ["Claim", "What is compared", "Ours, mean ± SD", "Distance from published"]
+    return html("verdicts", Table(caption, heads, css="cb-claims", folded=folded), rows, whole,
+                here)
 
 
-def dots(number: Comparison, verdict: Verdict) -> list[float]:
-    """The places of the seeds in a strip, where there are several; see `drawn`."""
-    if number.value is None or not number.tolerance or len(verdict.values) < 2:
-        return []
-    return [drawn((value - number.value) / number.tolerance) for value in verdict.values]
-
-
-def drawn(offset: float) -> float:
-    """The place of an offset in a strip of 200 units, the published number in its middle."""
-    return round(100 + 100 * max(-_CUT, min(_CUT, offset)) / _CUT, 1)
-
-
-def spread(mean: float, sd: float | None) -> str:
-    """Mean ± standard deviation, both with as many decimals as the deviation's two digits need.
-
-    Three where it is zero.
-
-    Examples
-    --------
-    >>> spread(10.0243, 0.0171), spread(0.8, 0)
-    ('10.024 ± 0.017', '0.800 ± 0.000')
-    """
-    if sd is None:
-        return f"{mean:.4g}"
-    decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6) if sd else 3
-    return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"
-
-
-def text_table(rows: Sequence[Row]) -> str:
-    """Plain text of at most `WIDTH` columns: a line a claim and a line each of several numbers.
+def in_columns(rows: Sequence[Row], caption: str) -> Table:
+    """Claims for a terminal: a row for each, and one for each of several measured numbers.
 
     The reason of the verdict stands below; it is left out where the word says it all.
     """
-    lines = _aligned("claim", "the source", "ours", "verdict")
+    cells: list[list[str]] = []
     for claim, verdict in rows:
-        measurements, rest = numbers(claim, verdict)
-        if len(measurements) + bool(rest) == 1:
-            found = measurements[0] if measurements else (claim.compares[0], verdict)
-            lines += _aligned(claim.id, rest or found[0].stated, measured(*found), verdict.label)
-        else:
-            lines += _aligned(claim.id, "", "", verdict.label)
-            for number, part in measurements:
-                lines += _aligned(f"· {number.id.removeprefix(f'{claim.id}-')}", number.stated,
-                                  measured(number, part), part.label)
-            lines += _aligned("", rest, "–", "") if rest else []
+        found, rest = numbers(claim, verdict)
+        first = [claim.id, rest, "–" if rest else "", verdict.label]
+        if len(found) == 1 and not rest:
+            (number, part), found = found[0], []
+            first[1:3] = number.stated, measured(number, part)
+        cells += [first, *([f"· {number.id.removeprefix(f'{claim.id}-')}", number.stated,
+                            measured(number, part), part.label] for number, part in found)]
         if verdict.label not in ("reproduced", "confirmed"):
-            lines.append(textwrap.indent(textwrap.fill(verdict.reason, WIDTH - 8), "    "))
-    return "\n".join(lines)
-
-
-def _aligned(*cells: str) -> list[str]:
-    """One row of text, each cell wrapped within its column."""
-    wrapped = map(textwrap.wrap, cells, _COLUMNS)
-    return ["  ".join(map(str.ljust, parts, _COLUMNS)).rstrip()
-            for parts in zip_longest(*wrapped, fillvalue="")]
-
-
-def seeds_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """The seeds of each profile among records, in order."""
-    seeds: dict[str, list[int]] = {}
-    for name in names:
-        profile, _, seed = name.rpartition("-seed")
-        seeds.setdefault(profile, []).append(int(seed))
-    return {profile: sorted(found) for profile, found in seeds.items()}
-
-
-def wrapped(text: str) -> str:
-    """Text in lines that fit a terminal, the later ones indented."""
-    return textwrap.fill(text, WIDTH, subsequent_indent="    ")
+            cells.append([verdict.reason])
+    return Table(caption, ["claim", "the source", "ours", "verdict"], {"": cells})
 
 
 # --- HTML
 
-
-def _escaped(value: object) -> object:
-    # Markup's own entities for quotes are others than the standard library's.
-    return value if hasattr(value, "__html__") else Markup(escape(str(value)))
-
-
-_MACROS = ENVIRONMENT.overlay(finalize=_escaped).from_string(MACROS, {
-    "compared": compared, "counts_line": counts_line, "dots": dots, "drawn": drawn,
-    "measured": measured, "method": lambda chapter: config.book().method(chapter),
-    "named": named, "numbers": numbers, "offsets": offsets, "section_of": section_of,
-    "seeds_of": seeds_of}).module
+_MACROS = ENVIRONMENT.from_string(
+    Path(__file__).with_name("templates.html.j2").read_text(encoding="utf-8"),
+    vars(wording) | {"plain": plain}).module
 
 
-def html(view: str, **values: object) -> str:
-    """A macro of `templates` as HTML that is well-formed XML too, with all text escaped."""
-    return getattr(_MACROS, view)(**values).rstrip("\n")
+def html(macro: str, *values: object, **named: object) -> Markup:
+    """A macro of the templates as HTML that is well-formed XML too, with all text escaped."""
+    return getattr(_MACROS, macro)(*values, **named).strip()

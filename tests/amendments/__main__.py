@@ -26,10 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
 RECORDS = ":(glob)data/records/*-seed*.json"      # not the progress files in under-way
 DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
-           "than", "in", "check", "cannot_compare", "not_attempted")
+           "than", "in", "check", "depends_on", "cannot_compare", "not_attempted")
 WORDS = """import json
-import bookledger as evidence
-print(json.dumps({claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}))"""
+import {} as evidence
+print(json.dumps({{claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}}))"""
 
 
 def git(*arguments: str) -> str:
@@ -105,7 +105,9 @@ def words(commit: str) -> dict[str, str]:
     """The verdict on each claim at a commit, by the code of that commit."""
     with tempfile.TemporaryDirectory() as folder:
         extract(commit, folder)
-        done = subprocess.run([sys.executable, "-c", WORDS], cwd=folder, capture_output=True,
+        engine = Path(folder, "src", "bookledger").is_dir()     # before, the library had it inside
+        code = WORDS.format("bookledger" if engine else "clusterbook.evidence")
+        done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True,
                               check=True, env={"PYTHONPATH": f"{folder}/src", "PATH": "/usr/bin"})
     return json.loads(done.stdout)
 

@@ -1,0 +1,134 @@
+"""Claims, verdicts and what they compare in words, and their places in a drawing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from . import config
+from .claims import Claim, Comparison, Statistic
+from .formats import count, spread
+from .verdicts import WORDS, Verdict
+
+Row = tuple[Claim, Verdict]
+
+USUAL = ("mean", "single", None)     # statistics that go without saying
+_IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
+_CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
+
+
+def by_chapter(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each chapter, which stand together."""
+    return {chapter: list(found) for chapter, found in groupby(rows, lambda row: row[0].chapter)}
+
+
+def counts_line(rows: Sequence[Row]) -> str:
+    """The number of claims with each verdict, stale ones apart: ``7 claims: 3 reproduced, …``."""
+    found = Counter(verdict.label for _, verdict in rows)
+    labels = [label for word in WORDS for label in (word, f"{word} (stale)")]
+    parts = ", ".join(f"{found[label]} {label}" for label in labels if found[label])
+    return count(len(rows), "claim") + (f": {parts}" if parts else "")
+
+
+def section_of(claim: Claim, here: bool = False) -> str:
+    """The address of a claim's section, from a page one folder below the book's root.
+
+    ``audit#ANCHOR`` is on the chapter's audit page, a bare anchor in the chapter, which is this
+    page if *here*.
+    """
+    page, _, anchor = (claim.section or "").rpartition("#")
+    audit = f"../book/audit/{claim.chapter}.html"
+    return f"{audit if page else '' if here else f'../notebooks/{claim.chapter}.html'}#{anchor}"
+
+
+def seeds_of(names: Iterable[str]) -> dict[str, list[int]]:
+    """The seeds of each profile among records, in order."""
+    seeds: dict[str, list[int]] = {}
+    for name in names:
+        profile, _, seed = name.rpartition("-seed")
+        seeds.setdefault(profile, []).append(int(seed))
+    return {profile: sorted(found) for profile, found in seeds.items()}
+
+
+def measured(number: Comparison, verdict: Verdict) -> str:
+    """The result of our runs, with mean ± standard deviation over seeds; a dash without runs."""
+    if verdict.n == 0:
+        return "–"
+    if number.check is not None:
+        return count(verdict.n, "run")
+    seeds, mean = count(verdict.n, "seed"), spread(verdict.mean, verdict.sd)
+    if number.kind == "trend":
+        against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
+        return (f"{mean}{against}, {_IS[number.relation]} in {round(verdict.ours * verdict.n)} of "
+                f"{seeds}")
+    if number.statistic in USUAL or verdict.ours is None:
+        return f"{mean} ({seeds})"
+    if math.isclose(verdict.ours, verdict.mean):
+        return f"{mean} ({number.statistic}, {seeds})"
+    return f"{verdict.ours:.4g} ({number.statistic}), mean {mean} ({seeds})"
+
+
+def told_number(number: Comparison) -> str:
+    """What a number is, in words, and its published value: ``F1 0.8895``."""
+    def spelled(metric: str) -> str:
+        words = config.book().metrics.spelled
+        return " ".join(words.get(part, part) for part in metric.split("_"))
+
+    name = number.told or spelled(number.metric) + (
+        f" minus {spelled(number.minus)}" if number.minus else "")
+    if number.kind != "trend":
+        return f"{name} {number.value}"
+    sign = {">=": "≥", "<=": "≤"}.get(number.relation, number.relation)
+    if not isinstance(number.than, str):
+        return f"{name} {sign} {number.than}"
+    return number.told or f"{name} {sign} {spelled(number.than)}"
+
+
+def compared(number: Comparison) -> str:
+    """What is compared: the check, or the number in words with its tolerance or its rule."""
+    if number.check is not None:
+        return number.check
+    return told_number(number) + (
+        f" in {number.holds_in} seeds" if number.kind == "trend" else f" ± {number.tolerance}")
+
+
+def named(claim: Claim, number: Comparison) -> str:
+    """What is compared, after its profile where the claim's numbers have several."""
+    several = len({one.profile for one in claim.compares if one.profile}) > 1
+    profile = (number.profile or "").removeprefix(f"{claim.chapter}-")
+    return f"{profile}: {compared(number)}" if several and profile else compared(number)
+
+
+def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:
+    """The numbers of a claim that were measured, with their verdicts, and a line on the others."""
+    pairs = list(zip(claim.compares, verdict.parts, strict=True))
+    found = [pair for pair in pairs if pair[1].n]
+    rest = [compared(number) + (f" ({number.statistic})" if number.statistic not in USUAL else "")
+            for number, part in pairs if not part.n and number.stated != "–"]
+    if not rest:
+        return found, "" if found else "–"
+    return found, ", ".join(rest if len(rest) <= 3 else rest[:2]) + (
+        f" and {len(rest) - 2} more" if len(rest) > 3 else "")
+
+
+def offsets(number: Comparison, verdict: Verdict
+            ) -> tuple[float, Sequence[float], Sequence[float]] | None:
+    """How far ours, its interval's ends and the seeds lie from the published number, in tolerances.
+
+    None where no number was measured; the interval is that of a mean only, and a single seed is
+    left out.
+    """
+    if verdict.ours is None or number.value is None or not number.tolerance:
+        return None
+    ends = verdict.interval if Statistic(number.statistic).is_mean and verdict.interval else ()
+    seeds = verdict.values if len(verdict.values) > 1 else ()
+    (ours,), ends, seeds = ([(value - number.value) / number.tolerance for value in values]
+                            for values in ([verdict.ours], ends, seeds))
+    return ours, ends, seeds
+
+
+def drawn(offset: float) -> float:
+    """The place of an offset in a strip of 200 units, the published number in its middle."""
+    return round(100 + 100 * max(-_CUT, min(_CUT, offset)) / _CUT, 1)
