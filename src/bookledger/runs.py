@@ -50,7 +50,7 @@ from .records import plain as recordable
 from .verdicts import stale_among
 
 FAILED_CHECK = "✗ "
-"""The beginning of a failed check's line in an output (see `clusterbook.evidence.check`)."""
+"""The beginning of a failed check's line in an output (see `bookledger.checks.check`)."""
 
 _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Linux hands out memory anew at each step, in pieces of 4 kB unless asked for larger ones: a fifth

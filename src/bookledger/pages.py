@@ -1,14 +1,20 @@
-"""Changes to each page: accessibility, launch buttons, scripts, and tables in print.
+"""The Sphinx extension of the book: views in pages, and what every page needs to be readable by all.
 
-On the page of the library also: numpydoc that Sphinx can't read, and the table of the equations.
+A directive shows claims, records and verdicts as they are when the page is built. `outputs` has
+what notebooks show. Then: accessibility, launch buttons, scripts, tables in print, and what lies
+beside the pages. On the page of the library also: numpydoc that Sphinx can't read, and the table of
+the equations.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import re
+import shutil
+import zipfile
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +23,55 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.docutils import SphinxDirective
 
-from bookledger import site
-from bookledger.stage import DRAWINGS
 from clusterbook import figures, paths
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError
 
-METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster"}
-FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"
-_FIGURE = re.compile(r'(?P<opens><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
-                     r"(?P<picture>(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?)"
-                     r"(?P<caption>.*?)(?=</figcaption>)", re.DOTALL)
+from . import config, parameters, provenance, site, sources, views
+from .outputs import Folded, shown
+
+VIEWS: dict[str, Callable[..., views.View]] = {
+    "amendments": provenance.amendments,
+    "errata": sources.errata,
+    "erratum": sources.erratum,
+    "not-demonstrated": lambda work: sources.errata(work, demonstrated=False),
+    "parameters": parameters.parameter_table,
+    "profiles": parameters.profile_table,
+    "result": views.result,
+    "scorecard": views.scorecard,
+    "sources": sources.source_table,
+    "status": provenance.status,
+    "summary": lambda: views.scorecard().summary(),
+    "under-way": provenance.under_way,
+    "verdicts": lambda *names: views.say(names, here=False),
+}
+"""The views that a page can show, by the name that the directive gives them."""
 _MATH = re.compile(r"(?P<before>(?:(?<=[\s>])[^\s<>]{1,12})?)"
                    r'<span class="math[^>]*>[^<]*</span>(?P<after>[^\s<]*)')
 _MARKS = re.compile(r'<h[1-6]>(?P<heading>.*?)<a class="headerlink"'
                     r'|<div class="pst-scrollable-table-container"'
                     r'|role="region"[^>]* aria-label="[^"]*"', re.DOTALL)
+
+
+class Inserted(SphinxDirective):
+    """The directive ``view``: ``scorecard``, ``result tell``, or another of `VIEWS`.
+
+    It replaces its content, which a reader sees where the directive is not known, on Colab.
+    """
+
+    has_content = True
+    required_arguments, optional_arguments, final_argument_whitespace = 1, 1, True
+
+    def run(self) -> list[nodes.Node]:
+        """The view as it is now; a page with a view is read again in every build."""
+        self.env.note_reread()
+        name, *words = " ".join(self.arguments).split()
+        try:
+            one_of("view", name, VIEWS)
+            view = VIEWS[name](*words)
+        except (InputError, TypeError) as error:        # a wrong name, or number of them
+            raise self.error(str(error)) from None
+        return shown(view, self.env.docname)
 
 
 def reachable(body: str) -> str:
@@ -74,20 +115,6 @@ def kept(body: str) -> str:
         r"(?<=\w)[._/](?=\w)", r"\g<0><wbr>", found[0]), body)
 
 
-def drawn(body: str, folder: Path) -> str:
-    """Show the SVGs of each figure in place of its picture, and its row below the caption."""
-    def replaced(found: re.Match) -> str:
-        # Of a recorded run there is the picture only, which a phone scrolls.
-        parts = [f'<div class="cb-picture" role="region" tabindex="0" aria-label="Picture: '
-                 f'{found["name"]}">{found["picture"]}</div>', ""]
-        for i, ending in enumerate((".html", ".row.html")):
-            file = folder / f"{found['name']}{ending}"
-            parts[i] = file.read_text(encoding="utf-8") if file.is_file() else parts[i]
-        return f"{found['opens']}{parts[0]}{found['caption']}{parts[1]}"
-
-    return figures.glyphs_once(_FIGURE.sub(replaced, body))
-
-
 def forwarding(page: str, pages: Collection[str]) -> str:
     """A script that leads an address of a place that moved to the audit page on to it there."""
     audit = f"book/audit/{page.removeprefix('notebooks/')}"
@@ -114,13 +141,14 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
     if 'class="math' not in body:       # MathJax: 2 MB
         context["script_files"] = [file for file in context["script_files"]
                                    if app.config.mathjax_path not in str(file.filename)]
-    context["body"] = drawn(kept(reachable(body)), Path(app.srcdir) / DRAWINGS) + forwarding(
+    context["body"] = figures.glyphs_once(kept(reachable(body))) + forwarding(
         pagename, app.env.found_docs)
     if contents := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *args, **options: named(
             str(contents(*args, **options)))
-    if pagename == FRONT and (address := site.current(Path(app.srcdir))).repository:
-        context["body"] = launched(context["body"], address.launchers(FIRST)["Colab"])
+    if pagename == app.config.root_doc and (address := site.current(Path(app.srcdir))).repository:
+        first = f"notebooks/{next(iter(config.book().methods))}.ipynb"
+        context["body"] = launched(context["body"], address.launchers(first)["Colab"])
     buttons = context.get("header_buttons", [])
     for group in [group for group in buttons if group.get("label") == "launch-buttons"]:
         if not pagename.startswith("notebooks/"):       # only a chapter installs what it needs
@@ -131,12 +159,12 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
                                  "icon": "fa-brands fa-kaggle", "url": links["Kaggle"]})
 
 
-def configure(app: Sphinx, config: Config) -> None:
+def configure(app: Sphinx, settings: Config) -> None:
     """Switch off buttons without an address, and Thebe, which runs code through a server."""
     known = bool(site.current(Path(app.srcdir)).repository)
-    config.html_theme_options |= {"use_repository_button": known, "use_issues_button": known}
+    settings.html_theme_options |= {"use_repository_button": known, "use_issues_button": known}
     if not known:
-        config.html_theme_options["launch_buttons"] = {}
+        settings.html_theme_options["launch_buttons"] = {}
     for event, listeners in app.events.listeners.items():
         app.events.listeners[event] = [one for one in listeners
                                        if one.handler.__module__ != "sphinx_thebe"]
@@ -161,6 +189,32 @@ def shares(rows: list[list[int]]) -> list[int]:
     """Widths of columns in percent, by the lengths of their longest cells within bounds."""
     widths = [min(max(*column, 6), 36) for column in zip(*rows, strict=True)]
     return [round(100 * width / sum(widths)) for width in widths]
+
+
+def finish(app: Sphinx, error: Exception | None) -> None:
+    """Put beside the pages what they link to: records, claims as data, and notebooks to run."""
+    if error or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    shutil.copytree(config.root() / "data" / "records", out / "records", dirs_exist_ok=True,
+                    ignore=shutil.ignore_patterns("*.npz", "*.pt", "under-way"))
+    text = json.dumps(provenance.as_data(), indent=1, ensure_ascii=False, allow_nan=False,
+                      default=str)          # dates as text
+    (out / "claims.json").write_text(text, encoding="utf-8")
+    with zipfile.ZipFile(out / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for page in sorted(app.env.found_docs):
+            file = Path(app.env.doc2path(page))
+            if file.suffix != ".ipynb" or config.is_run(Path(page)):    # runs have their own page
+                continue
+            # Without the SVGs, which only a page shows. Sorted keys put the figure's name after.
+            text = re.sub(r'"(csv|drawn)": "[^"]*",\s*', "", file.read_text(encoding="utf-8"))
+            archive.writestr(zipfile.ZipInfo.from_file(file, f"{page}.ipynb"), text,
+                             zipfile.ZIP_DEFLATED)
+            (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
+    # Maps are for debugging the theme's scripts, and its fonts lie there once more as WOFF2.
+    for unused in (out / "_static").rglob("*"):
+        if unused.suffix in (".map", ".ttf"):
+            unused.unlink()
 
 
 # --- the page of the library -------------------------------------------------------------------
@@ -206,11 +260,13 @@ class Equations(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """A table in Markdown, the language of the page, for each method."""
         lines = []
-        for method, called in METHODS.items():
+        for method, called in config.book().methods.items():
+            if not (found := rows(method)):
+                continue
             lines += [f"**{called}**", "", "| Equation | Function | File and line |",
                       "|---|---|---|"]
             lines += [f"| {named} | `{name}` | `{file}`, {line} |"
-                      for _, named, name, file, line in rows(method)]
+                      for _, named, name, file, line in found]
             lines.append("")
         return self.parse_text_to_nodes("\n".join(lines))
 
@@ -226,12 +282,15 @@ def sign(app, what, name, obj, options, signature, returns) -> tuple[str, str] |
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the steps and the directive."""
+    """Register the steps and the directives."""
     app.setup_extension("sphinx.ext.autodoc")       # whose events two steps wait for
     app.add_directive("equations", Equations)
+    app.add_directive("view", Inserted)
+    app.add_transform(Folded)
     app.connect("config-inited", configure)
     app.connect("html-page-context", improve, priority=900)
     app.connect("doctree-resolved", fit_tables)
+    app.connect("build-finished", finish)
     app.connect("autodoc-process-docstring", rewrite, priority=400)
     app.connect("autodoc-process-signature", sign)
     return {"version": "1.0", "parallel_read_safe": True, "parallel_write_safe": True}
