@@ -24,7 +24,8 @@ FLOORS = {
     "bookledger": (
         ("config", "slices", "templates"), ("settings",), ("claims",), ("checks",), ("records",),
         ("verdicts",), ("views",), ("sources",), ("provenance",), ("notebook", "parameters"),
-        ("sheet", "site", "underway"), ("runs",), ("stage", "sweep"), ("build",), ("cli",),
+        ("sheet", "site", "underway"), ("outputs", "runs"), ("pages", "sweep"), ("build",),
+        ("cli",),
         ("__main__",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.

@@ -69,7 +69,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     site, old, stage = output / "html", output / "html.old", output / "stage"
     if old.is_dir() and not site.exists():      # a build was killed between the two renames
         old.rename(site)
-    files = [*(source / name for name in _SHOWN), Path(paths.__file__).parent, Path(__file__).parent]
+    files = [source / name for name in _SHOWN]
+    files += [Path(paths.__file__).parent, Path(__file__).parent]
     key, built = _key(run, _contents(files)), site / ".key"
     if not pdf and built.is_file() and built.read_text(encoding="utf-8") == key:
         say("nothing changed since the last build")
@@ -125,7 +126,8 @@ def notebook_key(path: Path) -> str:
             files += (data / "records").glob(f"{chapter}-*")
     if "load_claims" in code:
         files.append(data / "claims")
-    expected = [repr(one) for one in load_expectations() if re.search(rf"""["']{one.id}["']""", code)]
+    expected = [repr(one) for one in load_expectations()
+                if re.search(rf"""["']{one.id}["']""", code)]
     return _key(cells, _contents(files), expected)
 
 

@@ -2,7 +2,7 @@
 
 MyST-NB finds `Outputs` by the entry point ``myst_nb.mime_renderers`` and asks it for each output;
 on pages that are built without the extension `bookledger.pages` it renders nothing. Drawings are
-what `clusterbook.figures.show` left in the output's metadata. A page has HTML, print has the
+what `clusterbook.figures.showing.show` left in the output's metadata. A page has HTML, print has the
 picture or the text.
 """
 
@@ -39,7 +39,7 @@ _PARTS = re.compile(r"<(code|pre|style|script)\b.*?</\1>|<[^>]*>|[^<]+", re.DOTA
 
 
 class Outputs:
-    """Renders what `clusterbook.figures.show` and the page's evidence display."""
+    """Renders what `clusterbook.figures.showing.show` and the page's evidence display."""
 
     @staticmethod
     def handle_mime(renderer: NbElementRenderer, data: MimeData, inline: bool
@@ -252,7 +252,7 @@ class Folded(SphinxTransform):
     def apply(self, **kwargs: Any) -> None:
         """Join cells of the document."""
         for above, cell in self._adjacent():
-            if not _part(above, "output") and _part(cell, "source"):
+            if _hidden(above) and not _part(above, "output"):
                 _part(cell, "source").insert(0, _part(above, "source").children)
                 above.parent.remove(above)
         groups = {id(cell): [cell] for cell in self._cells() if _said(cell)}
@@ -269,10 +269,10 @@ class Folded(SphinxTransform):
                 if node.get("nb_element") == "cell_code"]
 
     def _adjacent(self) -> Iterator[tuple[nodes.container, nodes.container]]:
-        """Pairs of cells with hidden code, one right below the other."""
+        """Each cell with hidden code, and the cell right above it."""
         for above in self._cells():
             below = above.next_node(descend=False, siblings=True)
-            if below is not None and _hidden(above) and _hidden(below):
+            if below is not None and _hidden(below):
                 yield above, below
 
 
@@ -307,9 +307,10 @@ def _fold(first: nodes.container, others: Sequence[nodes.container]) -> None:
             inside += _part(cell, "source").children
     output, said = _part(first, "output"), typeset(escape(summary))
     line, printed = both(_line(summary), "\n".join(lines))
-    if inside:
+    if _hidden(first):
         first["classes"] = ["cell"]
         first.children, first["hide_mode"] = [output], None
+    if inside:
         opens = f'<details class="cb-check"><summary>{said}</summary>'
         line = addnodes.only("", nodes.raw("", opens, format="html"), *inside,
                              nodes.raw("", "</details>", format="html"), expr="html")

@@ -1,4 +1,4 @@
-"""The Sphinx extension of the book: views in pages, and what every page needs to be readable by all.
+"""The Sphinx extension of the book: views of the evidence, and pages that everybody can read.
 
 A directive shows claims, records and verdicts as they are when the page is built. `outputs` has
 what notebooks show. Then: accessibility, launch buttons, scripts, tables in print, and what lies
