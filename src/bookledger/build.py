@@ -26,6 +26,7 @@ from clusterbook import paths
 from clusterbook.errors import InputError
 
 from . import config
+from .settings import read_yaml
 
 # `runs`, `parameters` and `checks` are imported late, so that an unchanged build stays fast.
 
@@ -75,6 +76,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     if not pdf and built.is_file() and built.read_text(encoding="utf-8") == key:
         say("nothing changed since the last build")
         return site / "index.html"
+    for name in ("_config.yml", "book/_toc.yml"):
+        read_yaml(source / name)        # a damaged one is found before a chapter runs
     notebooks = executed_pages(source, output, run=run, say=say)
     say("building the pages")
     copy_sources(source, stage, notebooks)
@@ -149,18 +152,13 @@ def _key(*parts: Any) -> str:
 
 def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str], None]
                    ) -> dict[Path, Path]:
-    """Each notebook of the contents → its executed copy; without *run*, the committed one."""
-    from .settings import read_yaml
-
-    read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
-    found = {page: source / page for page in pages(source) if page.suffix == ".ipynb"}
+    """Each notebook of the book → its executed copy; without *run*, the committed one."""
+    found = {path.relative_to(source): path for path in config.notebooks(source)}
     (output / "executed").mkdir(parents=True, exist_ok=True)
     if not run:
         return found
-    for page in found:
-        if not config.is_run(page):
-            key = notebook_key(source / page)[:16]
-            found[page] = output / "executed" / f"{page.stem}-{key}.ipynb"
+    for page, path in found.items():
+        found[page] = output / "executed" / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
     missing = {page: path for page, path in found.items() if not path.is_file()}
     if missing:
         _execute_all(source, missing, say)
@@ -173,12 +171,11 @@ def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[st
     """Execute notebooks side by side; BuildError, after the last one, names those that failed."""
     from .runs import ChapterError, cores, processes
 
-    # Small work: with more threads than idle cores it takes ten times as long.
-    threads = os.environ.get("OMP_NUM_THREADS") or "1"
-    number = min(len(notebooks), max(1, cores() // (int(threads) if threads.isdecimal() else 1)))
+    # One thread each: small work takes ten times as long with more threads than idle cores.
+    number = min(len(notebooks), cores())
     say(f"executing {len(notebooks)} notebooks, {number} at a time")
     errors = []
-    with processes(number, threads) as submit:
+    with processes(number) as submit:
         pending = {submit(_execute, source / page, notebooks[page]): page
                    for page in sorted(notebooks, key=lambda page: page.stem != _LONGEST)}
         for done, future in enumerate(as_completed(pending), start=1):
@@ -206,21 +203,6 @@ def _execute(path: Path, cached: Path) -> float:
             ["a check does not hold with the default parameters:", *failed]))
     draft.replace(cached)
     return time.monotonic() - begun
-
-
-def pages(source: Path) -> list[Path]:
-    """Every page of the table of contents, relative to the book's root, with its suffix."""
-    from .settings import read_yaml
-
-    toc, found = source / "book" / "_toc.yml", []
-    read_yaml(toc)                          # says in which line it is damaged
-    for name in re.findall(r"(?m)^[\s-]*(?:root|file): (\S+)", toc.read_text(encoding="utf-8")):
-        files = [Path(name + ending) for ending in (".ipynb", ".md")
-                 if (source / (name + ending)).is_file()]
-        if not files:
-            raise InputError(f"book/_toc.yml names {name}, which is not there")
-        found.append(files[0])
-    return found
 
 
 # --- other programs ----------------------------------------------------------------------------

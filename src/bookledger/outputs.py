@@ -2,8 +2,8 @@
 
 MyST-NB finds `Outputs` by the entry point ``myst_nb.mime_renderers`` and asks it for each output;
 on pages that are built without the extension `bookledger.pages` it renders nothing. Drawings are
-what `clusterbook.figures.showing.show` left in the output's metadata. A page has HTML, print has the
-picture or the text.
+what `clusterbook.figures.showing.show` left in the output's metadata. A page has HTML, print has
+the picture or the text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from io import BytesIO
@@ -23,13 +23,14 @@ from matplotlib.image import imread
 from myst_nb.core.render import MimeData, NbElementRenderer, create_figure_context
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 
 from clusterbook.figures import on_a_page
 from clusterbook.figures.showing import MOST_CSV, unpacked
 
 from . import config, site
-from .parameters import read
+from .parameters import read, read_notebook
 from .views import View, cards
 
 EXTENSION = "bookledger.pages"
@@ -45,26 +46,21 @@ class Outputs:
     def handle_mime(renderer: NbElementRenderer, data: MimeData, inline: bool
                     ) -> list[nodes.Node] | None:
         """The nodes of one MIME type of an output; None leaves it to MyST-NB."""
-        env = renderer.renderer.sphinx_env
+        env, kind, text = renderer.renderer.sphinx_env, data.mime_type, data.string
         if inline or env is None or EXTENSION not in env.app.extensions:
             return None
         about = data.output_metadata.get("clusterbook", {})
         if "caption_of" in about:           # the figure has it
             return []
         if "alt" in about:
-            if data.mime_type == "image/png":
-                return _figure(renderer, data, about, env.app, env.docname)
-            if data.mime_type == "text/html" and "drawn" not in about:
-                _step_through(renderer, data.string, about, env.app, env.docname)
-            return []
+            return _figure(renderer, data, about, env) if kind == "image/png" else []
         if "cards" in about:
-            return shown(cards(about["cards"]), env.docname) if (
-                data.mime_type == "text/markdown") else []
-        if data.mime_type == "text/html":
-            return [nodes.raw("", fitted(data.string, env.docname), format="html",
+            return shown(cards(about["cards"]), env.docname) if kind == "text/markdown" else []
+        if kind == "text/html":
+            return [nodes.raw("", fitted(text, env.docname), format="html",
                               classes=["output", "text_html"])]
-        if data.mime_type == "text/plain" and data.string.startswith(("Removed: ", "Left out: ")):
-            return both(_line(data.string), data.string)
+        if kind == "text/plain" and text.startswith(("Removed: ", "Left out: ")):
+            return both(_line(text), text)
         return None
 
 
@@ -111,62 +107,50 @@ def _line(text: str) -> str:
 # --- figures -----------------------------------------------------------------------------------
 
 
-def anchor(about: Mapping[str, Any], page: str) -> str:
-    """A figure's anchor: it begins with the page's name, because it is unique in the whole book."""
-    return f"{Path(page).name.replace('_', '-')}-{about['name']}"
+def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any],
+            env: BuildEnvironment) -> list[nodes.Node]:
+    """A figure with its number, caption and origin, and the row below it.
 
-
-def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any], app: Sphinx,
-            page: str) -> list[nodes.Node]:
-    """A figure with its number, caption and origin; its SVGs on a page, its picture in print."""
-    png, name = base64.b64decode(data.content), anchor(about, page)
-    old = config.is_run(Path(page))
-    if old and int.from_bytes(png[20:24]) < _LEAST:
+    A page has its SVGs, print its picture. Its anchor begins with the page's name, because it is
+    unique in the whole book.
+    """
+    page, png = env.docname, base64.b64decode(data.content)
+    work, of_a_run = Path(page).name.replace("_", "-"), config.is_run(Path(page))
+    name = f"{work}-{about['name']}"
+    if of_a_run and int.from_bytes(png[20:24]) < _LEAST:
         text = f"Left out: the figure {about['name']}, which shows nothing in this run."
         return both(_line(text), text)
-    origin = re.sub(r"(?<![\w-])(live|recorded)(?= )", r"{term}`\1`", about.get("origin", ""))
-    holder = nodes.Element()
-    with renderer.renderer.current_node_context(holder), create_figure_context(
-            renderer.renderer, {"name": name, "caption": f"{about['caption']}\n\n{origin}"},
-            data.line or 0):
-        renderer.renderer.current_node.extend(
-            _pictures(renderer, data, about, app, page, png))
-    (figure,) = holder.children
-    if not old and app.builder.format == "html":
-        if not isinstance(figure[-1], nodes.legend):
-            figure += nodes.legend()
-        figure[-1] += nodes.raw("", _row(about, page, png, data, app), format="html")
-    return [figure]
-
-
-def _pictures(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any], app: Sphinx,
-              page: str, png: bytes) -> list[nodes.Node]:
     (picture,) = renderer.render_image(data)
     picture["alt"] = about["alt"]
     if "drawn" in about:
-        drawing = _outside(on_a_page(about, anchor({"name": ""}, page)[:-1]), page, app)
-        return [nodes.raw("", drawing, format="html"),
-                addnodes.only("", picture, expr="latex")]
-    # Its colors are in its pixels, and a phone scrolls it.
-    white = (imread(BytesIO(png))[..., :3] > 0.9).all(axis=-1).mean()
-    picture["classes"] += ["cb-lines"] * bool(white > _LINES)
-    opens = (f'<div class="cb-picture" role="region" tabindex="0" '
-             f'aria-label="Picture: {anchor(about, page)}">')
-    return [nodes.raw("", opens, format="html"), picture, nodes.raw("", "</div>", format="html")]
-
-
-def _step_through(renderer: NbElementRenderer, html: str, about: Mapping[str, Any], app: Sphinx,
-                  page: str) -> None:
-    """Show pictures with sliders in place of a figure's one picture, which print keeps."""
-    figure = renderer.renderer.document.ids[anchor(about, page)]
-    opens, picture, closes = figure[:3]
-    for gone in (opens, closes):
-        figure.remove(gone)
-    figure[0] = addnodes.only("", picture, expr="latex")
-    # In a recorded run of earlier code the steps are a figure of their own.
-    html = re.sub(r'<(/?)figure|"figure(?=\.cb-steps)', lambda found: (
-        '"div' if found[1] is None else f"<{found[1]}div"), html)
-    figure.insert(0, nodes.raw("", _outside(html, page, app), format="html"))
+        html = on_a_page(about, work)
+    else:       # in a recorded run of earlier code, steps are a figure of their own
+        _, outputs = renderer.renderer.nb_client.code_cell_outputs(data.cell_index)
+        html = next(output["data"] for output in outputs if about["name"] == output.get(
+            "metadata", {}).get("clusterbook", {}).get("name")).get("text/html", "")
+        html = re.sub("<(/?)figure", r"<\1div", html).replace('"figure.cb-steps', '"div.cb-steps')
+    if html:
+        pictures = [nodes.raw("", _outside(html, page, env.app), format="html"),
+                    addnodes.only("", picture, expr="latex")]
+    else:       # its colors are in its pixels, and a phone scrolls it
+        white = (imread(BytesIO(png))[..., :3] > 0.9).all(axis=-1).mean()
+        picture["classes"] += ["cb-lines"] * bool(white > _LINES)
+        opens = ('<div class="cb-picture" role="region" tabindex="0" '
+                 f'aria-label="Picture: {name}">')
+        pictures = [nodes.raw("", opens, format="html"), picture,
+                    nodes.raw("", "</div>", format="html")]
+    origin = re.sub(r"(?<![\w-])(live|recorded)(?= )", r"{term}`\1`", about.get("origin", ""))
+    text, holder = f"{about['caption']}\n\n{origin}", nodes.Element()
+    with renderer.renderer.current_node_context(holder), create_figure_context(
+            renderer.renderer, {"name": name, "caption": text}, data.line or 0):
+        renderer.renderer.current_node.extend(pictures)
+    (figure,) = holder.children
+    if not of_a_run and env.app.builder.format == "html":
+        if not isinstance(figure[-1], nodes.legend):
+            figure += nodes.legend()
+        row = _row(about, env, f"figures/{work}/{about['name']}", name, png, data.cell_index)
+        figure[-1] += nodes.raw("", row, format="html")
+    return [figure]
 
 
 def _outside(html: str, page: str, app: Sphinx) -> str:
@@ -178,48 +162,52 @@ def _outside(html: str, page: str, app: Sphinx) -> str:
         file = folder / f"{hashlib.sha256(png).hexdigest()[:16]}.png"
         folder.mkdir(parents=True, exist_ok=True)
         file.write_bytes(png)
-        return f'"{"../" * page.count("/")}{folder.name}/{file.name}"'
+        return f'"{"../" * page.count("/")}drawn/{file.name}"'
 
     if app.builder.format == "html":
         html = re.sub(r'"data:image/png;base64,([^"]{1000,})"', moved, html)
     return html.replace("<img ", '<img loading="lazy" ')
 
 
-def _row(about: Mapping[str, Any], page: str, png: bytes, data: MimeData, app: Sphinx) -> str:
+def _row(about: Mapping[str, Any], env: BuildEnvironment, place: str, anchor: str, png: bytes,
+         cell: int) -> str:
     """The row below a figure: its files, its permanent address, the command that draws it alone.
 
     The files are written beside the pages, in ``figures/WORK/NAME``, whose own page leads to where
     the figure stands now. Of a figure with sliders they have the position that is shown first.
     """
-    name, files = about["name"], {"PNG": png}
-    place = f"figures/{Path(page).name.replace('_', '-')}/{name}"
+    page, name, files = env.docname, about["name"], {"PNG": png}
     if "drawn" in about:
         first = about.get("explorable", {}).get("start", 0)
         files["SVG"] = unpacked(about["drawn"])[first][1].encode()
     if "csv" in about and len(text := unpacked(about["csv"])) <= MOST_CSV:
         files["CSV"] = text.encode()
-    (folder := Path(app.outdir) / place).mkdir(parents=True, exist_ok=True)
+    (folder := Path(env.app.outdir) / place).mkdir(parents=True, exist_ok=True)
     for kind, content in files.items():
         (folder / f"{name}.{kind.lower()}").write_bytes(content)
-    now = f"../../../{page}.html#{anchor(about, page)}"
     (folder / "index.html").write_text(
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Figure {name}</title>'
-        f'\n<meta http-equiv="refresh" content="0; url={now}"></head>\n'
-        f'<body><a href="{now}">The figure {name}</a></body></html>\n', encoding="utf-8")
+        _MOVED.format(to=f"../../../{page}.html#{anchor}", name=name), encoding="utf-8")
     base = "../" * page.count("/") + place
     links = [f'<a href="{base}/{name}.{kind.lower()}" download>{kind}</a>' for kind in files]
     links.append(f'<a href="{base}/index.html">Permalink</a>')
-    if (address := site.current(Path(app.srcdir))).repository:
-        cell = cell_ids(app.env.doc2path(page))[data.cell_index]
-        links.append(f'<a href="{address.launchers(f"{page}.ipynb")["Colab"]}#scrollTo={cell}">'
-                     "Open in Colab</a>")
+    if (address := site.current(Path(env.app.srcdir))).repository:
+        cells = read_notebook(Path(env.doc2path(page))).cells
+        to = f"{address.launchers(f'{page}.ipynb')['Colab']}#scrollTo={cells[cell].get('id')}"
+        links.append(f'<a href="{to}">Open in Colab</a>')
     if command := commands(page).get(name):
-        words = " ".join(f'<span class="cb-keep">{escape(word)}</span>'
-                         for word in command.split(" "))
+        words = [f'<span class="cb-keep">{escape(word)}</span>' for word in command.split(" ")]
         title = "Draw it with another value" if " -p " in command else "Draw it"
-        links.append(f'<details><summary>{title}</summary><div class="highlight"><pre>{words}'
-                     "</pre></div></details>")
+        links.append(f'<details><summary>{title}</summary><div class="highlight"><pre>'
+                     f"{' '.join(words)}</pre></div></details>")
     return "\n".join(['<div class="cb-row">', *links, "</div>"])
+
+
+_MOVED = """\
+<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Figure {name}</title>
+<meta http-equiv="refresh" content="0; url={to}"></head>
+<body><a href="{to}">The figure {name}</a></body></html>
+"""
 
 
 @cache
@@ -231,54 +219,53 @@ def commands(page: str) -> dict[str, str]:
     return {name: chapter.command(figure) for name, figure in chapter.figures().items()}
 
 
-@cache
-def cell_ids(notebook: str) -> list[str]:
-    """The identifiers of a notebook's cells."""
-    import nbformat
-
-    return [cell.get("id", "") for cell in nbformat.read(notebook, as_version=4).cells]
-
-
 # --- cells -------------------------------------------------------------------------------------
 
 
 class Folded(SphinxTransform):
-    """Leaves less to unfold: hidden code without output joins the hidden code below it, and checks
-    that follow one another share a line.
+    """Leaves less to unfold: hidden code without output joins the hidden code below it, and hidden
+    checks that follow one another share a line, which unfolds what each says and its code.
     """
 
     default_priority = 880
 
     def apply(self, **kwargs: Any) -> None:
         """Join cells of the document."""
-        for above, cell in self._adjacent():
-            if _hidden(above) and not _part(above, "output"):
+        checks: dict[nodes.Node, list[tuple[str, list[nodes.Node]]]] = {}   # by the first cell
+        for cell in [node for node in self.document.findall(nodes.container) if _is_cell(node)]:
+            above = _above(cell)
+            if _hidden(cell) and _hidden(above) and not _part(above, "output"):
                 _part(cell, "source").insert(0, _part(above, "source").children)
                 above.parent.remove(above)
-        groups = {id(cell): [cell] for cell in self._cells() if _said(cell)}
-        for above, cell in self._adjacent():
-            if _said(above) and _said(cell):
-                groups[id(cell)] = groups.pop(id(above)) + [cell]
-        for first, *others in groups.values():
-            for cell in others:
-                cell.parent.remove(cell)
-            _fold(first, others)
-
-    def _cells(self) -> list[nodes.container]:
-        return [node for node in self.document.findall(nodes.container)
-                if node.get("nb_element") == "cell_code"]
-
-    def _adjacent(self) -> Iterator[tuple[nodes.container, nodes.container]]:
-        """Each cell with hidden code, and the cell right above it."""
-        for above in self._cells():
-            below = above.next_node(descend=False, siblings=True)
-            if below is not None and _hidden(below):
-                yield above, below
+                above = _above(cell)
+            output = _part(cell, "output")
+            text = output.astext() if output and len(output) == 1 else ""
+            if re.fullmatch("[✓✗] .*", text) and not _hidden(cell):
+                output.children = []
+                output += both(_line(text), text)
+            elif re.fullmatch("[✓✗] .*", text):
+                first = above if above in checks else cell
+                checks.setdefault(first, []).append((text, _part(cell, "source").children))
+                if above in checks:
+                    cell.parent.remove(cell)
+        for cell, said in checks.items():
+            output = _part(cell, "output")
+            output.children = []
+            output += _folded(said)
+            cell["classes"], cell["hide_mode"], cell.children = ["cell"], None, [output]
 
 
-def _hidden(cell: nodes.Node) -> bool:
-    tags = cell.get("cell_metadata", {}).get("tags", []) if isinstance(
-        cell, nodes.container) else []
+def _is_cell(node: nodes.Node | None) -> bool:
+    return isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
+
+
+def _above(cell: nodes.container) -> nodes.Node | None:
+    place = cell.parent.index(cell)
+    return cell.parent[place - 1] if place else None
+
+
+def _hidden(cell: nodes.Node | None) -> bool:
+    tags = cell["cell_metadata"].get("tags", []) if _is_cell(cell) else []
     return "hide-input" in tags and "parameters" not in tags    # those unfold by themselves
 
 
@@ -287,32 +274,18 @@ def _part(cell: nodes.container, kind: str) -> nodes.container | None:
     return next((part for part in cell if part.get("nb_element") == f"cell_code_{kind}"), None)
 
 
-def _said(cell: nodes.container) -> str:
-    """The line of a cell that shows the line of a check and nothing else."""
-    output = _part(cell, "output")
-    text = output.astext() if output and len(output) == 1 else ""
-    return text if re.fullmatch("[✓✗] .*", text) else ""
-
-
-def _fold(first: nodes.container, others: Sequence[nodes.container]) -> None:
-    """Show checks as one line, which unfolds the code that is hidden, and what each says."""
-    cells, inside = [first, *others], []
-    lines = [_said(cell) for cell in cells]
+def _folded(checks: Sequence[tuple[str, list[nodes.Node]]]) -> list[nodes.Node]:
+    """Checks and the code of each: on a page one line, in print all of them."""
+    lines = [line for line, _ in checks]
     failed = [line for line in lines if line.startswith("✗")]
-    summary = lines[0] if not others else "; ".join(failed) or f"✓ {len(lines)} checks hold"
-    for line, cell in zip(lines, cells, strict=True):
-        if others:
-            inside.append(nodes.raw("", f"<p>{typeset(escape(line))}</p>", format="html"))
-        if _hidden(cell):
-            inside += _part(cell, "source").children
-    output, said = _part(first, "output"), typeset(escape(summary))
-    line, printed = both(_line(summary), "\n".join(lines))
-    if _hidden(first):
-        first["classes"] = ["cell"]
-        first.children, first["hide_mode"] = [output], None
-    if inside:
-        opens = f'<details class="cb-check"><summary>{said}</summary>'
-        line = addnodes.only("", nodes.raw("", opens, format="html"), *inside,
-                             nodes.raw("", "</details>", format="html"), expr="html")
-    output.children = []
-    output += [line, printed]
+    summary = lines[0] if len(lines) == 1 else (
+        "; ".join(failed) or f"✓ {len(lines)} checks hold")
+    html = f'<details class="cb-check"><summary>{typeset(escape(summary))}</summary>'
+    parts = []
+    for line, code in checks:
+        html += f"<p>{typeset(escape(line))}</p>" if len(lines) > 1 else ""
+        parts += [nodes.raw("", html, format="html"), *code]
+        html = ""
+    _, printed = both("", "\n".join(lines))
+    return [addnodes.only("", *parts, nodes.raw("", "</details>", format="html"), expr="html"),
+            printed]

@@ -1,20 +1,17 @@
 """The Sphinx extension of the book: views of the evidence, and pages that everybody can read.
 
-A directive shows claims, records and verdicts as they are when the page is built. `outputs` has
-what notebooks show. Then: accessibility, launch buttons, scripts, tables in print, and what lies
-beside the pages. On the page of the library also: numpydoc that Sphinx can't read, and the table of
-the equations.
+The directive ``view`` shows claims, records and verdicts as they are when the page is built.
+`outputs` has what notebooks show. Then: accessibility, launch buttons, scripts, tables in print,
+numpydoc that Sphinx can't read, and what lies beside the pages.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import shutil
 import zipfile
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.docutils import SphinxDirective
 
-from clusterbook import figures, paths
+from clusterbook import figures
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
 
@@ -48,9 +45,7 @@ VIEWS: dict[str, Callable[..., views.View]] = {
 """The views that a page can show, by the name that the directive gives them."""
 _MATH = re.compile(r"(?P<before>(?:(?<=[\s>])[^\s<>]{1,12})?)"
                    r'<span class="math[^>]*>[^<]*</span>(?P<after>[^\s<]*)')
-_MARKS = re.compile(r'<h[1-6]>(?P<heading>.*?)<a class="headerlink"'
-                    r'|<div class="pst-scrollable-table-container"'
-                    r'|role="region"[^>]* aria-label="[^"]*"', re.DOTALL)
+_GROUP = 'role="group" tabindex="0" aria-label="Table"'
 
 
 class Inserted(SphinxDirective):
@@ -75,29 +70,15 @@ class Inserted(SphinxDirective):
 
 
 def reachable(body: str) -> str:
-    """Make tables regions that keys reach, give regions distinct names, and mend two roles."""
+    """Let keys reach what scrolls, and mend what has a wrong role."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')
+    table = '<div class="pst-scrollable-table-container"'
+    body = body.replace(table, f"{table} {_GROUP}")
     # The parameters of a long signature are a list that describes nothing.
     body = re.sub(r"(?<=\n)<dl>(?=\n<dd><em class=\"sig-param)", '<dl role="presentation">', body)
     # A data frame, with empty heads in its corner.
-    body = re.sub(r"<div>(?=\s*<style scoped)", '<div class="cb-scorecard-scroll" role="region" '
-                  'tabindex="0" aria-label="Table">', body)
-    body = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", body)
-    heading, seen = "", Counter()
-
-    def marked(found: re.Match) -> str:
-        nonlocal heading
-        if found["heading"]:
-            heading = re.sub('<[^>]*>|"', "", found["heading"]).strip()
-            return found[0]
-        region, _, label = found[0].partition(' aria-label="')
-        if not label:
-            region, label = f'{region} role="region" tabindex="0"', f'Table: {heading}"'
-        seen[label] += 1
-        number = f" ({seen[label]})" if seen[label] > 1 else ""
-        return f'{region} aria-label="{label[:-1]}{number}"'
-
-    return _MARKS.sub(marked, body)
+    body = re.sub(r"<div>(?=\s*<style scoped)", f'<div class="cb-scorecard-scroll" {_GROUP}>', body)
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", body)
 
 
 def named(contents: str) -> str:
@@ -115,19 +96,6 @@ def kept(body: str) -> str:
         r"(?<=\w)[._/](?=\w)", r"\g<0><wbr>", found[0]), body)
 
 
-def forwarding(page: str, pages: Collection[str]) -> str:
-    """A script that leads an address of a place that moved to the audit page on to it there."""
-    audit = f"book/audit/{page.removeprefix('notebooks/')}"
-    if page == "book/errata":
-        target = '"audit/" + place.split("-")[0].slice(1) + ".html"'
-    elif page.startswith("notebooks/") and audit in pages:
-        target = f'"../{audit}.html"'
-    else:
-        return ""
-    return (f'<script>{{ const place = location.hash; if (/^#[\\w-]+$/.test(place) && '
-            f"!document.querySelector(place)) location.replace({target} + place); }}</script>")
-
-
 def launched(body: str, link: str) -> str:
     """The front page's body with one button more, which opens the first chapter on Colab."""
     return re.sub(r'(?<=<p class="cb-buttons">)(.*?)(?=</p>)',
@@ -141,8 +109,7 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
     if 'class="math' not in body:       # MathJax: 2 MB
         context["script_files"] = [file for file in context["script_files"]
                                    if app.config.mathjax_path not in str(file.filename)]
-    context["body"] = figures.glyphs_once(kept(reachable(body))) + forwarding(
-        pagename, app.env.found_docs)
+    context["body"] = figures.glyphs_once(kept(reachable(body)))
     if contents := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *args, **options: named(
             str(contents(*args, **options)))
@@ -217,9 +184,6 @@ def finish(app: Sphinx, error: Exception | None) -> None:
             unused.unlink()
 
 
-# --- the page of the library -------------------------------------------------------------------
-
-
 def readable(lines: list[str]) -> list[str]:
     """Turn footnotes, whose numbers are unique on a page, into a list; join attributes' names."""
     text = re.sub(r"^(\s*)\.\. \[(\d+)\] ", r"\1\2. ", "\n".join(lines), flags=re.MULTILINE)
@@ -227,48 +191,6 @@ def readable(lines: list[str]) -> list[str]:
     # "low, high : float" is taken for one name.
     after = re.sub(r"(?m)^\w+(, \w+)+(?= : )", lambda found: found[0].replace(", ", ","), after)
     return f"{before}{section}{after}".split("\n")
-
-
-def rows(method: str) -> list[tuple[int, str, str, str, int]]:
-    """The first equation, all of them, function, file and line, where a docstring begins with them.
-
-    A sentence names them by ``Eq. 13``, ``Eqs. 7 and 8`` or ``Eqs. 4 to 6``.
-    """
-    package, found = Path(paths.__file__).parent, []
-    for path in (package / method).rglob("*.py"):
-        file = path.relative_to(package.parent).as_posix()
-        for name, node in _defined(ast.parse(path.read_text(encoding="utf-8"))):
-            begins = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-            if named := re.findall(r"Eqs?\. (\d+(?: (?:and|to) \d+)?)", begins):
-                first = int(named[0].split()[0])
-                found.append((first, ", ".join(named), name, file, node.lineno))
-    return sorted(found)
-
-
-def _defined(tree: ast.AST, within: str = "") -> Iterator[tuple[str, Any]]:
-    for node in ast.iter_child_nodes(tree):
-        inside = within
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield within + node.name, node
-            inside = f"{within}{node.name}."
-        yield from _defined(node, inside)
-
-
-class Equations(SphinxDirective):
-    """The directive ``equations``: for each method, which function has which equation."""
-
-    def run(self) -> list[nodes.Node]:
-        """A table in Markdown, the language of the page, for each method."""
-        lines = []
-        for method, called in config.book().methods.items():
-            if not (found := rows(method)):
-                continue
-            lines += [f"**{called}**", "", "| Equation | Function | File and line |",
-                      "|---|---|---|"]
-            lines += [f"| {named} | `{name}` | `{file}`, {line} |"
-                      for _, named, name, file, line in found]
-            lines.append("")
-        return self.parse_text_to_nodes("\n".join(lines))
 
 
 def rewrite(app, what, name, obj, options, lines) -> None:
@@ -284,7 +206,6 @@ def sign(app, what, name, obj, options, signature, returns) -> tuple[str, str] |
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps and the directives."""
     app.setup_extension("sphinx.ext.autodoc")       # whose events two steps wait for
-    app.add_directive("equations", Equations)
     app.add_directive("view", Inserted)
     app.add_transform(Folded)
     app.connect("config-inited", configure)
