@@ -75,7 +75,8 @@ MYST = {
 }
 #: A view that the book shows when it is built. Elsewhere a reader sees the lines of the fence and,
 #: between them, where the view is.
-VIEW = re.compile(r"^:::\{view\} (?P<view>[\w -]+)\n\n[^\n]*\]\((?P<link>[^)#]*)\)[^\n]*\n:::$", re.M)
+VIEW = re.compile(r"^:::\{view\} (?P<view>[\w -]+)\n\n"
+                  r"[^\n]*\]\((?P<link>[^)#]*)\)[^\n]*\n:::$", re.M)
 NOT_PROSE = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]+>|https?://\S+|(arXiv|doi):\s?\S+")
 RESULT = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*\s?(?:%|percent\b|per cent\b)"
                     r"|(?<![\w.])\d+\.\d+|±\s?\d+")

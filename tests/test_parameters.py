@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 
-import nbformat
 import pytest
 import yaml
 from _support import Book
