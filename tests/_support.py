@@ -36,7 +36,7 @@ author: nobody
 repository: {url: "", branch: v1.0, released: false}
 only_build_toc_files: true
 execute: {execute_notebooks: "off"}
-sphinx: {config: {suppress_warnings: [mystnb.unknown_mime_type]}}
+sphinx: {extra_extensions: [bookledger.pages]}
 """
 #: A training without a network, of all processes that there are: each adds one at each step.
 TRAINS = """\

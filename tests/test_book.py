@@ -8,6 +8,7 @@ tests/test_figures.py compares those.
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import shutil
@@ -19,21 +20,21 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from _support import CHECKOUT, module_of, tree
+from _support import CHECKOUT, PACKAGE, tree
 from bs4 import BeautifulSoup
 
-from bookledger import config, scorecard
-from bookledger.build import build, pages
+from bookledger import config, pages, scorecard
+from bookledger.build import build
 from bookledger.site import current
 
-TOC = sorted(page.with_suffix(".html").as_posix() for page in pages(CHECKOUT))
+TOC = sorted(f"{name}.html" for name in re.findall(
+    r"(?m)^[\s-]*(?:root|file): (\S+)", (CHECKOUT / "book/_toc.yml").read_text(encoding="utf-8")))
 CHAPTERS = [f"notebooks/{name}.html" for name in config.chapters()]
 OPENED = ["genindex.html", "py-modindex.html", "search.html",       # Sphinx's own pages
           *(page for page in TOC if not re.search(r"runs/(?!idc-mnist10k)", page))]
 STEPS = "book/audit/deepcluster.html"       # has a figure in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
        "book/rerun.html", STEPS]
-extension = module_of(CHECKOUT / "book" / "_ext" / "pages.py")
 
 
 @pytest.fixture(scope="module")
@@ -54,45 +55,53 @@ def parsed(site):
             for path in sorted(site.rglob("*.html")) if "_static" not in path.parts}
 
 
-def test_regions_of_a_page_have_distinct_names():
+def test_what_sphinx_and_the_theme_leave_undone_is_mended():
     table = '<div class="pst-scrollable-table-container"></div>'
     frame = "<div>\n<style scoped></style><table><th></th></table></div>"
-    made = BeautifulSoup(extension.reachable(
-        f'<h2>Da<i>ta</i><a class="headerlink"></a></h2>{table * 2}{frame}'), "html.parser")
+    made = BeautifulSoup(pages.reachable(table + frame), "html.parser")
     assert [(box["role"], box["tabindex"], box["aria-label"]) for box in made.find_all("div")] == [
-        ("region", "0", name) for name in ("Table: Data", "Table: Data (2)", "Table")]
+        ("group", "0", "Table")] * 2
     assert made.find("td") and not made.find("th"), "an empty head is read aloud"
     contents = '<a href="runs.html">Runs</a><details><summary><i></i></summary>'
-    assert '<summary aria-label="Pages under Runs">' in extension.named(contents)
-
-
-def test_a_formula_keeps_its_punctuation_and_an_option_its_dashes():
+    assert '<summary aria-label="Pages under Runs">' in pages.named(contents)
     math, pre = '<span class="math notranslate">\\(x\\)</span>', '<span class="pre">'
-    assert extension.kept(f"of {math}, (where {math}) or {math} and ({math})") == (
+    assert pages.kept(f"of {math}, (where {math}) or {math}") == (
         f'of <span class="cb-keep">{math},</span> (where <span class="cb-keep">{math})</span> '
-        f'or {math} and <span class="cb-keep">({math})</span>')
-    assert extension.kept(f"{pre}[--no-execute]</span>{pre}idc.losses.gate_rate</span>") == (
+        f"or {math}")
+    assert pages.kept(f"{pre}[--no-execute]</span>{pre}idc.losses.gate_rate</span>") == (
         f'<span class="pre cb-keep">[--no-execute]</span>'
         f"{pre}idc.<wbr>losses.<wbr>gate_<wbr>rate</span>")
+    assert pages.shares([[10, 40, 0], [12, 20, 4]]) == [22, 67, 11], "columns in print"
 
 
-def test_columns_in_print_have_bounded_shares():
-    assert extension.shares([[10, 40, 0], [12, 20, 4]]) == [22, 67, 11]
+def defined(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Every function and class by its whole name."""
+    for node in ast.iter_child_nodes(tree):
+        inside = within
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield within + node.name, node
+            inside = f"{within}{node.name}."
+        yield from defined(node, inside)
 
 
-def test_every_equation_has_its_function():
-    for method, wanted in {"tell": {"4 to 6", "7 and 8", "13", "15"},
-                           "idc": {"1", "3", "4", "5", "6"}, "deepcluster": {"1", "2"}}.items():
-        found = extension.rows(method)
-        assert {named for _, named, *_ in found} == wanted
-        for *_, name, file, line in found:
-            text = (CHECKOUT / "src" / file).read_text(encoding="utf-8").splitlines()[line - 1]
-            assert re.search(rf"(def|class) {name.rpartition('.')[2]}\b", text), (file, line)
+def test_the_tables_of_equations_are_those_of_the_docstrings():
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        for name, node in defined(ast.parse(path.read_text(encoding="utf-8"))):
+            begins = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+            if named := re.findall(r"Eqs?\. (\d+(?: (?:and|to) \d+)?)", begins):
+                file = path.relative_to(PACKAGE.parent).as_posix()
+                found.add(f"| {', '.join(named)} | `{name}` | `{file}` |")
+    page = (CHECKOUT / "book" / "api.md").read_text(encoding="utf-8")
+    assert len(found) > 10 and found == set(re.findall(r"(?m)^\| \d.* \|$", page))
 
 
 def test_every_page_of_the_contents_is_there(site, parsed):
     assert set(CHAPTERS) <= set(TOC) <= set(parsed), "a chapter is not in the table of contents"
     assert "url=book/intro.html" in (site / "index.html").read_text()
+    assert (site / "claims.json").is_file() and list((site / "records").glob("tell-*.json"))
+    badges = parsed["book/scorecard.html"].select(".cb-verdict")
+    assert len(badges) > 100 and parsed["notebooks/tell.html"].select(".cb-result .cb-verdict")
     assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 60e6
     assert max(path.stat().st_size for path in site.rglob("*.html")) < 1.5e6
     intro = site / "book" / "intro.html"
@@ -187,11 +196,6 @@ def test_the_page_of_the_library_can_be_read(parsed):
     assert len(signatures) > 50
     quoted = re.compile(r"'[^']*'")     # a sign that is a value, such as '<'
     assert not [line for line in signatures if set("~<") & set(quoted.sub("", line))]
-    section = page.find(id="from-an-equation-to-its-code")
-    rows = [[cell.get_text() for cell in row.find_all("td")] for row in section.find_all("tr")]
-    found = {(row[0], row[1]) for row in rows if row}
-    assert {("4 to 6", "ClusterLayer.logits"), ("15", "TELL._step")} <= found
-    assert len(section.find_all("table")) == 3
 
 
 # What the theme says of itself; anything else on the console is taken for a fault.
@@ -376,7 +380,7 @@ def violations(page, everything: bool = True) -> list[str]:
 TOO_WIDE = "() => document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
 # The theme lets keys reach a box only while it scrolls, and looks a moment after a resize.
 REACHABLE = """() => [...document.querySelectorAll("article :is(table, pre)")].every(wide => {
-  const box = wide.closest("[role=region]") || wide;
+  const box = wide.closest("[role=region], [role=group]") || wide;
   const fits = wide.getBoundingClientRect().right <= innerWidth
     && (wide.scrollWidth <= wide.clientWidth || !wide.matches("pre"));
   return fits || box.tabIndex === 0 && (wide.matches("pre") ||
@@ -426,7 +430,7 @@ def test_a_page_renders_and_everybody_can_read_it(site, chromium, name):
             tables = page.locator("table.cb-options, .cb-options table")
             assert tables.count() > 5 and not tables.evaluate_all(
                 "tables => tables.filter(table => table.offsetWidth > "
-                "table.closest('.cell_output').clientWidth).length"), "wider than their page"
+                "table.closest('article').clientWidth).length"), "wider than their page"
         for width in (320, PHONE):
             page.set_viewport_size({"width": width, "height": 900})
             assert page.evaluate(TOO_WIDE) <= 0, f"scrolls sideways in {width} pixels"

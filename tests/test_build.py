@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 import yaml
 from _support import CHECKOUT, CONFIG, Book, adopt, in_this_process, tree
+from bs4 import BeautifulSoup
 from matplotlib.image import imsave
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_output
 
 from bookledger import build as building
 from bookledger import runs
-from bookledger import stage as staging
 from bookledger.build import BuildError, build
 from bookledger.runs import ChapterError
 from clusterbook.errors import InputError
@@ -45,6 +45,51 @@ figures.show({"one": line(0, 1), "two": line(1, 0)}, name="two-steps", start="on
 """)
 
 
+def picture(share: float, height: int = 200) -> str:
+    """A PNG in base64, of which that share is white."""
+    pixels = np.ones((height, 200, 3))
+    pixels[:round(height * (1 - share))] = 0
+    imsave(buffer := io.BytesIO(), pixels, format="png")
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def recorded(book: Book) -> None:
+    """A recorded run with figures of earlier code: no drawing, and steps that are HTML."""
+    path = book.notebook("tiny-digits-seed0", "lines", "images", "low", "steps", "told",
+                         folder="book/runs")
+    notebook = nbformat.read(path, as_version=4)
+    for cell, (share, height) in zip(notebook.cells[-5:], (
+            (0.9, 200), (0.4, 200), (0.4, 50), (0.4, 200), (0, 0)), strict=True):
+        if not height:
+            cell.outputs = [new_output("display_data", data={"text/plain": "Removed: <it>."})]
+            continue
+        cell.outputs = [new_output(
+            "display_data", data={"image/png": picture(share, height)}, metadata={"clusterbook": {
+                "alt": "a picture", "caption": "See.", "name": cell.source,
+                "origin": "live · seed 0; recorded tiny-digits · seeds 0–2"}})]
+        if cell.source == "steps":
+            cell.outputs[0].data["text/html"] = '<figure class="cb-steps">as before</figure>'
+    nbformat.write(notebook, path)
+
+
+def checked(book: Book) -> None:
+    """A page with hidden code and checks, as it was executed."""
+    def cell(source, *outputs, tags=("hide-input",)):
+        return new_code_cell(source, metadata={"tags": list(tags)}, outputs=[
+            new_output("display_data", data={"text/plain": text}) for text in outputs])
+
+    path = book.notebook("checked", folder="book", parameters=None)
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells += [
+        cell("n: int = 1", tags=["hide-input", "parameters"]), cell("a = 1"), cell("b = 2"),
+        cell("show(b)", "a picture"), cell("check(b)", "✓ two"), cell("c = 3"),
+        cell("check(c)", "✓ <three>"), cell("record()", "not recorded", tags=["remove-cell"]),
+        cell("check(d)", "✗ four"), nbformat.v4.new_markdown_cell(
+            "## More\n\n:::{view} scorecard\n\n[Elsewhere](nowhere.md).\n:::"),
+        cell("check(e)", "✓ five", tags=[]), cell("f = 6")]
+    nbformat.write(notebook, path)
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     """A small book, built once with its chapter executed: the book, what was said, its sources."""
@@ -52,11 +97,20 @@ def built(tmp_path_factory):
         book = adopt(Book(tmp_path_factory.mktemp("built") / "a {book}"), monkeypatch)
         book.notebook("tiny", *FIGURES, "print('eleven times', 3)", shows="committed output")
         book.write("book/other.md", "# Another page\n\nIts text.\n")
-        book.toc("book/intro", "notebooks/tiny", "book/other")
+        book.write("book/glossary.md", "# Terms\n\n```{glossary}\nlive\n  Now.\n\n"
+                   "recorded\n  Then.\n```\n")
+        recorded(book)
+        book.toc("book/intro", "notebooks/tiny", "book/other", "book/glossary",
+                 "book/runs/tiny-digits-seed0")
         before, said = book.sources(), []
         index = build(say=said.append)
         assert index == book.root / "_build" / "html" / "index.html"
         yield book, said, before
+
+
+def page(book: Book, name: str) -> BeautifulSoup:
+    text = (book.root / "_build" / "html" / f"{name}.html").read_text(encoding="utf-8")
+    return BeautifulSoup(text, "html.parser")
 
 
 def test_the_first_build_executes_and_writes_only_to_its_folder(built):
@@ -64,25 +118,39 @@ def test_the_first_build_executes_and_writes_only_to_its_folder(built):
     assert (first, third) == ("executing 1 notebooks, 1 at a time", "building the pages")
     assert re.fullmatch(r"tiny: executed in \d+ s \(1 of 1\)", second)
     assert book.sources() == before, "the build wrote into the sources"
-    made = book.root / "_build"
-    with zipfile.ZipFile(made / "stage" / "extra" / "notebooks.zip") as archive:
+    html = book.root / "_build" / "html"
+    with zipfile.ZipFile(html / "notebooks.zip") as archive:
         (entry,) = archive.infolist()
         packed = archive.read(entry).decode()
     assert entry.filename == "notebooks/tiny.ipynb" and entry.external_attr >> 16 & 0o777 == 0o644
-    page = (made / "html" / "notebooks" / "tiny.html").read_text()
-    for text in (page, packed):
+    assert '"drawn"' not in packed and packed == (
+        html / "_sources/notebooks/tiny.ipynb").read_text(encoding="utf-8")
+    for text in (page(book, "notebooks/tiny").get_text(), packed):
         assert "eleven times 3" in text and "committed output" not in text
-    line, steps = (re.search(rf'<figure[^>]* id="tiny-{name}".*?</figure>', page, re.DOTALL).group()
-                   for name in ("a-line", "two-steps"))
-    assert 'alt="A line that rises."' in line and "Its <em>slope</em> is one." in line
-    assert steps.count("<img ") == 1 and "It <em>stays</em>." in steps
-    drawn = (made / "stage/drawings/tiny-two-steps.html").read_text()
-    assert len(re.findall("<svg |<img ", drawn)) == 2 and "<script>" in drawn
+    line, steps = page(book, "notebooks/tiny").select("figure")
+    assert line["id"] == "tiny-a-line" and steps["id"] == "tiny-two-steps"
+    assert [svg["aria-label"] for svg in line.select("svg")] == ["A line that rises."]
+    assert line.find("em").text == "slope" and steps.find("em").text == "stays"
+    assert len(steps.select(".cb-step > :is(svg, img)")) == 2 and steps.find("script")
+    shown = [part.text for part in page(book, "notebooks/tiny").select("article em")]
+    assert shown == ["slope", "stays"], "a caption is twice"
     for kind in ("png", "svg", "csv"):      # of the position that is shown first
-        first, alone = (made / "stage/extra/figures/tiny" / name / f"{name}.{kind}"
+        first, alone = (html / "figures/tiny" / name / f"{name}.{kind}"
                         for name in ("two-steps", "a-line"))
         assert first.read_bytes() == alone.read_bytes(), kind
-    assert page.count("<em>slope</em>") == page.count("<em>stays</em>") == 1, "a caption is twice"
+    assert [link.text for link in line.select(".cb-row a")] == ["PNG", "SVG", "CSV", "Permalink"]
+    assert line.select_one(".cb-row pre").text.startswith("clusterbook run tiny --only a-line")
+
+
+def test_a_recorded_run_shows_its_pictures_and_says_where_from(built):
+    run = page(built[0], "book/runs/tiny-digits-seed0")
+    pictures = run.select("figure .cb-picture[tabindex='0'] img")
+    assert [image.get("class") for image in pictures] == [["cb-lines"], None]
+    assert run.select_one("figure#tiny-digits-seed0-steps div.cb-steps").text == "as before"
+    assert [said.text for said in run.select("p.cb-check")] == [
+        "Left out: the figure low, which shows nothing in this run.", "Removed: <it>."]
+    terms = [link.text for link in run.select("figure .legend a")]
+    assert terms == ["live", "recorded"] * 3 and not run.select(".cb-row")
 
 
 def test_a_second_build_does_nothing_and_a_warning_stops_one(built):
@@ -95,32 +163,49 @@ def test_a_second_build_does_nothing_and_a_warning_stops_one(built):
     with pytest.raises(BuildError) as error:
         build()
     assert re.search(r"^ +book/other\.md:3: WARNING: .*nowhere", str(error.value), re.MULTILINE)
+    book.write("book/other.md", "# Another page\n\n:::{view} scorecrd\n:::\n")
+    with pytest.raises(BuildError, match="did you mean.*scorecard"):
+        build()
     assert tree(html) == before
 
 
-@pytest.mark.parametrize(("cores", "own", "number", "threads"), [
-    (4, None, 3, "1"), (1, "", 1, "1"), (4, "2", 2, "2"), (2, "8", 1, "8")])
-def test_the_number_of_processes(book: Book, tmp_path, monkeypatch, cores, own, number, threads):
+def test_checks_and_hidden_code_fold_and_views_are_those_of_the_build(book: Book):
+    checked(book)
+    book.toc("book/intro", "book/checked")
+    build(run=False)
+    shown = page(book, "book/checked")
+    one, two = shown.select(".cb-check")
+    assert one.summary.text == "✗ four" and two.name == "p" and two.text == "✓ five"
+    assert [part.text for part in one.select("p")] == ["✓ two", "✓ <three>", "✗ four"]
+    code = [part.get_text().strip() for part in one.select("pre")]
+    assert code == ["check(b)", "c = 3", "check(c)", "check(d)"]
+    folded = [[part.get_text().strip() for part in fold.select("pre")]
+              for fold in shown.select("details.hide")]
+    assert folded == [["n: int = 1"], ["a = 1", "b = 2", "show(b)"], ["f = 6"]]
+    assert shown.select_one(".cb-say").text.strip() and "Elsewhere" not in shown.get_text()
+
+
+def test_as_many_notebooks_run_as_there_are_cores_and_the_longest_begins(book: Book, tmp_path,
+                                                                          monkeypatch):
     asked, executed = [], []
 
     @contextmanager
-    def processes(*numbers):
-        asked.append(numbers)
+    def processes(number: int) -> Iterator:
+        from concurrent.futures import ThreadPoolExecutor
+
+        asked.append(number)
         with ThreadPoolExecutor(1) as pool:
             yield pool.submit
 
     monkeypatch.setattr("bookledger.runs.processes", processes)
-    monkeypatch.setattr("bookledger.runs.cores", lambda: cores)
     monkeypatch.setattr(building, "_execute", lambda path, cached: executed.append(path.stem) or 1)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    if own is not None:
-        monkeypatch.setenv("OMP_NUM_THREADS", own)
-    names = ("a", "b", building._LONGEST)
-    for name in names:
+    for name in ("a", "b", building._LONGEST):
         book.notebook(name, "1")
-    book.toc("book/intro", *(f"notebooks/{name}" for name in names))
-    building.executed_pages(book.root, tmp_path, run=True, say=print)
-    assert asked == [(number, threads)] and executed == [building._LONGEST, "a", "b"]
+    for cores, number in ((2, 2), (4, 3)):
+        monkeypatch.setattr("bookledger.runs.cores", lambda cores=cores: cores)
+        building.executed_pages(book.root, tmp_path, run=True, say=print)
+        assert asked.pop() == number and executed == [building._LONGEST, "a", "b"]
+        executed.clear()
 
 
 @pytest.fixture
@@ -150,7 +235,7 @@ def quick(book: Book, monkeypatch):
     monkeypatch.setattr("bookledger.runs.processes",
                         lambda *numbers: nullcontext(in_this_process))
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
-    monkeypatch.setattr("bookledger.provenance.as_json", lambda: "{}")
+    monkeypatch.setattr(building, "__file__", str(book.engine / "build.py"))
     book.write("src/clusterbook/below.py", "y = 1\n")
     book.write("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx = y\n')
     book.notebook("tiny", "from clusterbook import extra", "extra.x")
@@ -170,25 +255,28 @@ def quick(book: Book, monkeypatch):
 
 
 def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monkeypatch):
-    everything = ["tiny", "other", "scores", "pages"]       # book/runs holds runs, not chapters
+    book.notebook("scores", "evidence.recorded('tiny', 'x')", folder="book", parameters=None)
+    book.notebook("other", 'evidence.check("other-right")', "evidence.load_claims()")
+    everything = ["scores", "other", "tiny", "pages"]       # book/runs holds runs, not chapters
     assert quick() == everything and quick() == []
-    book.notebook("tiny", "from clusterbook import extra", "extra.x + 1")
+    book.notebook("tiny", "page('tiny')", "extra.x + 1")
     assert quick() == ["tiny", "pages"]
-    # A page beside the chapters, such as the scorecard, shows every chapter's evidence.
+    right = "- id: {}\n  says: It is right.\n  relation: holds\n"
     for file, text, executed in (
-            ("src/clusterbook/extra.py", '"""Words."""\nfrom .below import y\nx = y  # why\n', []),
-            ("src/clusterbook/below.py", "y = 2\n", ["tiny"]),      # reached through another
-            ("src/clusterbook/unused.py", "z = 1\n", []),
-            ("data/records/tiny-paper-seed0.json", "{}", ["tiny", "scores"]),
-            ("data/records/third-paper-seed0.json", "{}", ["scores"]),
-            ("data/claims/other.yaml", "[]", ["other", "scores"]),
-            ("data/expectations/other.yaml", "[]", ["other", "scores"]),
-            ("data/errata/other.yaml", "[]", ["other", "scores"]),
-            ("data/sources/other.yaml", "[]", ["other", "scores"]),
-            ("notebooks/profiles/tiny-small.toml", "says = 'A.'\nparameters = {seed = 1}\n",
-             ["scores"]),
+            ("src/bookledger/verdicts.py", "# another rule\n", []),
+            ("data/records/tiny-paper-seed0.json", "{}", ["scores", "tiny"]),
+            ("data/records/third-paper-seed0.json", "{}", []),
+            ("data/claims/tiny.yaml", "[]", ["other"]),
+            ("data/expectations/other.yaml", right.format("other-left"), []),
+            ("data/expectations/other.yaml", right.format("other-right"), ["other"]),
+            ("data/expectations/drawn/tiny.json", "{}", ["tiny"]),
+            ("data/errata/other.yaml", "[]", []),
+            ("data/sources/other.yaml", "[]", []),
+            ("notebooks/profiles/tiny-small.toml", "says = 'A.'\nparameters = {seed = 1}\n", []),
             ("book/intro.md", "# A small book\n\nOther words.\n", []),
-            ("_config.yml", "title: Another title\n", [])):
+            ("_config.yml", "title: Another title\n", []),
+            ("src/clusterbook/extra.py", "x = 2\n", everything[:-1])):
+        (book.root / file).unlink(missing_ok=True)      # it may be a link to the real one
         book.write(file, text)
         assert quick() == [*executed, "pages"], file
     assert quick() == []
@@ -202,10 +290,6 @@ def test_stored_outputs_are_no_reason_to_execute_and_can_be_rendered(book: Book,
     assert quick() == ["pages"] == quick(run=False, output=tmp_path / "elsewhere")
     staged = tmp_path / "elsewhere" / "stage" / "notebooks" / "tiny.ipynb"
     assert "committed output" in staged.read_text()
-    book.toc("book/intro", "notebooks/missing")
-    with pytest.raises(InputError, match="notebooks/missing, which is not there"):
-        quick()
-    assert quick.done == [], "it is refused before anything runs"
 
 
 def test_a_failed_check_stops_each_build_and_the_site_stays(book: Book, quick):
@@ -220,10 +304,10 @@ def test_a_failed_check_stops_each_build_and_the_site_stays(book: Book, quick):
     book.notebook("tiny", "2 + 2")
     book.notebook("tiny-more", "3 + 3")
     book.toc("book/intro", "notebooks/tiny", "notebooks/tiny-more")
-    assert quick() == ["tiny", "tiny-more", "pages"]
+    assert quick() == ["tiny-more", "tiny", "pages"]
     stems = sorted(path.stem.rpartition("-")[0]
                    for path in (book.root / "_build" / "executed").iterdir())
-    assert stems == ["tiny", "tiny-more"], "what no page shows stays in the cache"
+    assert stems == ["other", "scores", "tiny", "tiny-more"], "an earlier one stays in the cache"
 
 
 def test_a_failing_chapter_stops_no_other_and_only_it_is_executed_again(book: Book, quick):
@@ -234,7 +318,7 @@ def test_a_failing_chapter_stops_no_other_and_only_it_is_executed_again(book: Bo
     book.notebook("scores", "2 + 2", folder="book", parameters=None)
     with pytest.raises(BuildError) as error:
         quick()
-    assert quick.done == ["tiny", "other", "scores"]
+    assert quick.done == ["scores", "other", "tiny"]
     assert str(error.value).splitlines() == [
         "1 of 3 notebooks failed; the earlier site stays, and the next build executes only what "
         "failed", "  notebooks/other.ipynb: its kernel died"]
@@ -257,43 +341,6 @@ def test_a_build_killed_between_its_two_renames_is_recovered(book: Book, quick):
     quick.fails.clear()
     assert quick() == ["tiny", "pages"]
     assert [path.name for path in (book.root / "_build").glob("html*")] == ["html"]
-
-
-def test_print_shows_tables_as_text(book: Book, tmp_path):
-    path = book.notebook("tiny", "table")
-    notebook = nbformat.read(path, as_version=4)
-    notebook.cells[-1].outputs = [nbformat.v4.new_output("display_data", data={
-        "text/html": "<table><tr><th>a</th></tr><tr><td>c &amp; d</td></tr></table>",
-        "text/plain": text}) for text in ("<IPython.core.display.HTML object>", "  a\n0 1")]
-    nbformat.write(notebook, path)
-    staging.stage(book.root, tmp_path / "stage", {Path("notebooks/tiny.ipynb"): path})
-    staged = nbformat.read(tmp_path / "stage" / "notebooks" / "tiny.ipynb", as_version=4)
-    first, second = (output.data["text/plain"] for output in staged.cells[-1].outputs)
-    assert first.split() == ["a", "c", "&", "d"] and "\n" in first and second == "  a\n0 1"
-
-
-def test_a_recorded_picture_of_lines_is_marked_and_its_origin_explained(book: Book, tmp_path):
-    def picture(share: float) -> str:
-        pixels = np.ones((200, 200, 3))
-        pixels[:round(200 * (1 - share))] = 0
-        imsave(buffer := io.BytesIO(), pixels, format="png")
-        return base64.b64encode(buffer.getvalue()).decode()
-
-    path = book.notebook("tiny-digits-seed0", "lines", "images", folder="book/runs")
-    notebook = nbformat.read(path, as_version=4)
-    for cell, share in zip(notebook.cells[-2:], (0.9, 0.4), strict=True):
-        cell.outputs = [nbformat.v4.new_output(
-            "display_data", data={"image/png": picture(share)}, metadata={"clusterbook": {
-                "alt": "a picture", "caption": "See.", "name": cell.source,
-                "origin": "live · seed 0; recorded tiny-digits · seeds 0–2"}})]
-    nbformat.write(notebook, path)
-    place = path.relative_to(book.root)
-    staging.stage(book.root, tmp_path / "stage", {place: path})
-    shown = [cell.metadata["mystnb"] for cell in nbformat.read(
-        tmp_path / "stage" / place, as_version=4).cells if "mystnb" in cell.metadata]
-    assert [one["image"].get("classes") for one in shown] == ["cb-lines", None]
-    assert all("{term}`live` · seed 0; {term}`recorded` tiny" in one["figure"]["caption"]
-               for one in shown)
 
 
 def test_the_pdf_replaces_the_previous_one_unless_latex_fails(book: Book, quick, monkeypatch):
@@ -326,10 +373,9 @@ def test_a_small_book_is_set_with_formulas_and_a_table(book: Book):
     ours = yaml.safe_load((CHECKOUT / "_config.yml").read_text(encoding="utf-8"))
     config = yaml.safe_load(CONFIG)
     config |= {name: ours[name] for name in ("latex", "parse", "repository")}
-    config["sphinx"] = {"local_extensions": {"pages": "book/_ext"}, "config": {
-        name: value for name, value in ours["sphinx"]["config"].items() if "latex" in name}}
+    config["sphinx"]["config"] = {name: value for name, value in
+                                  ours["sphinx"]["config"].items() if "latex" in name}
     book.write("_config.yml", yaml.safe_dump(config))
-    book.write("book/_ext/pages.py", (CHECKOUT / "book" / "_ext" / "pages.py").read_text())
     book.write("book/intro.md", "# A small book\n\n$\\mathcal{L}_1 = \\beta_i^2$ and Σβ ≥ 2 ✓.\n\n"
                "| what | " + " | ".join("abcde") + " |\n" + "|---" * 6 + "|\n"
                + "| a long row of words | 1 | 2 | 3 | 4 | $x$ |\n" * 40)
@@ -340,26 +386,3 @@ def test_a_small_book_is_set_with_formulas_and_a_table(book: Book):
     log = next((book.root / "_build" / "rendered").rglob("clusterbook.log"))
     text = log.read_text(errors="replace")
     assert "Missing character" not in text and "Overfull \\hbox" not in text
-
-
-def test_hidden_code_and_checks_are_folded_together():
-    def cell(source, *outputs, tags=("hide-input",)):
-        return new_code_cell(source, metadata={"tags": list(tags)}, outputs=[
-            new_output("display_data", data={"text/plain": text}) for text in outputs])
-
-    cells = [cell("n: int = 1", tags=["hide-input", "parameters"]), cell("a = 1"),
-             cell("b = 2"), cell("show(b)", "a picture"), cell("check(b)", "✓ two"), cell("c = 3"),
-             cell("check(c)", "✓ <three>"), cell("record()", "not recorded", tags=["remove-cell"]),
-             cell("check(d)", "✗ four"), new_markdown_cell("Text."), cell("e = 5"),
-             cell("check(e)", "✓ five", tags=[]), cell("f = 6"), new_markdown_cell("The end.")]
-    joined = staging._joined(cells)
-    assert [one.source for one in joined] == [
-        "n: int = 1", "a = 1\n\n\nb = 2\n\n\nshow(b)", "check(b)", "Text.", "e = 5", "check(e)",
-        "f = 6", "The end."]
-    three, alone = (joined[i].outputs[0]["data"]["text/html"] for i in (2, 5))
-    assert "<summary>✗ four</summary><p>✓ two</p>" in three and "<p>✓ &lt;three&gt;</p>" in three
-    assert three.count('<div class="highlight">') == 3
-    assert joined[2].metadata.tags == ["remove-input"] and joined[5].metadata.tags == []
-    assert alone == '<p class="cb-check">✓ five</p>'
-    held = staging._joined(cells[4:7])[0].outputs[0]["data"]["text/html"]
-    assert "<summary>✓ 2 checks hold</summary>" in held

@@ -24,8 +24,8 @@ FLOORS = {
     "bookledger": (
         ("config", "formats", "slices"), ("claims",), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("sources",), ("provenance",), ("notebook", "parameters"),
-        ("execution", "site", "underway"), ("runs",), ("stage", "sweep"), ("build",), ("cli",),
-        ("__main__",)),
+        ("execution", "site", "underway"), ("outputs", "runs"), ("pages", "sweep"), ("build",),
+        ("cli",), ("__main__",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
 LARGE = {

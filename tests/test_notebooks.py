@@ -43,7 +43,6 @@ ALLOWED: dict[str, set[str]] = {
     "tell": {"95.16%", "10%", "0.01", "0.02", "0.2"},
     "idc": {"0.25", "0.5"},             # sigma in the released code and in the paper
     "deepcluster": {"0.8"},             # the bound of the paper's Figure 2b, as quoted
-    "scorecard": {"95%"},              # the coverage of an interval, by convention
     "measuring": {"0.22"},              # a version of scikit-learn
 }
 
@@ -52,10 +51,6 @@ TOOLS = {"idc_table", "tell_released"}
 
 #: Notebooks that rerun no paper and still are chapters: they have all sections, and no verdicts.
 SYNTHESES = {"comparison"}
-
-#: What is drawn from files, such as claims and records, not from this run.
-FROM_FILES = ("say", "result", "cards", "scorecard", "status", "amendments", "errata", "erratum",
-              "sources", "parameter_table", "profile_table", "under_way")
 
 #: Calls that train, so that what follows from them depends on the processor.
 TRAINS = {"fit", "fit_predict", "fit_transform", "partial_fit", "train", "train_classifier"}
@@ -78,6 +73,10 @@ MYST = {
     "target": re.compile(r"^\s*\([\w -]+\)=\s*$", re.M),
     "substitution": re.compile(r"\{\{.*?\}\}"),
 }
+#: A view that the book shows when it is built. Elsewhere a reader sees the lines of the fence and,
+#: between them, where the view is.
+VIEW = re.compile(r"^:::\{view\} (?P<view>[\w -]+)\n\n"
+                  r"[^\n]*\]\((?P<link>[^)#]*)\)[^\n]*\n:::$", re.M)
 NOT_PROSE = re.compile(r"`[^`]*`|\]\([^)]*\)|<[^>]+>|https?://\S+|(arXiv|doi):\s?\S+")
 RESULT = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*\s?(?:%|percent\b|per cent\b)"
                     r"|(?<![\w.])\d+\.\d+|±\s?\d+")
@@ -212,7 +211,7 @@ def prepares_itself(notebook, chapter):
 def is_plain_markdown(notebook, chapter):
     for text in prose(notebook):
         for what, pattern in MYST.items():
-            if match := pattern.search(text):
+            if match := pattern.search(VIEW.sub("", text)):
                 yield f"a MyST {what} in Markdown: {match[0].strip()!r}"
 
 
@@ -249,10 +248,9 @@ def has_clean_outputs(notebook, chapter):
 def checks_what_it_shows(notebook, chapter):
     shown = None
     for number, cell in enumerate(code(notebook), start=1):
-        from_files = calls(cell, *FROM_FILES)
         measured = [text for text in texts(cell) if FLOAT.search(text)
-                    and not text.startswith("✓ ") and not from_files]
-        if (ignored(cell) and not from_files) or (figures(cell) and not from_files) or measured:
+                    and not text.startswith("✓ ")]
+        if ignored(cell) or figures(cell) or measured:
             if shown:
                 yield f"no check between cell {shown}, which shows something, and cell {number}"
             shown = number
@@ -280,7 +278,8 @@ def shows_every_check(notebook, chapter):
 def compares_what_it_draws(notebook, chapter):
     shown = {figure.metadata["clusterbook"]["name"] for cell in code(notebook)
              for figure in figures(cell) if "name" in figure.metadata.get("clusterbook", {})}
-    pages = [(cell, call.args[0].value) for cell in code(notebook) for call in calls(cell, "drawn")]
+    named = [call.args[0].value for cell in code(notebook) for call in calls(cell, "page")]
+    pages = [(cell, named[0]) for cell in code(notebook) for _ in calls(cell, "drawn")]
     if len(pages) != bool(shown):
         yield f"it compares what its figures draw {len(pages)} times"
     for cell, page in pages:
@@ -404,10 +403,9 @@ def is_plain_python(notebook, chapter):
 
 
 def follows_the_order(notebook, chapter):
-    said = [ast.literal_eval(call.args[0]) for cell in code(notebook)[:6]
-            for call in calls(cell, "say", "result")]
-    if said[:1] != [chapter.name] * chapter.reruns or not chapter.reruns and chapter.claims:
-        yield "one of the first code cells says the verdicts of its work, if it has any"
+    said = [found["view"] for cell in notebook.cells[:8] for found in VIEW.finditer(cell.source)]
+    if said != [f"result {chapter.name}"] * chapter.reruns:
+        yield "one of the first cells shows the result of its work, if it reruns one"
     found = [name for heading in headings(notebook, "##") for name in SECTIONS
              if heading.lower().startswith(name)]
     if found != sorted(found, key=list(SECTIONS).index):
@@ -461,9 +459,20 @@ def test_a_notebook_keeps_the_rules(path):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("path", [*NOTEBOOKS, *PAGES],
+                         ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_notebook_stores_no_verdict_and_tells_where_they_are(path):
+    """They are the build's; recorded runs, not tested here, show those of their day."""
+    notebook, _ = committed(path)
+    assert "cb-verdict" not in json.dumps([cell.outputs for cell in code(notebook)])
+    views = [found for text in prose(notebook) for found in VIEW.finditer(text)]
+    assert len(views) == sum(text.count(":::{view}") for text in prose(notebook))
+    assert all((path.parent / found["link"]).is_file() for found in views)
+
+
 def test_every_expectation_belongs_to_a_notebook_and_every_function_to_one():
     assert {expectation.chapter for expectation in load_expectations()} <= {
-        path.stem for path in (*NOTEBOOKS, *PAGES)}
+        "errata", *(path.stem for path in (*NOTEBOOKS, *PAGES))}     # shown by the audit pages
     defined = Counter(name for path in (*NOTEBOOKS, *PAGES) for name in {
         node.name for cell in code(committed(path)[0])
         for node in nodes(cell, ast.FunctionDef, ast.ClassDef) if not node.col_offset})
@@ -487,7 +496,7 @@ def test_every_fault_still_has_its_place():
 
 
 WEIGHTS = CHECKOUT / "notebooks" / "weights.ipynb"
-BOOTSTRAP, PARAMETERS, IMPORTS, CHECK = 0, 4, 5, 8     # code cells of that chapter
+BOOTSTRAP, PARAMETERS, IMPORTS, CHECK = 0, 3, 4, 7     # code cells of that chapter
 
 
 def first_figure(notebook) -> NotebookNode:
@@ -501,6 +510,12 @@ def source(number: int, old: str, new: str) -> Callable[[NotebookNode], None]:
         assert old in cell.source
         cell.source = cell.source.replace(old, new)
     return change
+
+
+def written(old: str, new: str) -> Callable[[NotebookNode], None]:
+    """Replace text in the prose."""
+    return lambda nb: [cell.update(source=cell.source.replace(old, new)) for cell in nb.cells
+                       if cell.cell_type == "markdown"]
 
 
 def says(text: str) -> Callable[[NotebookNode], None]:
@@ -553,7 +568,7 @@ BROKEN = [
     (shows_every_check, tags(CHECK, "nbval-ignore-output"), "is not compared"),
     (shows_every_check, source(CHECK, "check(", "check(name, "), "None is expected nowhere"),
     (shows_every_check, lambda nb: nb.cells.remove(code(nb)[CHECK]), "is not checked"),
-    (compares_what_it_draws, source(CHECK, "check(", "drawn('intro') or evidence.check("),
+    (compares_what_it_draws, source(IMPORTS - 3, 'page("weights")', 'page("intro")'),
      "are not expected or not shown"),
     (says_nothing_live, lambda nb: nb.cells.append(new_code_cell(
         "up = model.fit(X).loss_ > 0\nfigures.show(f, name='a', caption=f'{up}')")), "from up"),
@@ -576,7 +591,8 @@ BROKEN = [
     (is_plain_python, source(IMPORTS, "import", "if quick:\n    1\nimport"), "if quick"),
     (is_plain_python, source(IMPORTS, "import", "%matplotlib\nimport"), "not plain Python"),
     (is_plain_python, source(CHECK, "check(", "load_records("), "reads records itself"),
-    (follows_the_order, source(3, '"weights")', '"tell")'), "first code cells"),
+    (follows_the_order, written("result weights", "result tell"), "first cells"),
+    (is_plain_markdown, written("](../book/scorecard.md)", ""), "directive"),
     (follows_the_order, lambda nb: nb.cells.reverse(), "stand in the order"),
     (follows_the_order, lambda nb: [cell.update(source="") for cell in nb.cells], "how to cite"),
 ]
@@ -589,5 +605,5 @@ def test_each_rule_refuses_a_notebook_that_breaks_it():
         change(notebook := deepcopy(good))
         found = "\n".join(rule(notebook, chapter))
         assert complaint in found if complaint else not found, (rule, complaint, found)
-    assert "first code cells" in "".join(follows_the_order(good, replace(chapter, reruns=False)))
+    assert "first cells" in "".join(follows_the_order(good, replace(chapter, reruns=False)))
     assert "nothing needs" in "".join(types_no_result(good, replace(chapter, allowed={"0.3"})))

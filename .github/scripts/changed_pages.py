@@ -29,8 +29,9 @@ def texts(cell: nbformat.NotebookNode) -> dict[str, str]:
     for output in cell.outputs:
         if output.get("name") != "stderr":
             shown = output.get("data") or {output.output_type: output.get("text", "")}
+            figure = "clusterbook" in output.get("metadata", {})    # its HTML holds its pictures
             for kind, value in shown.items():
-                if not kind.startswith("image/"):
+                if not (kind.startswith("image/") or figure and kind == "text/html"):
                     found[kind] = found.get(kind, "") + ADDRESS.sub("0x", str(value))
     return found
 

@@ -13,17 +13,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bookledger.build import executed_pages
-from bookledger.stage import stage
+from bookledger.build import copy_sources, executed_pages
 from clusterbook import paths
 
 
 def main(python: str) -> int:
-    """Stage the book, write its conf.py, and run Sphinx; Sphinx's exit status."""
+    """Copy the book's sources, write their conf.py, and run Sphinx; Sphinx's exit status."""
     output = paths.root() / "_build" / "plain"
     sources = output / "stage"
-    stage(paths.root(), sources,
-          executed_pages(paths.root(), output, run=False, say=print))
+    copy_sources(paths.root(), sources,
+                 executed_pages(paths.root(), output, run=False, say=print))
     config = "from jupyter_book.cli.main import main; main(prog_name='jupyter-book')"
     subprocess.run([sys.executable, "-P", "-c", config, "config", "sphinx", sources,
                     "--toc", sources / "book" / "_toc.yml"], check=True)
@@ -32,8 +31,7 @@ def main(python: str) -> int:
     own = "'jupyter_book', "
     if text.count(own) != 1:
         raise SystemExit(f"{conf} does not list the extension that is to go")
-    conf.write_text(f"import sys\nsys.path.insert(0, {str(sources / 'book' / '_ext')!r})\n"
-                    + text.replace(own, ""), encoding="utf-8")
+    conf.write_text(text.replace(own, ""), encoding="utf-8")
     return subprocess.run([python, "-m", "sphinx", "-W", "-n", "--keep-going",
                            sources, output / "html"], check=False).returncode
 

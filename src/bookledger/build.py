@@ -1,8 +1,9 @@
 """Build the book, as a site or as a PDF, without writing to the checkout.
 
-Changed notebooks are executed side by side into a cache. Jupyter Book renders a copy of the
-sources with the executed notebooks in their places, and the finished site replaces the old one by
-rename. If a chapter or a page fails, the earlier site stays.
+Changed notebooks are executed side by side into a cache. Jupyter Book, with the extension
+`bookledger.pages`, renders a copy of the sources with the executed notebooks in their places, and
+the finished site replaces the old one by rename. If a chapter or a page fails, the earlier site
+stays.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from clusterbook import paths
 from clusterbook.errors import InputError
 
 from . import config
+from .settings import read_yaml
 
-# Imported where they are used: fingerprint, parameters, runs and stage. When nothing changed,
-# nothing is to wait for them.
+# `runs`, `parameters` and `checks` are imported late, so that an unchanged build stays fast.
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
-_EVIDENCE = ("data/claims", "data/errata", "data/expectations", "data/records", "data/sources")
+_SHOWN = ("_config.yml", "book", "notebooks", "data/amendments", "data/claims", "data/errata",
+          "data/expectations", "data/lineage.yaml", "data/records", "data/sources")
 _LONGEST = "comparison"         # takes a third of the time of two cores, so it must not begin last
 
 
@@ -65,35 +67,24 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
             "with XeLaTeX and latexmk, on Debian and Ubuntu: apt-get install latexmk texlive-xetex "
             "texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
     source, output = config.root(), output or (config.checkout() or Path.cwd()) / "_build"
-    site, old = output / "html", output / "html.old"
+    site, old, stage = output / "html", output / "html.old", output / "stage"
     if old.is_dir() and not site.exists():      # a build was killed between the two renames
         old.rename(site)
-    files = [source / name for name in ("_config.yml", "book", "notebooks", "data/lineage.yaml")]
-    files += [*(source / name for name in _EVIDENCE), Path(paths.__file__).parent]
+    files = [source / name for name in _SHOWN]
+    files += [Path(paths.__file__).parent, Path(__file__).parent]
     key, built = _key(run, _contents(files)), site / ".key"
     if not pdf and built.is_file() and built.read_text(encoding="utf-8") == key:
         say("nothing changed since the last build")
         return site / "index.html"
-    from .stage import stage, undrawn
-
+    for name in ("_config.yml", "book/_toc.yml"):
+        read_yaml(source / name)        # a damaged one is found before a chapter runs
     notebooks = executed_pages(source, output, run=run, say=say)
     say("building the pages")
-    stage(source, output / "stage", notebooks)
-    rendered = jupyter_book(output / "stage", output / "rendered", "latex" if pdf else "html")
+    copy_sources(source, stage, notebooks)
+    rendered = jupyter_book(stage, output / "rendered", "latex" if pdf else "html")
     if pdf:
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
-    for place, executed in notebooks.items():       # a page was rendered from fewer cells
-        if (download := rendered / "_sources" / place).is_file() and not config.is_run(place):
-            download.write_text(undrawn(executed), encoding="utf-8")
-    # Maps are for debugging the theme's scripts, and its fonts lie there once more as WOFF2.
-    for unused in (rendered / "_static").rglob("*"):
-        if unused.suffix in (".map", ".ttf"):
-            unused.unlink()
-    shown = "".join(page.read_text(encoding="utf-8") for page in rendered.rglob("*.html"))
-    for picture in (rendered / "_images").glob("*"):
-        if picture.name not in shown:       # its figure is drawn
-            picture.unlink()
     (rendered / ".key").write_text(key, encoding="utf-8")
     shutil.rmtree(old, ignore_errors=True)
     if site.exists():
@@ -104,31 +95,43 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     return site / "index.html"
 
 
+def copy_sources(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> None:
+    """Copy the book's sources, with the executed notebooks in their places."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source / "book", target / "book")
+    shutil.copy2(source / "_config.yml", target)
+    for place, executed in notebooks.items():
+        (target / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(executed, target / place)
+
+
 # --- keys --------------------------------------------------------------------------------------
 
 
 def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
-    That is: its cells; the code, without comments and docstrings, of every clusterbook module that
-    it reaches; the claims, expectations, errata and records of its chapter, for a page around the
-    chapters those of all, and their parameters and profiles; the versions of what it runs on.
+    That is: its cells; the library, clusterbook; the records of the chapters that its code names;
+    the expectations that it checks; claims, if it reads some; the versions of what it runs on. Not
+    the engine: what it judges is shown when the pages are built.
     """
-    from clusterbook.fingerprint import hash_modules, modules_of
+    from .checks import load_expectations
+    from .parameters import read_notebook
 
-    from .parameters import read, read_notebook
-
-    notebook = read_notebook(path)
-    cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    root, chapter = config.root(), path.stem if path.parent.name in ("notebooks", "audit") else ""
-    files = [root / "data/lineage.yaml", Path(paths.__file__).parent / "datasets/catalog.yaml",
-             *(file for folder in _EVIDENCE for file in (root / folder).glob(f"*{chapter}*"))]
-    shown = {}
-    if not chapter:
-        files.append(root / "notebooks" / "profiles")
-        shown = {name: repr(read(name).parameters) for name in config.chapters()}
-    return _key(cells, hash_modules(modules_of(code)), _contents(files), shown)
+    cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in read_notebook(path).cells]
+    code = "\n".join(source for kind, source, _ in cells if kind == "code")
+    data = config.root() / "data"
+    page = path.relative_to(config.root()).with_suffix("").as_posix()
+    files = [Path(paths.__file__).parent,
+             data / "expectations" / "drawn" / f"{re.sub('^(book|notebooks)/', '', page)}.json"]
+    for chapter in config.chapters():           # recorded("tell", …), page("tell")
+        if re.search(rf"""\(\s*["']{chapter}["']""", code):
+            files += (data / "records").glob(f"{chapter}-*")
+    if "load_claims" in code:
+        files.append(data / "claims")
+    expected = [repr(one) for one in load_expectations()
+                if re.search(rf"""["']{one.id}["']""", code)]
+    return _key(cells, _contents(files), expected)
 
 
 def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:
@@ -149,18 +152,13 @@ def _key(*parts: Any) -> str:
 
 def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str], None]
                    ) -> dict[Path, Path]:
-    """Each notebook of the contents → its executed copy; without *run*, the committed one."""
-    from .claims import read_yaml
-
-    read_yaml(source / "_config.yml")       # a damaged one is found before a chapter runs
-    found = {page: source / page for page in pages(source) if page.suffix == ".ipynb"}
+    """Each notebook of the book → its executed copy; without *run*, the committed one."""
+    found = {path.relative_to(source): path for path in config.notebooks(source)}
     (output / "executed").mkdir(parents=True, exist_ok=True)
     if not run:
         return found
-    for page in found:
-        if not config.is_run(page):
-            key = notebook_key(source / page)[:16]
-            found[page] = output / "executed" / f"{page.stem}-{key}.ipynb"
+    for page, path in found.items():
+        found[page] = output / "executed" / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
     missing = {page: path for page, path in found.items() if not path.is_file()}
     if missing:
         _execute_all(source, missing, say)
@@ -173,12 +171,11 @@ def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[st
     """Execute notebooks side by side; BuildError, after the last one, names those that failed."""
     from .runs import ChapterError, cores, processes
 
-    # Small work: with more threads than idle cores it takes ten times as long.
-    threads = os.environ.get("OMP_NUM_THREADS") or "1"
-    number = min(len(notebooks), max(1, cores() // (int(threads) if threads.isdecimal() else 1)))
+    # One thread each: small work takes ten times as long with more threads than idle cores.
+    number = min(len(notebooks), cores())
     say(f"executing {len(notebooks)} notebooks, {number} at a time")
     errors = []
-    with processes(number, threads) as submit:
+    with processes(number) as submit:
         pending = {submit(_execute, source / page, notebooks[page]): page
                    for page in sorted(notebooks, key=lambda page: page.stem != _LONGEST)}
         for done, future in enumerate(as_completed(pending), start=1):
@@ -206,21 +203,6 @@ def _execute(path: Path, cached: Path) -> float:
             ["a check does not hold with the default parameters:", *failed]))
     draft.replace(cached)
     return time.monotonic() - begun
-
-
-def pages(source: Path) -> list[Path]:
-    """Every page of the table of contents, relative to the book's root, with its suffix."""
-    from .claims import read_yaml
-
-    toc, found = source / "book" / "_toc.yml", []
-    read_yaml(toc)                          # says in which line it is damaged
-    for name in re.findall(r"(?m)^[\s-]*(?:root|file): (\S+)", toc.read_text(encoding="utf-8")):
-        files = [Path(name + ending) for ending in (".ipynb", ".md")
-                 if (source / (name + ending)).is_file()]
-        if not files:
-            raise InputError(f"book/_toc.yml names {name}, which is not there")
-        found.append(files[0])
-    return found
 
 
 # --- other programs ----------------------------------------------------------------------------

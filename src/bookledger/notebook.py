@@ -1,4 +1,7 @@
-"""What a notebook shows of the book's evidence; one object a notebook, made in its first cell."""
+"""What a notebook shows of the book's evidence; one object a notebook, made in its first cell.
+
+Verdicts are no part of it: the directive ``view`` (`pages`) shows them as they are at the build.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,7 @@ from typing import Any
 from .checks import UNMADE, Checked, check, drawn, refuses
 from .provenance import origin
 from .records import Line, arrays, model_file, record, recorded
-from .sources import errata, erratum, source_table
-from .views import cards, result, say, table
+from .views import table
 
 
 class Page:
@@ -20,8 +22,6 @@ class Page:
 
     arrays, model_file, recorded = map(staticmethod, (arrays, model_file, recorded))
     origin, refuses, table = map(staticmethod, (origin, refuses, table))
-    cards, errata, erratum, result, say, source_table = map(
-        staticmethod, (cards, errata, erratum, result, say, source_table))
 
     def __init__(self, name: str) -> None:
         self.name = name

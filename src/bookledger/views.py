@@ -5,8 +5,6 @@ A view is HTML on a page, which ``templates.html.j2`` makes, and text elsewhere.
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 import re
 import shutil
@@ -20,7 +18,6 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 from numpy.typing import ArrayLike
-from PIL import Image
 
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
@@ -262,13 +259,12 @@ def result(work: str) -> View:
                 [in_columns(headline, box.caption), f"In all, {counts}."])
 
 
-def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View:
+def cards(works: Mapping[str, tuple[str, str, Mapping[str, str]]]) -> View:
     """A card for each work, which leads to its chapter: picture, sentence, verdicts, run time.
 
-    *works* maps a work's name to its sentence, its picture, (height, width) in [0, 1], and what
-    some of its claims are about to their ids. Of a claim with numbers the first is shown, measured
-    or not. The run time is what the chapter's first cell states. Raises InputError for an unknown
-    id.
+    *works* maps a work's name to its sentence, its picture, a PNG in base64, and what some of its
+    claims are about to their ids. Of a claim with numbers the first is shown, measured or not. The
+    run time is what the chapter's first cell states. Raises InputError for an unknown id.
     """
     shown, verdicts = [], by_chapter(judged(load_claims()))
     for work, (sentence, picture, chosen) in works.items():
@@ -283,11 +279,9 @@ def cards(works: Mapping[str, tuple[str, ArrayLike, Mapping[str, str]]]) -> View
                          f"{about}:{ours} published {number.value}"))
         cells = load_json(config.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
         time = re.search(r"[*]Runtime[.][*]{2} ([^.,]*)", "".join(cells[0].get("source", "")))
-        pixels = Image.fromarray((255 * np.clip(picture, 0, 1)).astype(np.uint8))
-        pixels.save(buffer := io.BytesIO(), "PNG", optimize=True)
         shown.append((work, config.book().method(work), sentence, told,
                       f"Headline results: {standing(rows)['Headline results']}", time and time[1],
-                      base64.b64encode(buffer.getvalue()).decode()))
+                      picture))
     texts = [f"{name}: {sentence} " + "; ".join(
         [*(f"{words} ({verdict.label})" for verdict, words in told), counts, time or ""])
         for _, name, sentence, told, counts, time, _ in shown]

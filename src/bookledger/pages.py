@@ -1,14 +1,16 @@
-"""Changes to each page: accessibility, launch buttons, scripts, and tables in print.
+"""The Sphinx extension of the book: views of the evidence, and pages that everybody can read.
 
-On the page of the library also: numpydoc that Sphinx can't read, and the table of the equations.
+The directive ``view`` shows claims, records and verdicts as they are when the page is built.
+`outputs` has what notebooks show. Then: accessibility, launch buttons, scripts, tables in print,
+numpydoc that Sphinx can't read, and what lies beside the pages.
 """
 
 from __future__ import annotations
 
-import ast
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator
+import shutil
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,46 +19,65 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.util.docutils import SphinxDirective
 
-from bookledger import site
-from bookledger.stage import DRAWINGS
-from clusterbook import figures, paths
+from clusterbook import figures
+from clusterbook.checks import one_of
+from clusterbook.errors import InputError
 
-METHODS = {"tell": "TELL", "idc": "IDC", "deepcluster": "DeepCluster"}
-FRONT, FIRST = "book/intro", "notebooks/tell.ipynb"
-_FIGURE = re.compile(r'(?P<opens><figure[^>]* id="(?P<name>[\w-]+)"[^>]*>\s*)'
-                     r"(?P<picture>(?:<a [^>]*>\s*)?<img[^>]*>(?:\s*</a>)?)"
-                     r"(?P<caption>.*?)(?=</figcaption>)", re.DOTALL)
+from . import config, parameters, provenance, site, sources, views
+from .outputs import Folded, shown
+
+VIEWS: dict[str, Callable[..., views.View]] = {
+    "amendments": provenance.amendments,
+    "errata": sources.errata,
+    "erratum": sources.erratum,
+    "not-demonstrated": lambda work: sources.errata(work, demonstrated=False),
+    "parameters": parameters.parameter_table,
+    "profiles": parameters.profile_table,
+    "result": views.result,
+    "scorecard": views.scorecard,
+    "sources": sources.source_table,
+    "status": provenance.status,
+    "summary": lambda: views.scorecard().summary(),
+    "under-way": provenance.under_way,
+    "verdicts": lambda *names: views.say(names, here=False),
+}
+"""The views that a page can show, by the name that the directive gives them."""
 _MATH = re.compile(r"(?P<before>(?:(?<=[\s>])[^\s<>]{1,12})?)"
                    r'<span class="math[^>]*>[^<]*</span>(?P<after>[^\s<]*)')
-_MARKS = re.compile(r'<h[1-6]>(?P<heading>.*?)<a class="headerlink"'
-                    r'|<div class="pst-scrollable-table-container"'
-                    r'|role="region"[^>]* aria-label="[^"]*"', re.DOTALL)
+_GROUP = 'role="group" tabindex="0" aria-label="Table"'
+
+
+class Inserted(SphinxDirective):
+    """The directive ``view``: ``scorecard``, ``result tell``, or another of `VIEWS`.
+
+    It replaces its content, which a reader sees where the directive is not known, on Colab.
+    """
+
+    has_content = True
+    required_arguments, optional_arguments, final_argument_whitespace = 1, 1, True
+
+    def run(self) -> list[nodes.Node]:
+        """The view as it is now; a page with a view is read again in every build."""
+        self.env.note_reread()
+        name, *words = " ".join(self.arguments).split()
+        try:
+            one_of("view", name, VIEWS)
+            view = VIEWS[name](*words)
+        except (InputError, TypeError) as error:        # a wrong name, or number of them
+            raise self.error(str(error)) from None
+        return shown(view, self.env.docname)
 
 
 def reachable(body: str) -> str:
-    """Make tables regions that keys reach, give regions distinct names, and mend two roles."""
+    """Let keys reach what scrolls, and mend what has a wrong role."""
     body = body.replace(' role="doc-biblioentry"', ' role="listitem"')
+    table = '<div class="pst-scrollable-table-container"'
+    body = body.replace(table, f"{table} {_GROUP}")
     # The parameters of a long signature are a list that describes nothing.
     body = re.sub(r"(?<=\n)<dl>(?=\n<dd><em class=\"sig-param)", '<dl role="presentation">', body)
     # A data frame, with empty heads in its corner.
-    body = re.sub(r"<div>(?=\s*<style scoped)", '<div class="cb-scorecard-scroll" role="region" '
-                  'tabindex="0" aria-label="Table">', body)
-    body = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", body)
-    heading, seen = "", Counter()
-
-    def marked(found: re.Match) -> str:
-        nonlocal heading
-        if found["heading"]:
-            heading = re.sub('<[^>]*>|"', "", found["heading"]).strip()
-            return found[0]
-        region, _, label = found[0].partition(' aria-label="')
-        if not label:
-            region, label = f'{region} role="region" tabindex="0"', f'Table: {heading}"'
-        seen[label] += 1
-        number = f" ({seen[label]})" if seen[label] > 1 else ""
-        return f'{region} aria-label="{label[:-1]}{number}"'
-
-    return _MARKS.sub(marked, body)
+    body = re.sub(r"<div>(?=\s*<style scoped)", f'<div class="cb-scorecard-scroll" {_GROUP}>', body)
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", body)
 
 
 def named(contents: str) -> str:
@@ -74,33 +95,6 @@ def kept(body: str) -> str:
         r"(?<=\w)[._/](?=\w)", r"\g<0><wbr>", found[0]), body)
 
 
-def drawn(body: str, folder: Path) -> str:
-    """Show the SVGs of each figure in place of its picture, and its row below the caption."""
-    def replaced(found: re.Match) -> str:
-        # Of a recorded run there is the picture only, which a phone scrolls.
-        parts = [f'<div class="cb-picture" role="region" tabindex="0" aria-label="Picture: '
-                 f'{found["name"]}">{found["picture"]}</div>', ""]
-        for i, ending in enumerate((".html", ".row.html")):
-            file = folder / f"{found['name']}{ending}"
-            parts[i] = file.read_text(encoding="utf-8") if file.is_file() else parts[i]
-        return f"{found['opens']}{parts[0]}{found['caption']}{parts[1]}"
-
-    return figures.glyphs_once(_FIGURE.sub(replaced, body))
-
-
-def forwarding(page: str, pages: Collection[str]) -> str:
-    """A script that leads an address of a place that moved to the audit page on to it there."""
-    audit = f"book/audit/{page.removeprefix('notebooks/')}"
-    if page == "book/errata":
-        target = '"audit/" + place.split("-")[0].slice(1) + ".html"'
-    elif page.startswith("notebooks/") and audit in pages:
-        target = f'"../{audit}.html"'
-    else:
-        return ""
-    return (f'<script>{{ const place = location.hash; if (/^#[\\w-]+$/.test(place) && '
-            f"!document.querySelector(place)) location.replace({target} + place); }}</script>")
-
-
 def launched(body: str, link: str) -> str:
     """The front page's body with one button more, which opens the first chapter on Colab."""
     return re.sub(r'(?<=<p class="cb-buttons">)(.*?)(?=</p>)',
@@ -114,13 +108,13 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
     if 'class="math' not in body:       # MathJax: 2 MB
         context["script_files"] = [file for file in context["script_files"]
                                    if app.config.mathjax_path not in str(file.filename)]
-    context["body"] = drawn(kept(reachable(body)), Path(app.srcdir) / DRAWINGS) + forwarding(
-        pagename, app.env.found_docs)
+    context["body"] = figures.glyphs_once(kept(reachable(body)))
     if contents := context.get("generate_toctree_html"):
         context["generate_toctree_html"] = lambda *args, **options: named(
             str(contents(*args, **options)))
-    if pagename == FRONT and (address := site.current(Path(app.srcdir))).repository:
-        context["body"] = launched(context["body"], address.launchers(FIRST)["Colab"])
+    if pagename == app.config.root_doc and (address := site.current(Path(app.srcdir))).repository:
+        first = f"notebooks/{next(iter(config.book().methods))}.ipynb"
+        context["body"] = launched(context["body"], address.launchers(first)["Colab"])
     buttons = context.get("header_buttons", [])
     for group in [group for group in buttons if group.get("label") == "launch-buttons"]:
         if not pagename.startswith("notebooks/"):       # only a chapter installs what it needs
@@ -131,12 +125,12 @@ def improve(app: Sphinx, pagename: str, templatename: str, context: dict[str, An
                                  "icon": "fa-brands fa-kaggle", "url": links["Kaggle"]})
 
 
-def configure(app: Sphinx, config: Config) -> None:
+def configure(app: Sphinx, settings: Config) -> None:
     """Switch off buttons without an address, and Thebe, which runs code through a server."""
     known = bool(site.current(Path(app.srcdir)).repository)
-    config.html_theme_options |= {"use_repository_button": known, "use_issues_button": known}
+    settings.html_theme_options |= {"use_repository_button": known, "use_issues_button": known}
     if not known:
-        config.html_theme_options["launch_buttons"] = {}
+        settings.html_theme_options["launch_buttons"] = {}
     for event, listeners in app.events.listeners.items():
         app.events.listeners[event] = [one for one in listeners
                                        if one.handler.__module__ != "sphinx_thebe"]
@@ -163,7 +157,28 @@ def shares(rows: list[list[int]]) -> list[int]:
     return [round(100 * width / sum(widths)) for width in widths]
 
 
-# --- the page of the library -------------------------------------------------------------------
+def finish(app: Sphinx, error: Exception | None) -> None:
+    """Put beside the pages what they link to: records, claims as data, and notebooks to run."""
+    if error or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    shutil.copytree(config.root() / "data" / "records", out / "records", dirs_exist_ok=True,
+                    ignore=shutil.ignore_patterns("*.npz", "*.pt", "under-way"))
+    (out / "claims.json").write_text(provenance.as_json(), encoding="utf-8")
+    with zipfile.ZipFile(out / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for page in sorted(app.env.found_docs):
+            file = Path(app.env.doc2path(page))
+            if file.suffix != ".ipynb" or config.is_run(Path(page)):    # runs have their own page
+                continue
+            # Without the SVGs, which only a page shows. Sorted keys put the figure's name after.
+            text = re.sub(r'"(csv|drawn)": "[^"]*",\s*', "", file.read_text(encoding="utf-8"))
+            archive.writestr(zipfile.ZipInfo.from_file(file, f"{page}.ipynb"), text,
+                             zipfile.ZIP_DEFLATED)
+            (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
+    # Maps are for debugging the theme's scripts, and its fonts lie there once more as WOFF2.
+    for unused in (out / "_static").rglob("*"):
+        if unused.suffix in (".map", ".ttf"):
+            unused.unlink()
 
 
 def readable(lines: list[str]) -> list[str]:
@@ -173,46 +188,6 @@ def readable(lines: list[str]) -> list[str]:
     # "low, high : float" is taken for one name.
     after = re.sub(r"(?m)^\w+(, \w+)+(?= : )", lambda found: found[0].replace(", ", ","), after)
     return f"{before}{section}{after}".split("\n")
-
-
-def rows(method: str) -> list[tuple[int, str, str, str, int]]:
-    """The first equation, all of them, function, file and line, where a docstring begins with them.
-
-    A sentence names them by ``Eq. 13``, ``Eqs. 7 and 8`` or ``Eqs. 4 to 6``.
-    """
-    package, found = Path(paths.__file__).parent, []
-    for path in (package / method).rglob("*.py"):
-        file = path.relative_to(package.parent).as_posix()
-        for name, node in _defined(ast.parse(path.read_text(encoding="utf-8"))):
-            begins = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
-            if named := re.findall(r"Eqs?\. (\d+(?: (?:and|to) \d+)?)", begins):
-                first = int(named[0].split()[0])
-                found.append((first, ", ".join(named), name, file, node.lineno))
-    return sorted(found)
-
-
-def _defined(tree: ast.AST, within: str = "") -> Iterator[tuple[str, Any]]:
-    for node in ast.iter_child_nodes(tree):
-        inside = within
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield within + node.name, node
-            inside = f"{within}{node.name}."
-        yield from _defined(node, inside)
-
-
-class Equations(SphinxDirective):
-    """The directive ``equations``: for each method, which function has which equation."""
-
-    def run(self) -> list[nodes.Node]:
-        """A table in Markdown, the language of the page, for each method."""
-        lines = []
-        for method, called in METHODS.items():
-            lines += [f"**{called}**", "", "| Equation | Function | File and line |",
-                      "|---|---|---|"]
-            lines += [f"| {named} | `{name}` | `{file}`, {line} |"
-                      for _, named, name, file, line in rows(method)]
-            lines.append("")
-        return self.parse_text_to_nodes("\n".join(lines))
 
 
 def rewrite(app, what, name, obj, options, lines) -> None:
@@ -226,12 +201,14 @@ def sign(app, what, name, obj, options, signature, returns) -> tuple[str, str] |
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the steps and the directive."""
+    """Register the steps and the directives."""
     app.setup_extension("sphinx.ext.autodoc")       # whose events two steps wait for
-    app.add_directive("equations", Equations)
+    app.add_directive("view", Inserted)
+    app.add_transform(Folded)
     app.connect("config-inited", configure)
     app.connect("html-page-context", improve, priority=900)
     app.connect("doctree-resolved", fit_tables)
+    app.connect("build-finished", finish)
     app.connect("autodoc-process-docstring", rewrite, priority=400)
     app.connect("autodoc-process-signature", sign)
     return {"version": "1.0", "parallel_read_safe": True, "parallel_write_safe": True}
