@@ -20,11 +20,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from _support import CHECKOUT
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from matplotlib import colors as mpl_colors
 from matplotlib.figure import Figure
-from _support import CHECKOUT
 from PIL import Image
 
 from clusterbook import evidence, figures

@@ -16,7 +16,7 @@ import clusterbook
 FLOORS = (
     ("errors",), ("checks", "paths", "settings"),
     ("metrics", "figures", "progress", "fingerprint", "distributed"),
-    ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
+    ("batchnorm", "footprint", "table"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
     ("__main__",),
 )
