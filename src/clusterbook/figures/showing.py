@@ -185,7 +185,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pngs[first]}
     if "explorable" in kept:    # escaped, because titles and texts become attributes
         data["text/html"] = steps.html([
-            f'<img {_attributes(about["alt"], title, i, len(pngs))} width="{across:.0f}" '
+            f'<img alt="{_described(about["alt"], title, i, len(pngs))}" width="{across:.0f}" '
             f'height="{down:.0f}" src="data:image/png;base64,{png}">'
             for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)],
             **kept["explorable"])
@@ -226,14 +226,13 @@ def on_a_page(about: Mapping[str, Any], page: str) -> str:
     """
     pictures, drawn = [], unpacked(about["drawn"])
     for i, (title, *svgs) in enumerate(drawn, start=1):
+        text = _described(about["alt"], title, i, len(drawn))
         parts, kinds = [], ("wide", "narrow") if len(svgs) == 2 else ("only",)
         for kind, svg in zip(kinds, svgs, strict=True):
             own = f"{page}-{about['name']}-{i}{kind[0]}-"
             svg = re.sub(r'(\bid="|href="#|url\(#)(?!DejaVu)', rf"\g<1>{own}", svg)
-            words = _attributes(about["alt"], title, i, len(drawn)) if "explorable" in about else (
-                f'alt="{escape(about["alt"])}"')
-            parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
-                                     f'aria-label={words.removeprefix("alt=")} ', 1))
+            parts.append(svg.replace(
+                "<svg ", f'<svg class="cb-{kind}" role="img" aria-label="{text}" ', 1))
         pictures.append("".join(parts))
     return glyphs_once(steps.html(pictures, **about["explorable"]) if "explorable" in about
                        else pictures[0])
@@ -252,8 +251,9 @@ def glyphs_once(html: str) -> str:
     return re.sub(r'<path id="(DejaVu[^"]*)"[^>]*/>', first, html)
 
 
-def _attributes(alt: str, title: str, i: int, number: int) -> str:
-    return f'alt="{escape(f"{alt} Step {i} of {number}: {title}.")}"'
+def _described(alt: str, title: str, i: int, number: int) -> str:
+    """The alternative text of a picture, escaped; of a step, which has a title, with its place."""
+    return escape(f"{alt} Step {i} of {number}: {title}." if title else alt)
 
 
 def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
