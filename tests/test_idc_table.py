@@ -66,7 +66,7 @@ def of_the_page(name, **names):
 def answers(idc, judged, points=(), n_rows=99, n_features=6, n_clusters=2):
     """What the page's verdict answers: on shuffled tables, one cloud, seeds, same, better, k."""
     found = of_the_page("verdict")(idc, judged, dict(points), n_rows, n_features, n_clusters)
-    assert list(found.columns) == ["this table", "without groups", "rule", "answer"]
+    assert list(found.columns) == ["answer", "this table", "without groups", "rule"]
     return found["answer"].tolist()
 
 
