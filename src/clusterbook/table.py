@@ -29,6 +29,9 @@ SAMPLE = 2000       # other methods, silhouettes and the scan use at most this m
 BEYOND = 3          # standard deviations above the mean of tables without groups
 STABLE = 0.8        # mean ARI from which clusterings count as stable
 SAME = 0.9          # ARI from which two methods find the same clusters
+ABOVE_CHANCE = 0.1  # mean ARI of seeds, at least, above that of seeds on shuffled tables
+STEADIER = 0.05     # mean ARI by which a better method is more stable,
+APART = 2           # and standard deviations of shuffled tables by which its silhouette is higher
 MOST_LISTED = 10    # features of a cluster
 HEADS = {"clusters": "row,cluster,", "features": "cluster,rank,feature,", "gates": "gates of row,"}
 
@@ -209,8 +212,8 @@ def preferred(points: Mapping[int, Judged]) -> int | None:
 
 
 def agrees(judged: Judged) -> bool | None:
-    """Whether seeds agree: on average `STABLE`, and 0.1 above shuffled tables; None without any."""
-    least = max(STABLE, np.mean(judged.by_chance or 0) + 0.1)
+    """Whether seeds agree: `STABLE`, and `ABOVE_CHANCE`, on average; None without further seeds."""
+    least = max(STABLE, np.mean(judged.by_chance or 0) + ABOVE_CHANCE)
     return bool(np.mean(judged.seeds) >= least) if judged.seeds else None
 
 
@@ -222,11 +225,10 @@ def same(one: Judged, other: Judged) -> bool:
 def better(one: Judged, other: Judged) -> bool:
     """Whether a stable clustering is another than *other*, and beats it in both respects.
 
-    By 0.05 in stability, unless that of *other* is unknown, and by two standard deviations of
-    shuffled tables in the silhouette.
+    By `STEADIER` in stability, unless that of *other* is unknown, and by `APART` in the silhouette.
     """
-    steadier = np.isnan(other.stability) or one.stability > other.stability + 0.05
-    apart = one.silhouette > other.silhouette + 2 * np.std(one.null, ddof=1)
+    steadier = np.isnan(other.stability) or one.stability > other.stability + STEADIER
+    apart = one.silhouette > other.silhouette + APART * np.std(one.null, ddof=1)
     return bool(one.stability >= STABLE and steadier and apart and not same(one, other))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -174,9 +174,9 @@ _TEMPLATE = """\
 .cb-steps-bar output { flex: 1 1 100%; min-height: 1.6em; }
 </style>
 {% for place in places %}
-<div class="cb-step" data-at="{{ place[1]|join(" ") }}" data-title="{{ named(place, loop.index) }}" \
-data-note="{{ place[2] }}"{{ " hidden" if loop.index0 != start }}>\
-{{ pictures[loop.index0]|safe }}</div>
+<div class="cb-step" data-at="{{ place[1]|join(" ") }}" \
+data-title="{{ named(place, loop.index) }}" data-note="{{ place[2] }}"\
+{{ " hidden" if loop.index0 != start }}>{{ pictures[loop.index0]|safe }}</div>
 {% endfor %}
 <div class="cb-steps-bar" role="group" aria-label="Positions of the figure">
 <button type="button" aria-label="Previous step">&#8249;</button>
