@@ -1,7 +1,11 @@
-"""Figures: labeled axes, alternative texts, files when asked, and no side effects."""
+"""Figures: labeled axes, alternative texts, files when asked, and no side effects.
+
+The charts that only one page has are taken from its notebook.
+"""
 
 from __future__ import annotations
 
+import ast
 import base64
 import copy
 import io
@@ -10,11 +14,13 @@ import re
 import warnings
 import xml.etree.ElementTree as ET
 import zlib
+from collections.abc import Callable
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from _support import CHECKOUT
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from matplotlib import colors as mpl_colors
@@ -33,10 +39,28 @@ MATRIX = RNG.random((6, 4))
 ROWS, COLUMNS = np.array([1, 0, 1, -1, 0, 1]), np.array([1, 0, 0, 1])
 
 
+#: Charts that serve one page, by the page's name.
+OF_PAGES = {"null_distribution": "weights", "image_bars": "tell", "pipeline": "deepcluster",
+            "explained_cluster": "comparison"}
+
+
+def of_page(name: str) -> Callable[..., Figure]:
+    """A chart from the notebook of its page."""
+    cells = json.loads((CHECKOUT / f"notebooks/{OF_PAGES[name]}.ipynb").read_text("utf-8"))["cells"]
+    (source,) = (source for source in ("".join(cell["source"]) for cell in cells)
+                 if f"\ndef {name}(" in f"\n{source}")
+    tree = ast.parse(source)
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ImportFrom)]
+    names = {"np": np, "figures": figures}
+    exec(compile(tree, name, "exec"), names)
+    return names[name]
+
+
 def draw(name: str, *arguments, **options) -> Figure:
     """The chart with its usual arguments, but for those that are given."""
     usual, named = ARGUMENTS[name]
-    return getattr(figures, name)(*(arguments or usual), **named | options)
+    chart = of_page(name) if name in OF_PAGES else getattr(figures, name)
+    return chart(*(arguments or usual), **named | options)
 
 
 TABLE = np.array([[0.5, -0.25], [0.0, 0.1], [1.0, 0.2]])
@@ -50,7 +74,7 @@ ARGUMENTS = {
         [{"trained": (MATRIX, ROWS, COLUMNS), "shuffled": (MATRIX[::-1], ROWS, COLUMNS)}],
         {"rows": "output neuron", "columns": "input neuron", "values": "absolute weight"}),
     "null_distribution": (
-        [RNG.normal(1, 0.1, 50), 0.5], {"quantity": "normalized cut", "meaningless": 1.0}),
+        [RNG.normal(1, 0.1, 50), 0.5], {"meaningless": 1.0}),
     "seed_strip": (
         [{"joint": [0.5, 0.6, 0.7], "dhillon": np.array([0.4])}],
         {"quantity": "accuracy", "references": {"paper": 0.9, "chance": 0.1}}),
@@ -74,12 +98,11 @@ ARGUMENTS = {
     "image_bars": (
         [RNG.random((6, 12)), (1, 3, 4), np.arange(18).reshape(6, 3)],
         {"titles": list("uvwxyz"), "notes": list("UVWXYZ"), "classes": list("abc"),
-         "marked": np.arange(6) % 3, "x": "digit", "y": "images"}),
+         "marked": np.arange(6) % 3}),
     "explained_cluster": (
         [RNG.random((5, 12)), (1, 3, 4)],
         {"images": {"center": RNG.random((3, 4)), "color": RNG.random((3, 4, 3))},
-         "masks": {"gates": RNG.random((3, 4)), "coarse": np.eye(2)},
-         "values": "absolute weight"}),
+         "masks": {"gates": RNG.random((3, 4)), "coarse": np.eye(2)}}),
     "schematic": (
         [{"image": (0, 0), "encoder": (1, 0), "cluster\nlayer": (1, 1)}, [
             ("image", "encoder", ""), ("encoder", "cluster\nlayer", "~a center"),
@@ -125,7 +148,7 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
     np.testing.assert_equal(ARGUMENTS[name], before)
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
-            assert "absolute weight" in (axis.get_ylabel(), axis.get_xlabel())
+            assert axis.get_ylabel() == "absolute weight" or "gate value" in axis.get_xlabel()
         elif name not in ("explained_cluster", "image_bars", "image_grid", "schematic"):  # no axes
             ticks = "".join(tick.get_text() for tick in axis.get_yticklabels())
             assert axis.get_xlabel()
@@ -182,6 +205,14 @@ def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
     assert trained.images[0].get_clim() == shuffled.images[0].get_clim()
 
 
+def test_a_null_distribution_has_the_value_and_what_means_nothing():
+    (null, value), options = ARGUMENTS["null_distribution"]
+    (axis,) = (figure := draw("null_distribution")).axes
+    assert sum(bar.get_height() for bar in axis.patches) == len(null)
+    assert [line.get_xdata()[0] for line in axis.lines] == [value, options["meaningless"]]
+    assert texts(figure.legends[0])[1:] == ["the trained weights", "a meaningless partition"]
+
+
 def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     axis = draw("seed_strip").axes[0]
     assert [t.get_text() for t in axis.get_yticklabels()] == ["joint", "dhillon"]
@@ -203,8 +234,8 @@ def test_recorded_runs_are_hollow_dots_in_the_row_of_the_live_ones():
 
 
 def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
-    axis = draw("heatmap").axes[0]
-    assert axis.images[0].get_clim() == (-1, 1)
+    axis, bar = draw("heatmap").axes
+    assert axis.images[0].get_clim() == bar.get_ylim() == (-1, 1)
     assert " ".join(text.get_text() for text in axis.texts) == "0.50 −0.25 0.00 0.10 1.00 0.20"
     partly = np.where(TABLE == 0.5, np.nan, TABLE)
     first, second, _ = draw("heatmap", {"one": partly, "two": 3 * partly}, diverging=False,
@@ -296,7 +327,7 @@ def test_an_explained_cluster_has_its_members_then_images_then_masks():
     for axis, picture in zip(axes, pictures, strict=True):
         np.testing.assert_array_equal(axis.images[0].get_array(), picture)
         assert axis.images[0].get_clim() == (0, 1)
-    assert bar.get_xlabel() == "absolute weight"
+    assert bar.get_xlabel().startswith("share of members, gate value, activation")
     images = {"gap": np.array([[0.5, np.nan]]), "nothing": np.full((1, 2), np.nan)}
     figure = draw("explained_cluster", RNG.random((1, 2)), (1, 1, 2), images=images)
     drawn = {axis.get_title(): len(axis.images) for axis in figure.axes}
@@ -307,6 +338,8 @@ def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     image, caption = shown(draw("scatter"))
     assert not list(tmp_path.iterdir()), "no file unless asked"
+    figures.shown().clear()             # a copy
+    assert figures.shown()["a-figure"] == figures.numbers(draw("scatter"))
     picture = Image.open(io.BytesIO(base64.b64decode(image.data["image/png"])))
     assert picture.size[0] == pytest.approx(1.5 * 784, abs=1)
     assert image.data["text/plain"] == "Figure a-figure: Two lines fall."
@@ -337,7 +370,7 @@ def test_a_figure_with_a_slider_holds_all_pictures_and_shows_the_middle_one():
     assert 'data-pause="0.5"' in page and "http" not in page        # it plays without the network
     assert shown(steps, start="3")[0].data["image/png"] == told[2][3]
     steps = {"1": draw("image_grid"), "2": draw("image_grid"), "3": draw("image_grid")}
-    steps["3"].again = None             # changed after drawing
+    steps["3"].as_it_is()               # changed after drawing
     drawn = figures.on_a_page(shown(steps)[0].metadata["clusterbook"], "page")
     assert re.findall('<svg class="cb-([a-z]+)"', drawn) == [
         "wide", "narrow", "wide", "narrow", "only"]
@@ -432,7 +465,7 @@ def heat(values, **options) -> Figure:
 
 
 def null(value) -> Figure:
-    return figures.null_distribution(np.linspace(0, 1, 50), value, quantity="cut", meaningless=3)
+    return draw("null_distribution", np.linspace(0, 1, 50), value, meaningless=3)
 
 
 RISES, HIGHER, UPPER = np.linspace(0, 1, 9), np.linspace(0.5, 0.9, 9), np.triu(np.ones((4, 4)))
@@ -459,13 +492,13 @@ def test_other_numbers_in_a_figure_are_found(right, wrong):
 def test_drawn_compares_every_figure_that_was_shown(monkeypatch, tmp_path):
     (expected := tmp_path / "data/expectations/drawn").mkdir(parents=True)
     monkeypatch.setattr("clusterbook.paths.root", lambda: tmp_path)
-    monkeypatch.setattr("bookledger.checks.SHOWN", {})
+    monkeypatch.setattr(figures, "shown", dict)
     with pytest.raises(InputError, match="no numbers are expected of a page 'page'"):
         evidence.page("page").drawn()
     series = figures.numbers(strip(with_=HIGH, without=LOW))
     (expected / "page.json").write_text(json.dumps({"seeds": {"within": 0.25, "series": series}}))
     assert "seeds: other series" in (missing := evidence.page("page").drawn()) and not missing
-    monkeypatch.setattr("bookledger.checks.SHOWN", {"seeds": series})
+    monkeypatch.setattr(figures, "shown", lambda: {"seeds": series})
     assert (line := evidence.page("page").drawn()) and line.startswith("✓ the figure on")
     monkeypatch.setattr("clusterbook.paths.run_context", lambda: {"changed": {"seed": 1}})
     assert evidence.page("page").drawn().startswith("not checked: ")

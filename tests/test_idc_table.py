@@ -1,8 +1,9 @@
-"""The notebook on a person's own table: numbers, ranks, sentences, result files."""
+"""The notebook on a person's own table: numbers, ranks, answers, result files."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -12,10 +13,9 @@ import pytest
 from scipy.spatial.distance import pdist
 
 from bookledger.parameters import read_notebook
-from clusterbook import paths
+from clusterbook import paths, table
 from clusterbook.errors import InputError
-from clusterbook.idc import table
-from clusterbook.idc.table import Judged
+from clusterbook.table import Judged
 
 FLAT = (np.full(10, 0.1) + np.eye(10)[0] / 99).tolist()
 TWO = np.arange(6) % 2
@@ -44,27 +44,42 @@ def continuum(n=100, d=6):
     return scaled(rng.standard_normal((n, 1)) + 0.4 * rng.standard_normal((n, d)))
 
 
-def said(X, k, *labelings, points=()):
-    """The findings, in one text, if IDC had found these labels with different seeds."""
+def code() -> list[str]:
+    """The code cells of the notebook."""
+    page = read_notebook(paths.root() / "notebooks" / "idc_table.ipynb")
+    return [one.source for one in page.cells if one.cell_type == "code"]
+
+
+def cell(text):
+    """The first code cell of the notebook with this text."""
+    return next(source for source in code() if text in source)
+
+
+def of_the_page(name, **names):
+    """A function of the notebook."""
+    names |= {"np": np, "pd": pd, "table": table}
+    for needed in ("def word(", f"def {name}("):
+        exec(cell(needed), names)
+    return names[name]
+
+
+def answers(idc, judged, points=(), n_rows=99, n_features=6, n_clusters=2):
+    """What the page's verdict answers: on shuffled tables, one cloud, seeds, same, better, k."""
+    found = of_the_page("verdict")(idc, judged, dict(points), n_rows, n_features, n_clusters)
+    assert list(found.columns) == ["answer", "this table", "without groups", "rule"]
+    return found["answer"].tolist()
+
+
+def judged_of(X, k, *labelings, points=()):
+    """The answers if IDC had found these labels with different seeds."""
     idc = Judged(labelings[0], table.silhouette(table.reduced(X), labelings[0]),
                  seeds=table.agreement(labelings))
     judged, _ = table.compare(X, k, n_null=6)
-    return "\n".join(table.findings(idc, judged, dict(points), n_rows=len(X),
-                                    n_features=X.shape[1], n_clusters=k))
+    return answers(idc, judged, points, *X.shape, k)
 
 
 def rivals(silhouette, **more):
     return {name: Judged(TWO, silhouette, FLAT, FLAT, **more) for name in table.METHODS}
-
-
-def between_seeds(*seeds, by_chance=(), labels=TWO):
-    return table._between_seeds(Judged(labels, 0.1, seeds=list(seeds), by_chance=list(by_chance)))
-
-
-def beside(silhouette, *seeds):
-    """What is said of rivals that find other, only half as stable clusters."""
-    return table._beside(Judged(np.arange(6) // 3, silhouette, seeds=list(seeds)),
-                         rivals(0.3, subsamples=[0.4] * 5))[-1]
 
 
 @pytest.mark.parametrize("X", [
@@ -72,64 +87,55 @@ def beside(silhouette, *seeds):
     scaled((np.random.default_rng(1).random((90, 9)) < 0.3).astype(float)),
 ], ids=["wide", "normal", "skewed", "binary"])
 def test_noise_has_no_structure(X):
-    lines = said(X, 3, np.arange(len(X)) % 3, np.arange(len(X)) % 2)
-    assert lines.startswith("No structure found that shuffled data do not show.")
-    assert "use it" not in lines and "same clusters" not in lines
+    assert judged_of(X, 3, np.arange(len(X)) % 3, np.arange(len(X)) % 2) == [
+        "no", "no", "no", "no", "no", "not checked"]
 
 
 def test_planted_clusters_are_found_and_counted():
     X, y = planted()
     points = table.scan(X, [2, 3, 4], n_null=4)
-    lines = said(X, 3, y, y, y, points=points)
-    for part in ("There is structure", "Correlated features alone do not explain it",
-                 "agree between seeds: mean ARI 1.00 (1.00 to 1.00, 3 pairs)",
-                 "same clusters as IDC: k-means (ARI 1.00)",
-                 "separates the table best with 3 (as asked for)."):
-        assert part in lines
-    assert "(2 were asked for)." in table._how_many(points, 2)
-    del points[4]
-    assert "; try more." in table._how_many(points, 3)
-    none = table.scan(noise(80, 6), [2, 3], n_null=4)
-    assert "No number of clusters from 2 to 3" in table._how_many(none, 3)
+    assert judged_of(X, 3, y, y, y, points=points) == ["yes", "yes", "yes", "yes", "no", "yes"]
+    assert table.preferred(points) == 3
+    assert table.preferred(table.scan(noise(80, 6), [2, 3], n_null=4)) is None
     # Two runs in which IDC moves four rows in ten
     bad = [np.where(np.random.default_rng(s).random(len(y)) < 0.4, (y + 1) % 3, y) for s in (0, 1)]
-    lines = said(X, 3, *bad)
-    for part in ("IDC change with the seed", "Do not rely on a single run", "more stable",
-                 "better separated", "use it"):
-        assert part in lines
+    assert judged_of(X, 3, *bad, points=points) == ["yes", "yes", "no", "no", "yes", "yes"]
 
 
-@pytest.mark.parametrize(("size", "says"), [
-    ({}, "it may be a continuum"), ({"n": 40, "d": 150}, "So few rows cannot tell")])
-def test_a_continuum_is_no_set_of_groups(size, says):
+@pytest.mark.parametrize(("size", "answer"), [
+    ({}, "no"), ({"n": 40, "d": 150}, "too few rows to tell")])
+def test_a_continuum_is_no_set_of_groups(size, answer):
     X = continuum(**size)
     labels = table.kmeans(table.reduced(X), 2, 0)
-    lines = said(X, 2, labels, labels)
-    assert lines.startswith("There is structure") and says in lines
+    assert judged_of(X, 2, labels, labels)[:3] == ["yes", answer, "yes"]
 
 
-def test_sentences_say_what_the_numbers_mean():
-    better = table.findings(
-        Judged(TWO, 0.2), rivals(0.05, subsamples=FLAT), n_rows=9, n_features=3, n_clusters=2,
-        points={4: Judged(TWO, 0.6, FLAT, subsamples=[0.9] * 5)})[0]
-    for line, words in (
-            (between_seeds(), "Not checked"),
-            (between_seeds(labels=ONE), "all rows into one cluster"),
-            (between_seeds(0.9, 0.8), "agree between seeds: mean ARI 0.85 (0.80 to 0.90, 2 pairs)"),
-            (between_seeds(0.6), "only partly between seeds: mean ARI 0.60 (0.60 to 0.60, 1 pa"),
-            (between_seeds(0.9, 0.0, 0.1), "change with the seed"),
-            (between_seeds(0.9, by_chance=[0.95]), "no more than on shuffled data"),
-            (between_seeds(0.9, by_chance=[0.1]), "on shuffled data 0.10."),
-            (beside(0.2, 0.9), "none of them is both"), (beside(0.4, 0.9), "none of them is both"),
-            (beside(0.2), "is better separated"),
-            (beside(0.2, 0.1), "more stable (ARI 0.40 against 0.10) and better separated "
-                               "(silhouette 0.3 against 0.2, a score that favors it): but it is "
-                               "not stable either."),
-            (better, "No structure found with 2 clusters that shuffled data do not show; try 4.")):
-        assert words in line
-    shown = table.Verdict(["One.", "a_b is *2*"])
-    assert repr(shown) == "One.\na_b is *2*"
-    assert shown._repr_markdown_() == "**One.**\n\n- a\\_b is \\*2\\*"
+def test_answers_follow_from_their_rules():
+    flat = [0.1, 0.2, 0.3]                              # mean 0.2, standard deviation 0.1
+    assert [table.beyond(v, flat) for v in (0.49, 0.51)] == [False, True]
+    assert not table.beyond(0.9, [0.0] * 99 + [1.0]), "the largest is one of them"
+    idc = Judged(np.arange(6) // 3, 0.2)
+
+    def agrees(*seeds, by_chance=()):
+        return table.agrees(replace(idc, seeds=list(seeds), by_chance=list(by_chance)))
+
+    assert agrees() is None and agrees(0.79, 0.8) is False and agrees(0.79, 0.82) is True
+    assert (agrees(0.9, by_chance=[0.85]), agrees(0.9, by_chance=[0.75])) == (False, True)
+    # Of three standard deviations of 0.1, two are enough here: from 0.2 to above 0.4
+    other = Judged(TWO, 0.41, flat, subsamples=[0.9])
+    assert table.better(other, idc) and not table.better(replace(other, silhouette=0.39), idc)
+    assert not table.better(replace(other, subsamples=[0.7]), idc), "not stable"
+    assert not table.better(replace(other, labels=1 - idc.labels), idc), "the same clusters"
+    for seeds, holds in ([0.84], True), ([0.86], False):
+        assert table.better(other, replace(idc, seeds=seeds)) == holds
+    points = {4: Judged(TWO, 0.6, FLAT, subsamples=[0.9] * 5)}
+    assert answers(idc, rivals(0.05, subsamples=FLAT), points) == [
+        "no", "no", "not checked", "no", "no", "no"]
+    found = of_the_page("verdict")(replace(idc, labels=TWO, seeds=[0.9]),
+                                   rivals(0.5, subsamples=FLAT), points, 99, 6, 4)
+    assert found["this table"].tolist() == [
+        "silhouette 0.5", "silhouette 0.5", "ARI 0.9", "k-means, Ward, Gaussian mixture", "none",
+        "4 of [4]"] and found["answer"].tolist() == ["yes", "yes", "yes", "yes", "no", "yes"]
 
 
 def test_tables_without_groups_keep_what_they_should():
@@ -157,7 +163,15 @@ def test_hedges_g_agrees_with_its_formula():
         assert g.tolist() == [np.inf, 0]
     for few in ([0] * 8 + [1] * 2, [1] * 10):
         ranking = table.ranking(noise(10, 2), few, np.ones((10, 2)), 1)
-        assert "No effect sizes" in table.about(ranking, 1, 10, 1.0)[1]
+        assert overview({1: ranking}, [len(few)], 1.0).loc[1].tolist() == [len(few), "–", "2", "0"]
+
+
+def overview(rankings, sizes, chance):
+    """The page's table of all clusters."""
+    names = {"np": np, "pd": pd, "table": table, "found": [], "sizes": [], "chance": 1.0,
+             "display": Mock()}
+    exec(cell("def overview("), names)
+    return names["overview"](rankings, sizes, chance)
 
 
 def test_ties_are_never_listed_in_part():
@@ -171,13 +185,11 @@ def test_ties_are_never_listed_in_part():
     assert ranking.index[411] == 3 and ranking["share"].iloc[411] == 0      # by gates in a tie
     assert ranking["g"].abs().round(2).is_monotonic_decreasing and ranking["g"].iloc[0] > 1
     assert table.top(ranking) == 0 and table.top(ranking, most=412) == 412
-    lines = table.about(ranking, 0, 30, chance=1.0)
-    for line, start in zip(lines, ("Cluster 0: 30 rows", "412 features tie at rank 1 ",
-                                   "412 of 415 features have |g| above 1.00",
-                                   "414 of all 415 features have an open gate in"), strict=True):
-        assert line.startswith(start)
-    beyond = pd.DataFrame({"rank": [*range(1, 11), 11, 11], "g": 1.0, "share": 0.5})
-    assert not any("tie" in line for line in table.about(beyond, 0, 30, chance=2.0)), "it is full"
+    assert overview({0: ranking}, [30], 1.0).to_dict("index") == {0: {
+        "rows": 30, "|g| above 1.00": "412", "open in all rows": "414",
+        "in a tie, not listed": "412"}}
+    full = pd.DataFrame({"rank": [*range(1, 11), 11, 11], "g": 1.0, "share": 0.5})
+    assert overview({0: full}, [30], 2.0).loc[0].tolist() == [30, "0", "0", "0"]
 
 
 def test_rows_have_their_own_features_and_distances():
@@ -189,30 +201,35 @@ def test_rows_have_their_own_features_and_distances():
     assert np.isnan(table.distances(X, [1, 1, 1, 1])[:, 1]).all()
 
 
-def test_settings_fit_the_table():
+def test_training_settings_fit_the_table():
     asked = {"batch_size": 2, "epochs": 7, "ae_pretrain_epochs": 3, "hidden": 5,
              "local_gates_lambda": 0.5}
     for n, d in ((4, 2), (60, 2000), (100, 20_000), (50_000, 30)):
-        found = table.settings(n, d)
+        found = table.training_settings(n, d)
         assert 2 <= found["batch_size"] <= n and 40 <= found["epochs"] <= 300
         assert 0 < found["ae_pretrain_epochs"] < found["epochs"]
         assert found["epochs"] * (n // found["batch_size"]) <= 7000
-        assert table.settings(n, d, **asked) == asked
-        assert table.settings(n, d, **dict.fromkeys(asked, 0)) == found
-        assert table.settings(n, d, batch_size=10**6)["batch_size"] == n
-    assert table.settings(4, 2500)["local_gates_lambda"] == 15      # wide tables: more sparsity
+        assert table.training_settings(n, d, **asked) == asked
+        assert table.training_settings(n, d, **dict.fromkeys(asked, 0)) == found
+        assert table.training_settings(n, d, batch_size=10**6)["batch_size"] == n
+    assert table.training_settings(4, 2500)["local_gates_lambda"] == 15     # wide: more sparsity
 
 
-@pytest.mark.parametrize(("labels", "gates", "starts"), [
-    (np.r_[[0] * 97, 2, 2, 2], np.ones((100, 20)), [
-        "IDC uses 2 of 3 clusters.", "Cluster 2 has 3 rows: outliers", "Gates stay open: 20 "]),
-    (np.arange(99) % 3, np.zeros((99, 20)), ["No gate is open for 99 of 99 rows."]),
-    (np.arange(42) % 3, np.eye(42, 400), ["Features far outnumber rows (400 and 42)"]),
-    (np.arange(99) % 3, np.eye(20)[np.arange(99) % 20], [])])
-def test_warnings_name_the_problem(labels, gates, starts):
-    lines = table.warnings(labels, gates, n_clusters=3, weight=3.0)
-    assert len(lines) == len(starts)
-    assert all(line.startswith(start) for line, start in zip(lines, starts, strict=True))
+@pytest.mark.parametrize(("labels", "gates", "broken"), [
+    (np.r_[[0] * 97, 2, 2, 2], np.ones((100, 20)), {
+        "clusters in use": "another seed, or fewer clusters",
+        "rows of cluster 2, the smallest": "take them for outliers, not for a group",
+        "open gates, of all features": "-p local_gates_lambda 9"}),
+    (np.arange(99) % 3, np.zeros((99, 20)), {
+        "rows without an open gate": "-p local_gates_lambda 1"}),
+    (np.arange(42) % 3, np.eye(42, 400), {
+        "features for each row": "confirm the clusters on new rows"}),
+    (np.arange(99) % 3, np.eye(20)[np.arange(99) % 20], {})])
+def test_cautions_name_what_to_try(labels, gates, broken):
+    found = of_the_page("cautions")(labels, gates, n_clusters=3, weight=3.0)
+    assert len(found) == 5
+    assert found.loc[found["kept"] == "no", "try"].to_dict() == broken
+    assert (found.loc[found["kept"] == "yes", "try"] == "").all()
 
 
 def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
@@ -227,12 +244,6 @@ def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
     files["gates"].write_text("patient,age\n")
     with pytest.raises(InputError, match="my-gates.csv exists and was not written"):
         table.refuse_others(files, data)
-
-
-def cell(text):
-    """The first code cell of the notebook with this text."""
-    page = read_notebook(paths.root() / "notebooks" / "idc_table.ipynb")
-    return next(one.source for one in page.cells if one.cell_type == "code" and text in one.source)
 
 
 def prepared(**settings):
@@ -281,3 +292,74 @@ def test_a_short_pretraining_has_epochs_with_gates(pretraining):
     exec(cell("model = fit("), names)
     epochs, _ = names["model"].history_.column("gated", "gated")
     assert len(epochs) == pretraining - pretraining // 5
+
+
+def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch, capsys):
+    """The whole notebook, on three groups with features of their own, in units of their own."""
+    rng, sizes = np.random.default_rng(0), {"a": 26, "b": 20, "c": 14}
+    group = rng.permutation(np.repeat([*sizes], [*sizes.values()]))
+    own = {"a": ["a high", "a low"], "b": ["b high"], "c": ["c high", "c low", "c also"]}
+    made = pd.DataFrame({name: 250 * j + rng.normal(size=60) + np.where(
+        group == g, -9 if "low" in name else 9, 0)
+        for j, (g, name) in enumerate([*((g, n) for g in own for n in own[g]),
+                                       *((None, f"noise {i}") for i in range(3))], 1)})
+    made = made[rng.permutation(made.columns)].set_index(
+        pd.Index(rng.permutation([f"P{i}" for i in range(60)]), name="patient"))
+    made.assign(label=group).to_csv(tmp_path / "my.csv")
+    tables: list[pd.DataFrame] = []
+    monkeypatch.setattr("IPython.display.display", lambda *shown, **more: tables.extend(
+        one for one in shown if isinstance(one, pd.DataFrame)))
+    names = {}
+    for source in code():
+        exec(source, names)
+        if "@param" in source:
+            names |= {"dataset": str(tmp_path / "my.csv"), "id_column": "patient", "seeds": [1],
+                      "k_values": [2, 3, 4], "epochs": 60, "write_to": str(tmp_path)}
+    rows, features, gates = (pd.read_csv(tmp_path / f"my-3-seed0-{kind}.csv", index_col=0)
+                             for kind in ("clusters", "features", "gates"))
+
+    # Clusters: every row has its group's, by its name.
+    assert rows["class"].tolist() == group.tolist() and rows.index.tolist() == made.index.tolist()
+    of_group = rows.groupby("class")["cluster"].unique()
+    assert sorted(map(list, of_group)) == [[0], [1], [2]]
+    X = (made - made.mean()) / made.std(ddof=0)
+    centers = X.groupby(rows["cluster"]).mean().loc[rows["cluster"]].to_numpy()
+    far = np.linalg.norm(X - centers, axis=1)
+    assert rows["distance"].to_numpy() == pytest.approx(far, rel=1e-3)     # read as 32-bit numbers
+
+    # Gates: those of the row alone.
+    alone = [names["model"].local_gates(X.loc[[name]].to_numpy(np.float32))[0] for name in X.index]
+    assert len(np.unique(np.round(alone, 3), axis=0)) > 9, "rows could be confused unseen"
+    assert gates.index.tolist() == made.index.tolist() and gates.columns.tolist() == [*made]
+    assert gates.to_numpy() == pytest.approx(np.stack(alone), abs=1e-4)
+
+    # Features: each cluster's own ones come first, and all columns are those of the names.
+    shown = {one.columns.name: one for one in tables if "Hedges' g" in one}
+    for g, (c,) in of_group.items():
+        ranked = features.loc[c].set_index("feature")
+        inside = made[group == g], X[group == g], gates[group == g]
+        outside = made[group != g], X[group != g]
+        assert set(ranked.index[:len(own[g])]) == set(own[g])
+        assert (ranked.loc[own[g], "Hedges' g"] > 0).tolist() == ["low" not in n for n in own[g]]
+        n, m = len(inside[0]), len(outside[0])
+        pooled = ((n - 1) * inside[1].var() + (m - 1) * outside[1].var()) / (n + m - 2)
+        g_of = (inside[1].mean() - outside[1].mean()) / pooled ** 0.5 * (1 - 3 / (4 * (n + m) - 9))
+        for column, expected in {
+                "level": inside[0].mean(), "rest": outside[0].mean(), "Hedges' g": g_of,
+                "scaled level": inside[1].mean(), "scaled rest": outside[1].mean(),
+                "gates open": (inside[2] > 0).mean()}.items():
+            assert ranked[column].to_dict() == pytest.approx(expected.to_dict(), rel=1e-3, abs=1e-5)
+        page = shown[f"cluster {c}: rank"].set_index("feature")
+        for column in ("level", "rest", "scaled level", "Hedges' g"):
+            on_page = [float(f"{value}".replace(",", "")) for value in page[column]]
+            assert on_page == pytest.approx(ranked.loc[page.index, column].tolist(), rel=6e-3)
+    assert [one["rows"].tolist() for one in tables if "rows" in one] == [
+        [sizes[g] for c in range(3) for g in sizes if of_group[g] == [c]]]
+
+    # Answers: three standard deviations, not two.
+    assert tables[0]["answer"].tolist() == ["yes", "yes", "yes", "yes", "no", "yes"]
+    assert tables[1]["kept"].eq("yes").sum() >= 4
+    for deviations, answer in (2.8, "no"), (3.2, "yes"):
+        judged = {name: replace(one, silhouette=np.mean(one.null) + deviations * np.std(
+            one.null, ddof=1)) for name, one in names["judged"].items()}
+        assert names["verdict"](names["idc"], judged, {}, 60, 9, 3)["answer"].iloc[0] == answer

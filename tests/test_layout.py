@@ -19,7 +19,7 @@ FLOORS = {
     "clusterbook": (
         ("errors",), ("checks", "paths"),
         ("metrics", "figures", "progress", "fingerprint", "checkpoints"),
-        ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
+        ("batchnorm", "footprint", "table"), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
         ("config", "formats", "slices"), ("claims",), ("checks",), ("records",), ("verdicts",),

@@ -21,10 +21,9 @@ import numpy as np
 from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
-from clusterbook import paths
+from clusterbook import figures, paths
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
-from clusterbook.figures import SHOWN
 
 from . import config
 from .claims import STRICT, Comparison, Id, Mistake, read_folder
@@ -147,9 +146,9 @@ def drawn(page: str) -> Checked:
         raise InputError(f"no numbers are expected of a page {page!r}: there is no {path}")
     if paths.run_context().get("changed"):
         return Checked(f"{UNMADE}what figures draw (this run has other parameters)")
-    expected = json.loads(path.read_text(encoding="utf-8"))
-    wrong = [f"{name}: {said}" for name in sorted(expected.keys() | SHOWN.keys())
-             for said in differences(expected.get(name, {}), SHOWN.get(name, {}))]
+    expected, found = json.loads(path.read_text(encoding="utf-8")), figures.shown()
+    wrong = [f"{name}: {said}" for name in sorted(expected.keys() | found.keys())
+             for said in differences(expected.get(name, {}), found.get(name, {}))]
     many = f"{len(expected)} figures on this page show"
     says = f"the {many if len(expected) > 1 else 'figure on this page shows'} the expected numbers"
     return Checked(f"✗ {says} (those of the default parameters; {'; '.join(wrong[:3])})"

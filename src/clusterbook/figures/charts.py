@@ -8,18 +8,22 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import cycle
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.patches import ConnectionPatch, FancyBboxPatch, Rectangle
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+from matplotlib.patches import FancyBboxPatch, Rectangle
 from numpy.typing import ArrayLike
 
-from .showing import COLORS, NEUTRAL, WHITE, bare, blank, inches, is_narrow, styled
+from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
+
+__all__ = ["heatmap", "image_grid", "maps", "matrix_blocks", "picture", "response", "sampling",
+           "scatter", "schematic", "seed_strip", "training_curves"]
 
 _ABOVE = "outside upper left"       # place of a legend
 _MARKERS = "osD^vP*X"               # as many as colors
 
 
 @styled
-def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False) -> Figure:
+def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False) -> Chart:
     """One panel a quantity, against the epoch, or whatever *x* names; *log* is for the x axis.
 
     Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
@@ -67,7 +71,7 @@ def _broken(text: str, width: int) -> str:
 
 @styled
 def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]],
-                  *, rows: str, columns: str, values: str) -> Figure:
+                  *, rows: str, columns: str, values: str) -> Chart:
     """Matrices with rows and columns ordered by cluster, blocks outlined, on one color scale.
 
     *matrices* maps a title to (matrix of shape (n_rows, n_columns), row labels, column labels);
@@ -94,27 +98,9 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @styled
-def null_distribution(null: ArrayLike, value: float, *, quantity: str, meaningless: float
-                      ) -> Figure:
-    """A histogram of a null model (n_shuffles,) with the network's own value in it.
-
-    *quantity* is the x axis; *meaningless* the value of a partition unrelated to the weights.
-    """
-    figure, [[axis]] = blank(2.9)
-    axis.hist(null, bins=min(20, max(5, len(null) // 3)), color=NEUTRAL, edgecolor="white",
-              label=f"{len(null)} shuffles of the same weights")
-    axis.axvline(value, color=COLORS[1], linewidth=2.5, label="the trained weights")
-    axis.axvline(meaningless, color=COLORS[0], linestyle="--", label="a meaningless partition")
-    axis.set(xlabel=quantity, ylabel="number of shuffles")
-    axis.margins(x=0.15)
-    figure.legend(loc=_ABOVE, ncols=1 if is_narrow() else 3)
-    return figure
-
-
-@styled
 def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
                references: Mapping[str, float] | None = None, log: bool = False,
-               recorded: Mapping[str, ArrayLike] | None = None) -> Figure:
+               recorded: Mapping[str, ArrayLike] | None = None) -> Chart:
     """One dot a seed, one row a group, reference values as lines.
 
     *groups* maps names to values, one per seed; *quantity* is the x axis, with its unit, and *log*
@@ -155,7 +141,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
 def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Sequence[str],
             row_label: str, column_label: str, values: str, diverging: bool = False,
             digits: int = 2,
-            outlined: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> Figure:
+            outlined: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> Chart:
     """Small tables as colored cells with their numbers in them, on one color scale.
 
     Parameters
@@ -205,7 +191,7 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
 
 
 @styled
-def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str) -> Figure:
+def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str) -> Chart:
     """One dot a run or sample, one color and one marker a group.
 
     *groups* maps a name to (x values, y values); *x* and *y* are the axes, with their units.
@@ -223,7 +209,7 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
 
 @styled
 def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float | None]]], *,
-             x: str, y: str, scale: str = "linear", seeds: str = "", lines_are: str = "") -> Figure:
+             x: str, y: str, scale: str = "linear", seeds: str = "", lines_are: str = "") -> Chart:
     """A quantity against a parameter: every run a dot, the mean a line, the spread a bar.
 
     Parameters
@@ -271,24 +257,24 @@ def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float 
     return figure
 
 
-def _picture(axis, image: np.ndarray, title: str, cmap: str = "gray"):
+def picture(axis: Axes, image: np.ndarray, title: str, cmap: str = "gray") -> AxesImage | None:
     """An image (height, width), or with channels as a third axis, in [0, 1]; NaN is left out."""
     axis.set(xticks=[], yticks=[])
     bare(axis)
     axis.set_title(title, fontsize=9, fontweight="normal", loc="center")
     if np.isfinite(image).any():
         axis.patch.set(edgecolor=NEUTRAL, linewidth=1)      # for black pictures on a black page
-        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation=_sampling(image))
+        return axis.imshow(image, vmin=0, vmax=1, cmap=cmap, interpolation=sampling(image))
 
 
-def _sampling(image: np.ndarray) -> str:
-    """A small picture keeps its pixels, in an SVG too; a large one is drawn as fine as is seen."""
+def sampling(image: ArrayLike) -> str:
+    """How to draw an image: a small one keeps its pixels, also in an SVG, a large one is smooth."""
     return "none" if max(np.shape(image)[:2]) <= 128 else "antialiased"
 
 
 @styled
 def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[str],
-               columns: Sequence[str]) -> Figure:
+               columns: Sequence[str]) -> Chart:
     """Small images in rows and columns, each row and column with its name.
 
     *images* has shape (n_rows, n_columns, n_features), flattened, in [0, 1], with NaN where there
@@ -317,7 +303,7 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
         x, y = (j + 0.03) * side, top + 0.03 * height
         if np.isfinite(image).any():
-            axis.imshow(image, vmin=0, vmax=1, cmap="gray", interpolation=_sampling(image),
+            axis.imshow(image, vmin=0, vmax=1, cmap="gray", interpolation=sampling(image),
                         extent=(x, x + 0.94 * side, y + 0.94 * height, y))
             axis.add_patch(Rectangle((x, y), 0.94 * side, 0.94 * height, fill=False,
                                      edgecolor=NEUTRAL, linewidth=0.8))   # on a black page
@@ -333,73 +319,8 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
 
 
 @styled
-def image_bars(images: ArrayLike, image_shape: Sequence[int], counts: ArrayLike, *,
-               titles: Sequence[str], notes: Sequence[str], classes: Sequence[str],
-               marked: Sequence[int], x: str, y: str) -> Figure:
-    """Each image above bars: what a cluster looks like, and what it holds.
-
-    *images* has shape (n_images, n_features), flattened, in [0, 1]; *image_shape* is (channels,
-    height, width). *counts* (n_images, n_classes) are the heights of the bars, on the same scale
-    for every image, and *marked* is the class of each image whose bar has another color. A title
-    stands above each image and a note below it; *x* and *y* name the axes of the bars.
-    """
-    across = 2 if is_narrow() else 5
-    down = -(-len(images) // across)
-    figure = Figure(figsize=(inches(), 0.2 + 1.85 * down))
-    axes = figure.subplots(2 * down, across, squeeze=False)
-    for i, image in enumerate(np.reshape(images, (-1, *image_shape)).transpose(0, 2, 3, 1)):
-        above, below = axes[2 * (i // across):, i % across][:2]
-        _picture(above, image, titles[i])
-        above.set_xlabel(notes[i], fontsize=8)
-        below.bar(classes, counts[i], color=COLORS[0])[marked[i]].set_color(COLORS[1])
-        below.set(ylim=(0, 1.05 * np.max(counts)), ylabel="" if i % across else y,
-                  xlabel=x if i + across >= len(images) else "")
-        below.tick_params(labelsize=7, labelleft=i % across == 0)
-        below.grid(axis="x", visible=False)
-    for axis in axes[-2:, (len(images) - 1) % across + 1:].flat:
-        axis.set_axis_off()
-    return figure
-
-
-@styled
-def explained_cluster(members: ArrayLike, image_shape: Sequence[int], *,
-                      images: Mapping[str, ArrayLike], masks: Mapping[str, ArrayLike],
-                      values: str) -> Figure:
-    """One cluster as several methods explain it: its members, images, masks.
-
-    *members* (n_members, n_features) are flattened images in [0, 1] of *image_shape* (channels,
-    height, width). *images* maps titles to images (height, width) or (height, width, 3) in [0, 1];
-    *masks* maps titles to numbers in [0, 1] by place (rows, columns), as fine as the image or
-    coarser, and *values* is what these are.
-    """
-    members = np.reshape(members, (-1, *image_shape)).transpose(0, 2, 3, 1)
-    groups = [[("", member) for member in members], [*images.items()], [*masks.items()]]
-    across = (5, 2, 3) if is_narrow() else [len(group) for group in groups]
-    rows = [(group[start:start + n], n, i)
-            for i, (group, n) in enumerate(zip(groups, across, strict=True))
-            for start in range(0, len(group), n)]
-    side = inches() / 3 if is_narrow() else min(1.3, inches() / max(len(images), len(masks)))
-    heights = [inches() / n if i == 0 else 0.7 + side for _, n, i in rows]
-    heights[-1] += 0.4      # for the color bar
-    figure = Figure(figsize=(inches(), 0.2 + sum(heights)))
-    figure.suptitle("members", fontsize=9)
-    grid = figure.add_gridspec(len(rows), 1, height_ratios=heights)
-    for place, (row, n, i) in zip(grid, rows, strict=True):
-        axes = place.subgridspec(1, n).subplots(squeeze=False)[0]
-        for axis, (title, picture) in zip(axes, row, strict=False):
-            shown = _picture(axis, np.asarray(picture, dtype=float), title,
-                             "cividis" if i == 2 else "gray")
-        for axis in axes[len(row):]:
-            axis.set_axis_off()
-    bar = figure.colorbar(shown, ax=axes.tolist(), location="bottom", aspect=35,
-                          shrink=0.9 if is_narrow() else 0.5)
-    bar.set_label(_broken(values, 80), fontsize=7 if is_narrow() else None)
-    return figure
-
-
-@styled
 def schematic(boxes: Mapping[str, tuple[float, float]],
-              arrows: Sequence[tuple[str, str, str]]) -> Figure:
+              arrows: Sequence[tuple[str, str, str]]) -> Chart:
     """An architecture: boxes with their names, and arrows between them with a text, if any.
 
     *boxes* maps a name to its column and row; on a phone these change places, so that the flow
@@ -431,47 +352,8 @@ def schematic(boxes: Mapping[str, tuple[float, float]],
 
 
 @styled
-def pipeline(stages: Mapping[str, ArrayLike], *, back: str) -> Figure:
-    """The stages of a data flow, each as a small picture, joined by arrows in a circle.
-
-    The first half runs from left to right, the second below it from right to left, and an arrow
-    with the text *back* leads from the last stage to the first. *stages*, an even number, maps a
-    title to a color image (height, width, 3), a matrix or gray image (height, width), or a curve
-    (n,).
-    """
-    columns = len(stages) // 2
-    figure, axes = blank(2.8 if is_narrow() else 4.6, columns, 2, stacks=False)
-    # Room for the arrows: shares of a picture, between two of a row and between the rows.
-    figure.get_layout_engine().set(wspace=0.3 if is_narrow() else 0.14,
-                                   hspace=0.4 if is_narrow() else 0.16)
-    below = -0.36 if is_narrow() else -0.16         # the title
-    way = [*axes[0], *axes[1, ::-1]]
-    for axis, (title, values) in zip(way, stages.items(), strict=True):
-        if np.ndim(values) == 1:
-            axis.plot(values, color=COLORS[0])
-        else:
-            axis.imshow(values, cmap="gray" if "gray" in title else None,
-                        interpolation=_sampling(values))
-        axis.set_box_aspect(1)
-        axis.set(xticks=[], yticks=[], xlabel=title)
-        axis.grid(False)
-        axis.spines[:].set(visible=True, color="#CCCCCC")
-    right, left = ((1.02, 0.5), (-0.02, 0.5)), ((-0.02, 0.5), (1.02, 0.5))
-    down, up = ((0.5, below), (0.5, 1.02)), ((0.5, 1.02), (0.5, below))
-    turns = [right] * (columns - 1) + [down] + [left] * (columns - 1) + [up]
-    for turn, axis, following in zip(turns, way, [*way[1:], way[0]], strict=True):
-        figure.add_artist(ConnectionPatch(
-            *turn, axis.transAxes, following.transAxes, arrowstyle="-|>", mutation_scale=14,
-            color=COLORS[1] if turn is up else NEUTRAL, linewidth=2))
-    text = way[-1].text(0.58, 1.02 - below / 2, back, transform=way[-1].transAxes, fontsize=9,
-                        color="#333333", va="center")
-    text.set_in_layout(False)       # it has the whole gap between the rows
-    return figure
-
-
-@styled
 def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
-         classes: Sequence[str], stars: str, axes: str) -> Figure:
+         classes: Sequence[str], stars: str, axes: str) -> Chart:
     """Points in the plane, colored by class, with special ones as stars: one panel a moment.
 
     *panels* maps a title to (points of shape (n, 2), class of each as an index, stars of shape (m,

@@ -11,8 +11,7 @@ import reprlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
-from functools import partial, wraps
+from functools import wraps
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,46 +29,28 @@ from ..errors import InputError
 from . import steps
 from .steps import Key, Numbers, middle, numbers, plotted, positions, titled
 
+__all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "glyphs_once", "inches",
+           "is_narrow", "on_a_page", "show", "shown", "styled", "unpacked"]
+
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
 NEUTRAL = "#8A8F98"
 
-_STYLE = {
-    "figure.constrained_layout.use": True,
-    "font.family": "DejaVu Sans",           # ships with matplotlib: the same on every machine
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "text.color": "#333333",
-    "axes.labelcolor": "#333333",
-    "axes.edgecolor": "#999999",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.prop_cycle": mpl.cycler(color=COLORS),
-    "grid.color": "#E6E6E6",
-    "xtick.color": "#555555",
-    "ytick.color": "#555555",
-    "legend.frameon": False,
-    "lines.linewidth": 1.8,
-    "image.cmap": "cividis",
-    "svg.hashsalt": "clusterbook",          # the same figure gives the same file
-    "pdf.fonttype": 42,                     # whole fonts are in the file; an SVG has outlines
-}
-#: What a style of a run's files changes in the book's; `_DARK` replaces colors after drawing.
-STYLES: dict[str, dict[str, Any]] = {"plain": {}, "dark": {}, "paper": {
-    "font.size": 8, "axes.titlesize": 8, "axes.grid": False, "axes.linewidth": 0.6,
-    "lines.linewidth": 1.2, **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor",
-                                             "xtick.color", "ytick.color"), "black")}}
+_SHEETS = Path(__file__).parent
+_BOOK = mpl.rc_params_from_file(_SHEETS / "book.mplstyle", use_default_template=False)
+_BOOK["axes.prop_cycle"] = mpl.cycler(color=COLORS)
+STYLES: dict[str, Mapping[str, Any]] = {
+    "plain": {}, "dark": {},
+    "paper": mpl.rc_params_from_file(_SHEETS / "paper.mplstyle", use_default_template=False)}
+"""What a style of a run's files changes in the book's; of ``dark`` the colors, after drawing."""
 WIDTHS = {"single": "3.5", "double": "7.2"}
 """Inches of a paper's columns."""
 FORMATS = ("pdf", "svg", "png")
 SCREEN_DPI = 144
 """Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column."""
-WIDE, NARROW = 8.17, 3.6
-"""Inches of 96 pixels: the book's text column, and a phone's screen."""
+NARROW = 3.6
+"""Inches of 96 pixels: a phone's screen. The text column's width is in ``book.mplstyle``."""
 MOST_CSV = 200_000
 """Characters of a figure's numbers in the book; many pictures have more, pixel by pixel."""
 WHITE = "#FEFEFE"
@@ -79,45 +60,58 @@ _THEMED = {"#333333": "ink", "#000000": "ink", "#555555": "muted", "#999999": "r
            "#e6e6e6": "grid", "#ffffff": "ground"}
 _DARK = {"ink": "#E1E5EA", "muted": "#A9B2BE", "rule": "#3D4754", "grid": "#2C333B",
          "ground": "#121212"}
-_width = ContextVar("width", default=WIDE)
-_style = ContextVar("style", default="plain")
-SHOWN: dict[str, Numbers] = {}
-"""The numbers of every figure that this process has shown, by name."""
+_shown: dict[str, Numbers] = {}
 
 
-def is_narrow() -> bool:
-    """Whether the figure is being drawn for a phone."""
-    return _width.get() <= NARROW
+class Chart(Figure):
+    """A figure of a `styled` function, which can be drawn again in another width or style."""
+
+    redraw: Callable[[float, str], Chart] | None = None
+
+    def as_it_is(self) -> Chart:
+        """Keep what was changed after drawing: the figure is scaled, and not drawn again."""
+        self.redraw = None
+        return self
 
 
-def styled(function: Callable[..., Figure]) -> Callable[..., Figure]:
-    """Draw in the book's style, whatever the caller's own is, and again for a phone if asked."""
-    @wraps(function)
-    def drawn(*args, **options) -> Figure:
-        with mpl.style.context(["default", _STYLE, STYLES[_style.get()]]):
-            figure = function(*args, **options)
-        figure.again = partial(drawn, *args, **options)
-        return figure
-    return drawn
+def styled(function: Callable[..., Chart]) -> Callable[..., Chart]:
+    """Let a function draw in the book's style, whatever the caller's own is, and draw again.
 
-
-def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True
-          ) -> tuple[Figure, Any]:
-    """An empty figure of that height in inches, and its axes (rows, columns).
-
-    On a phone the columns stand below each other, unless the picture does not stack.
+    It makes its figure by `blank`, or by ``Chart`` and `inches`.
     """
-    # Figure, not pyplot: no global state, nothing left open, nothing displayed twice.
-    if not (is_narrow() and stacks):
-        figure = Figure(figsize=(_width.get(), height))
-        return figure, figure.subplots(rows, columns, squeeze=False)
-    figure = Figure(figsize=(_width.get(), height * columns))
-    return figure, figure.subplots(rows * columns, 1, squeeze=False).reshape(rows, columns)
+    @wraps(function)
+    def drawn(*args, **options) -> Chart:
+        def redraw(width: float, style: str) -> Chart:
+            with mpl.style.context(["default", _BOOK, STYLES[style],
+                                    {"figure.figsize": (width, width)}]):
+                figure = function(*args, **options)
+            figure.redraw = redraw
+            return figure
+        return redraw(_BOOK["figure.figsize"][0], "plain")
+    return drawn
 
 
 def inches() -> float:
     """The width in inches of the figure that is being drawn."""
-    return _width.get()
+    return mpl.rcParams["figure.figsize"][0]
+
+
+def is_narrow() -> bool:
+    """Whether the figure is being drawn for a phone."""
+    return inches() <= NARROW
+
+
+def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True
+          ) -> tuple[Chart, Any]:
+    """An empty figure of that height in inches, and its axes (rows, columns).
+
+    On a phone the columns are below each other, unless the picture does not stack.
+    """
+    # No pyplot: no global state, nothing left open, nothing displayed twice.
+    below = columns if is_narrow() and stacks else 1
+    figure = Chart(figsize=(inches(), height * below))
+    axes = figure.subplots(rows * below, columns // below, squeeze=False)
+    return figure, axes.reshape(rows, columns)
 
 
 def bare(axis: mpl.axes.Axes) -> None:
@@ -174,7 +168,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     about = _checked(name, alt, caption)
     if (only := paths.look("only")) and name not in only.split(","):
         return
-    SHOWN[name] = numbers(figure)
+    _shown[name] = numbers(figure)
     if folder := paths.asked("figures"):
         save(figure, folder, **about)
         paths.write_atomically(folder / f"{name}.csv", plotted(figure).encode(), noun="the numbers")
@@ -191,7 +185,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pngs[first]}
     if "explorable" in kept:    # escaped, because titles and texts become attributes
         data["text/html"] = steps.html([
-            f'<img {_attributes(about["alt"], title, i, len(pngs))} width="{across:.0f}" '
+            f'<img alt="{_described(about["alt"], title, i, len(pngs))}" width="{across:.0f}" '
             f'height="{down:.0f}" src="data:image/png;base64,{png}">'
             for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)],
             **kept["explorable"])
@@ -205,6 +199,14 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         kept["drawn"] = packed
     display(data, metadata={"image/png": image, "clusterbook": kept}, raw=True)
     display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
+
+
+def shown() -> dict[str, Numbers]:
+    """The numbers of every figure that this process has shown, by name; in a kernel, of the page.
+
+    A copy: changing it changes nothing of what `show` keeps.
+    """
+    return dict(_shown)
 
 
 def _packed(content: Any) -> str:
@@ -224,14 +226,13 @@ def on_a_page(about: Mapping[str, Any], page: str) -> str:
     """
     pictures, drawn = [], unpacked(about["drawn"])
     for i, (title, *svgs) in enumerate(drawn, start=1):
+        text = _described(about["alt"], title, i, len(drawn))
         parts, kinds = [], ("wide", "narrow") if len(svgs) == 2 else ("only",)
         for kind, svg in zip(kinds, svgs, strict=True):
             own = f"{page}-{about['name']}-{i}{kind[0]}-"
             svg = re.sub(r'(\bid="|href="#|url\(#)(?!DejaVu)', rf"\g<1>{own}", svg)
-            words = _attributes(about["alt"], title, i, len(drawn)) if "explorable" in about else (
-                f'alt="{escape(about["alt"])}"')
-            parts.append(svg.replace("<svg ", f'<svg class="cb-{kind}" role="img" '
-                                     f'aria-label={words.removeprefix("alt=")} ', 1))
+            parts.append(svg.replace(
+                "<svg ", f'<svg class="cb-{kind}" role="img" aria-label="{text}" ', 1))
         pictures.append("".join(parts))
     return glyphs_once(steps.html(pictures, **about["explorable"]) if "explorable" in about
                        else pictures[0])
@@ -250,8 +251,9 @@ def glyphs_once(html: str) -> str:
     return re.sub(r'<path id="(DejaVu[^"]*)"[^>]*/>', first, html)
 
 
-def _attributes(alt: str, title: str, i: int, number: int) -> str:
-    return f'alt="{escape(f"{alt} Step {i} of {number}: {title}.")}"'
+def _described(alt: str, title: str, i: int, number: int) -> str:
+    """The alternative text of a picture, escaped; of a step, which has a title, with its place."""
+    return escape(f"{alt} Step {i} of {number}: {title}." if title else alt)
 
 
 def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
@@ -312,14 +314,9 @@ def as_asked(formats: str | None, width: str | None, style: str | None) -> dict[
 
 
 def _redrawn(figure: Figure, width: float, style: str = "plain") -> Figure:
-    """A figure of that width and style: drawn again, or a scaled copy if a chapter changed it."""
-    def draw() -> Figure:
-        _width.set(width)
-        _style.set(style)
-        return figure.again()
-
-    if getattr(figure, "again", None):
-        redrawn = copy_context().run(draw)
+    """A figure of that width and style: drawn again, or else a scaled copy."""
+    if isinstance(figure, Chart) and figure.redraw:
+        redrawn = figure.redraw(width, style)
     else:
         redrawn = copy.deepcopy(figure)
         redrawn.set_size_inches(redrawn.get_size_inches() * width / redrawn.get_figwidth())
@@ -346,7 +343,7 @@ def stems(about: Mapping[str, Any]) -> dict[str, str]:
         "": about["name"]}
 
 
-@mpl.style.context(["default", _STYLE])
+@mpl.style.context(["default", _BOOK])
 def _drawn(figure: Figure, **options) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, **options)
@@ -354,14 +351,9 @@ def _drawn(figure: Figure, **options) -> bytes:
 
 
 def _svgs(figure: Figure) -> list[str]:
-    """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow.
-
-    A chapter that changes a figure after drawing sets ``figure.again`` to None.
-    """
-    figures = [figure]
-    if getattr(figure, "again", None):
-        figures.append(_redrawn(figure, NARROW))
-    return [_svg(each) for each in figures]
+    """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow."""
+    narrow = [_redrawn(figure, NARROW)] if isinstance(figure, Chart) and figure.redraw else []
+    return [_svg(each) for each in [figure, *narrow]]
 
 
 def _svg(figure: Figure) -> str:

@@ -2,20 +2,19 @@
 
 In the HTML, sliders lead from one to another. The pictures and a short script are in it, so it
 works in the book, in Jupyter, on Colab and from a file, without network and widgets. Without
-scripts, and in print, the middle position stands there. A position that was not run says so:
-nothing is interpolated. The numbers, a few for each series, are compared with expected ones.
+scripts, and in print, the middle position is shown. A position that was not run says so: nothing is
+interpolated. The numbers, a few for each series, are compared with expected ones.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
@@ -70,22 +69,15 @@ def middle(values: Sequence[Sequence[str]], places: Sequence[Position]) -> int:
     return next((i for i, place in enumerate(places) if place.at == center), 0)
 
 
-def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Sequence[Sequence],
-         start: int, names: Sequence[str] = ("Step",), pause: float = 0.6) -> str:
+def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]],
+         places: Sequence[Position | Sequence], start: int, names: Sequence[str] = ("Step",),
+         pause: float = 0.6) -> str:
     """The pictures, HTML each, with a slider for each name, of which the first can be played.
 
     *values* and *places* are those of `positions`, *start* is the place that is shown first.
     """
-    places = [Position(*place) for place in places]     # JSON makes lists of them
-    shown = [{"title": place.title, "note": place.note, "html": Markup(picture),
-              "at": " ".join(map(str, place.at)), "hidden": i != start,
-              "count": f"{i + 1} of {len(places)}: " if len(values) == 1 else ""}
-             for i, (place, picture) in enumerate(zip(places, pictures, strict=True))]
-    sliders: list[dict[str, Any]] = [
-        {"name": name, "values": each, "at": places[start].at[i]}
-        for i, (name, each) in enumerate(zip(names, values, strict=True))]
-    return ENVIRONMENT.from_string(_TEMPLATE).render(pause=pause, shown=shown, sliders=sliders,
-                                                     start=shown[start])
+    return ENVIRONMENT.from_string(_TEMPLATE).render(
+        pictures=pictures, values=values, places=places, start=start, names=names, pause=pause)
 
 
 def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
@@ -166,6 +158,10 @@ def _moments(x: ArrayLike, y: ArrayLike) -> list[float]:
 
 
 _TEMPLATE = """\
+{# A place is a title, the index of each slider, and a note. #}
+{% macro named(place, i) %}
+{% if values|length == 1 %}{{ i }} of {{ places|length }}: {% endif %}{{ place[0] }}
+{%- endmacro %}
 <div class="cb-steps" data-pause="{{ pause }}">
 <style>
 .cb-steps { margin: 0; }
@@ -177,24 +173,26 @@ _TEMPLATE = """\
 .cb-steps-bar input { flex: 1 1 4rem; min-width: 4rem; min-height: 2.75rem; }
 .cb-steps-bar output { flex: 1 1 100%; min-height: 1.6em; }
 </style>
-{% for step in shown %}
-<div class="cb-step" data-at="{{ step.at }}" data-title="{{ step.count }}{{ step.title }}" \
-data-note="{{ step.note }}"{{ " hidden" if step.hidden }}>{{ step.html }}</div>
+{% for place in places %}
+<div class="cb-step" data-at="{{ place[1]|join(" ") }}" \
+data-title="{{ named(place, loop.index) }}" data-note="{{ place[2] }}"\
+{{ " hidden" if loop.index0 != start }}>{{ pictures[loop.index0]|safe }}</div>
 {% endfor %}
 <div class="cb-steps-bar" role="group" aria-label="Positions of the figure">
 <button type="button" aria-label="Previous step">&#8249;</button>
-{% for slider in sliders %}
-<label>{% if sliders|length > 1 %}<span>{{ slider.name }}</span>{% endif %}
-<input type="range" min="0" max="{{ slider["values"]|length - 1 }}" value="{{ slider.at }}" \
-step="1" aria-label="{{ slider.name }}" aria-valuetext="{{ slider["values"][slider.at] }}" \
-data-values="{{ slider["values"]|tojson|forceescape }}"></label>
+{% for each in values %}
+{% set name, at = names[loop.index0], places[start][1][loop.index0] %}
+<label>{% if values|length > 1 %}<span>{{ name }}</span>{% endif %}
+<input type="range" min="0" max="{{ each|length - 1 }}" value="{{ at }}" \
+step="1" aria-label="{{ name }}" aria-valuetext="{{ each[at] }}" \
+data-values="{{ each|tojson|forceescape }}"></label>
 {% if loop.first %}
 <button type="button" aria-label="Next step">&#8250;</button>
 <button type="button" aria-label="Play">&#9654;</button>
 {% endif %}
 {% endfor %}
-<output aria-live="polite">{{ start.count }}{{ start.title }}\
-{{ " · " if start.note }}{{ start.note }}</output>
+<output aria-live="polite">{{ named(places[start], start + 1) }}\
+{{ " · " if places[start][2] }}{{ places[start][2] }}</output>
 </div>
 <script>
 for (const figure of document.querySelectorAll("div.cb-steps:not([data-ready])")) {

@@ -1,4 +1,4 @@
-"""Quality of a clustering of a table, in numbers and sentences that need no classes.
+"""Whether the clusters of a table are real, and what sets them apart, without classes.
 
 The notebook ``idc_table`` compares IDC with three other methods, and these with themselves on
 tables without groups: columns shuffled, or one normal distribution. Stability is the adjusted Rand
@@ -7,7 +7,6 @@ index (ARI) of pairs of runs; features are ranked by Hedges' g, a standardized d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,19 +21,23 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from .. import metrics
-from ..errors import InputError
-from ..progress import bar
+from . import metrics
+from .errors import InputError
+from .progress import bar
 
 SAMPLE = 2000       # other methods, silhouettes and the scan use at most this many rows
+BEYOND = 3          # standard deviations above the mean of tables without groups
 STABLE = 0.8        # mean ARI from which clusterings count as stable
 SAME = 0.9          # ARI from which two methods find the same clusters
+ABOVE_CHANCE = 0.1  # mean ARI of seeds, at least, above that of seeds on shuffled tables
+STEADIER = 0.05     # mean ARI by which a better method is more stable,
+APART = 2           # and standard deviations of shuffled tables by which its silhouette is higher
 MOST_LISTED = 10    # features of a cluster
 HEADS = {"clusters": "row,cluster,", "features": "cluster,rank,feature,", "gates": "gates of row,"}
 
 
-def settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
-    """Training settings of `IDC` by the size of the table; a value asked for, other than 0, stays.
+def training_settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
+    """Settings of `IDC` by the size of the table; a value that was asked for, other than 0, stays.
 
     Few rows need more epochs; many features need a larger weight of sparsity to close their gates.
     """
@@ -152,8 +155,8 @@ def silhouette(X: np.ndarray, labels: ArrayLike) -> float:
 
 
 def beyond(value: float, null: Sequence[float]) -> bool:
-    """Whether a value exceeds all null values, and their mean by three standard deviations."""
-    return bool(value > max(null) and value > np.mean(null) + 3 * np.std(null, ddof=1))
+    """Whether a value exceeds all null values, and their mean by `BEYOND` standard deviations."""
+    return bool(value > max(null) and value > np.mean(null) + BEYOND * np.std(null, ddof=1))
 
 
 def judge(method: Callable, X: np.ndarray, k: int, seed: int, *, n_runs: int = 1,
@@ -206,6 +209,27 @@ def preferred(points: Mapping[int, Judged]) -> int | None:
     held = {k: one.silhouette - np.mean(one.null) for k, one in points.items()
             if beyond(one.silhouette, one.null) and one.stability >= STABLE}
     return max(held, key=held.get, default=None)
+
+
+def agrees(judged: Judged) -> bool | None:
+    """Whether seeds agree: `STABLE`, and `ABOVE_CHANCE`, on average; None without further seeds."""
+    least = max(STABLE, np.mean(judged.by_chance or 0) + ABOVE_CHANCE)
+    return bool(np.mean(judged.seeds) >= least) if judged.seeds else None
+
+
+def same(one: Judged, other: Judged) -> bool:
+    """Whether two clusterings are the same but for a few rows."""
+    return agreement([one.labels, other.labels])[0] >= SAME
+
+
+def better(one: Judged, other: Judged) -> bool:
+    """Whether a stable clustering is another than *other*, and beats it in both respects.
+
+    By `STEADIER` in stability, unless that of *other* is unknown, and by `APART` in the silhouette.
+    """
+    steadier = np.isnan(other.stability) or one.stability > other.stability + STEADIER
+    apart = one.silhouette > other.silhouette + APART * np.std(one.null, ddof=1)
+    return bool(one.stability >= STABLE and steadier and apart and not same(one, other))
 
 
 def effects(X: ArrayLike, labels: ArrayLike, cluster: int
@@ -265,144 +289,3 @@ def distances(X: ArrayLike, labels: ArrayLike) -> np.ndarray:
     mine = far[np.arange(len(X)), own]
     far[np.arange(len(X)), own] = np.inf if len(found) > 1 else np.nan
     return np.stack([mine, far.min(1)], axis=1)
-
-
-class Verdict(tuple):
-    """Sentences, the first one the most important; shows as a list, or as plain lines."""
-
-    def __repr__(self) -> str:
-        return "\n".join(self)
-
-    def _repr_markdown_(self) -> str:
-        first, *more = (re.sub(r"([\\`*_{}\[\]<>|$#])", r"\\\1", line) for line in self)
-        return "\n".join([f"**{first}**", "", *(f"- {line}" for line in more)])
-
-
-def findings(idc: Judged, judged: Mapping[str, Judged], points: Mapping[int, Judged], *,
-             n_rows: int, n_features: int, n_clusters: int) -> list[str]:
-    """Sentences about structure, stability, rivals and number of clusters."""
-    km, best = judged["k-means"], preferred(points)
-    apart = (f"The silhouette of k-means is {km.silhouette:.2g}, that of shuffled tables "
-             f"{spread(km.null)}.")
-    if not has_structure(judged):
-        asked, advice = (f" with {n_clusters} clusters", f"; try {best}") if best else ("", "")
-        return [f"No structure found{asked} that shuffled data do not show{advice}.",
-                f"{apart} Do not interpret the clusters below.", _between_seeds(idc),
-                _how_many(points, n_clusters)]
-    if has_structure(judged, "cloud"):
-        cause = "Correlated features alone do not explain it"
-    elif n_rows < 2 * n_features:
-        cause = "So few rows cannot tell whether these are separate groups"
-    else:
-        cause = "But it may be a continuum, cut where there is no gap"
-    return ["There is structure that shuffled data do not show.", apart,
-            f"{cause}: one normal distribution with the same covariances reaches "
-            f"{spread(km.cloud)}.",
-            _between_seeds(idc), *_beside(idc, judged), _how_many(points, n_clusters)]
-
-
-def _between_seeds(idc: Judged) -> str:
-    if len(np.unique(idc.labels)) < 2:
-        return "IDC puts all rows into one cluster, so it shows no groups; try another seed."
-    if not idc.seeds:
-        return "Not checked: whether IDC agrees between seeds; give seeds, such as [1, 2]."
-    mean, chance = np.mean(idc.seeds), np.mean(idc.by_chance) if idc.by_chance else -np.inf
-    what = ("agree no more than on shuffled data" if mean < chance + 0.1
-            else "change with the seed" if mean < 0.5
-            else "agree only partly between seeds" if mean < STABLE
-            else "agree between seeds")
-    nothing = f"; on shuffled data {chance:.2f}" if idc.by_chance else ""
-    advice = " Do not rely on a single run." if mean < 0.5 else ""
-    return (f"The clusters of IDC {what}: mean ARI {mean:.2f} ({min(idc.seeds):.2f} to "
-            f"{max(idc.seeds):.2f}, {_count(len(idc.seeds), 'pair')}){nothing}.{advice}")
-
-
-def _beside(idc: Judged, judged: Mapping[str, Judged]) -> list[str]:
-    ari = {name: agreement([idc.labels, one.labels])[0] for name, one in judged.items()}
-    listed = {name: f"{name} (ARI {value:.2f})" for name, value in ari.items()}
-    same = [listed[name] for name in judged if ari[name] >= SAME]
-    better = {name: one for name, one in judged.items() if ari[name] < SAME
-              and one.silhouette > idc.silhouette + 2 * np.std(one.null, ddof=1)
-              and (np.isnan(idc.stability) or one.stability > idc.stability + 0.05)}
-    said = [f"The same clusters as IDC: {', '.join(same)}."] if same else []
-    if better:
-        name, best = max(better.items(), key=lambda item: item[1].silhouette)
-        stable = f"more stable (ARI {best.stability:.2f} against {idc.stability:.2f}) and "
-        where = " (its clusters are in the result table clusters)" if name == "k-means" else ""
-        advice = "but it is not stable either" if best.stability < 0.5 else f"use it{where}"
-        said.append(f"{name}, which agrees with IDC at ARI {ari[name]:.2f}, is "
-                    f"{stable if idc.seeds else ''}better separated (silhouette "
-                    f"{best.silhouette:.2g} against {idc.silhouette:.2g}, a score that favors "
-                    f"it): {advice}.")
-    return said or [f"Other methods find other clusters than IDC: {', '.join(listed.values())}; "
-                    "none of them is both more stable and better separated."]
-
-
-def _how_many(points: Mapping[int, Judged], n_clusters: int) -> str:
-    if not points:
-        return "Not checked: how many clusters there are; give k_values, such as [2, 3, 4]."
-    best, tried = preferred(points), f"{min(points)} to {max(points)}"
-    if best is None:
-        return (f"No number of clusters from {tried} is both stable and better separated than "
-                "shuffled data.")
-    asked = "as asked for" if best == n_clusters else f"{n_clusters} were asked for"
-    more = "; try more" if best == max(points) else ""
-    return f"Among {tried} clusters, k-means separates the table best with {best} ({asked}){more}."
-
-
-def warnings(labels: ArrayLike, gates: ArrayLike, *, n_clusters: int, weight: float) -> list[str]:
-    """Warnings of few rows, of empty or tiny clusters, and of gates that stay open or closed.
-
-    *weight* is the ``local_gates_lambda`` of the run; the one to try instead is named.
-    """
-    is_open = np.asarray(gates) > 0
-    (n, d), closed = is_open.shape, ~is_open.any(1)
-    sizes = np.bincount(labels, minlength=n_clusters)
-    cases = [
-        (d > 5 * n, f"Features far outnumber rows ({d:,} and {n:,}): some will separate any "
-                    "clusters by chance. Confirm them on new rows."),
-        ((sizes == 0).any(), f"IDC uses {(sizes > 0).sum()} of {n_clusters} clusters."),
-        *((0 < size < max(5, round(0.02 * n)),
-           f"Cluster {c} has {_count(size, 'row')}: outliers rather than a group.")
-          for c, size in enumerate(sizes)),
-        (is_open.mean() > 0.5,
-         f"Gates stay open: {is_open.sum(1).mean():,.0f} of {d:,} features a row, so they select "
-         f"little. Try -p local_gates_lambda {3 * weight:.2g}."),
-        (closed.mean() > 0.1, f"No gate is open for {closed.sum():,} of {n:,} rows. Try "
-                              f"-p local_gates_lambda {weight / 3:.2g}.")]
-    return [sentence for holds, sentence in cases if holds]
-
-
-def about(ranking: pd.DataFrame, cluster: int, n_rows: int, chance: float) -> list[str]:
-    """Sentences about a cluster's list; *chance* is the second value of `compare`."""
-    g, next_rank = ranking["g"].abs(), top(ranking) + 1
-    said = [f"Cluster {cluster}: {_count(n_rows, 'row')}"]
-    if not g.any():
-        return [*said, "No effect sizes: fewer than three rows here or elsewhere."]
-    tied = (ranking["rank"] == next_rank).sum()
-    if tied > 1 and next_rank <= MOST_LISTED:
-        said.append(f"{tied:,} features tie at rank {next_rank:,} and are not listed.")
-    said.append(f"{(g > chance).sum():,} of {len(g):,} features have |g| above {chance:.2f}, the "
-                "largest that k-means clusters of a shuffled table reach on average.")
-    always = (ranking["share"] == 1).sum()
-    if always:
-        said.append(f"{always:,} of all {len(g):,} features {'has' if always == 1 else 'have'} an "
-                    "open gate in every row of the cluster.")
-    return said
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean and standard deviation of several values as text; a dash without any."""
-    if not values:
-        return "–"
-    deviation = f" ± {np.std(values, ddof=1):.1g}" if len(values) > 1 else ""
-    return f"{np.mean(values):.2g}{deviation}".replace("-", "−")
-
-
-def number(value: float) -> str:
-    """A value in its own unit, to three digits or to the unit: '0.123', '123,457'."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
