@@ -15,7 +15,7 @@ import clusterbook
 #: From the ground up; names on one floor do not import each other.
 FLOORS = (
     ("errors",), ("checks", "paths", "settings"),
-    ("metrics", "figures", "progress", "fingerprint", "distributed"),
+    ("metrics", "figures", "progress", "distributed"),
     ("batchnorm", "footprint"), ("datasets", "training"), ("base",),
     ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("evidence",), ("book",), ("cli",),
     ("__main__",),

@@ -16,7 +16,7 @@ from clusterbook.book import runs, sheet, sweep
 from clusterbook.book.runs import ChapterError
 from clusterbook.errors import InputError
 from clusterbook.evidence.records import dumps
-from clusterbook.fingerprint import fingerprint
+from clusterbook.evidence.versions import version_of
 
 PARAMETERS = """\
 rate: float = 0.5  # how fast | paper: 0.5 | faster
@@ -44,7 +44,7 @@ def record_of(run: runs.Run, metrics: dict) -> dict[str, bytes]:
     seed = run.values["seed"]
     content = dumps(record(
         chapter="tiny", profile="tiny-default", parameters=run.values, seed=seed, metrics=metrics,
-        checks={f"tiny-{i}": i >= run.values["n"] for i in range(3)}, code=fingerprint("tiny"),
+        checks={f"tiny-{i}": i >= run.values["n"] for i in range(3)}, code=version_of("tiny"),
         started="2026-01-02T03:04:05+00:00", seconds=2.5))
     return {f"tiny-default-seed{seed}.npz": b"arrays",
             f"tiny-default-seed{seed}.json": content.encode()}
@@ -226,7 +226,7 @@ def test_a_run_keeps_its_checkpoint_until_parameters_or_code_change(tiny: Book, 
     first = again()
     assert "There is no figure." in (tmp_path / "index.html").read_text()
     assert len(first) == 2 and again() == first and not again(deep="true") & first
-    monkeypatch.setattr(sweep, "fingerprint", lambda chapter: "other code")
+    monkeypatch.setattr(sweep, "version_of", lambda chapter: "tiny 2")
     assert not again() & first
 
 

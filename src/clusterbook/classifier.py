@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from . import training
 from .checks import as_seed, number, one_of, whole
 from .errors import InputError
-from .fingerprint import hash_modules
+from .paths import code_hash
 
 
 class MLP(nn.Sequential):
@@ -157,7 +157,7 @@ def train_classifier(
             checkpoint = training.Checkpoint(
                 checkpoint, parameters={**settings, "threads": n_threads},
                 data=training.fingerprint(X, y, X_test, y_test),
-                code=hash_modules(["classifier", "training"]))
+                code=code_hash(Path(__file__).parent))
         network = MLP(widths, bias=bias, dropout=dropout, init=init).to(device)
         n_batches = math.ceil(len(X) / batch_size)
 

@@ -24,8 +24,8 @@ from typing import Any
 from .. import paths
 from ..errors import InputError
 
-# Imported where they are used: fingerprint, parameters, runs and stage. When nothing changed,
-# nothing is to wait for them.
+# Imported where they are used: parameters, runs and stage. When nothing changed, nothing is to wait
+# for them.
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
@@ -66,7 +66,7 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     site, old = output / "html", output / "html.old"
     if old.is_dir() and not site.exists():      # a build was killed between the two renames
         old.rename(site)
-    files = [source / name for name in ("_config.yml", "book", "notebooks", "data/lineage.yaml")]
+    files = [source / name for name in ("_config.yml", "book", "notebooks", "data/versions.json")]
     files += [*(source / name for name in _EVIDENCE), Path(paths.__file__).parent]
     key, built = _key(run, _contents(files)), site / ".key"
     if not pdf and built.is_file() and built.read_text(encoding="utf-8") == key:
@@ -108,24 +108,25 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
 def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
-    That is: its cells; the code, without comments and docstrings, of every clusterbook module that
-    it reaches; the claims, expectations, errata and records of its chapter, for a page around the
-    chapters those of all, and their parameters and profiles; the versions of what it runs on.
+    That is: its cells; the code of the methods, data and figures, without comments; the claims,
+    expectations, errata and records of its chapter, for a page around the chapters those of all,
+    and their parameters and profiles; the versions of what it runs on.
     """
-    from ..fingerprint import hash_modules, modules_of
     from .parameters import read, read_notebook
 
     notebook = read_notebook(path)
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in notebook.cells]
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     root, chapter = paths.root(), path.stem if path.parent.name in ("notebooks", "audit") else ""
-    files = [root / "data/lineage.yaml", Path(paths.__file__).parent / "datasets/catalog.yaml",
+    package = Path(paths.__file__).parent
+    code = paths.code_hash(package, *(folder for folder in package.iterdir()
+                                      if folder.name not in ("book", "evidence")))
+    files = [root / "data/versions.json", package / "datasets/catalog.yaml",
              *(file for folder in _EVIDENCE for file in (root / folder).glob(f"*{chapter}*"))]
     shown = {}
     if not chapter:
         files.append(root / "notebooks" / "profiles")
         shown = {name: repr(read(name).parameters) for name in paths.chapters()}
-    return _key(cells, hash_modules(modules_of(code)), _contents(files), shown)
+    return _key(cells, code, _contents(files), shown)
 
 
 def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:

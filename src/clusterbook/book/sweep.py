@@ -29,9 +29,9 @@ from .. import figures
 from ..checks import one_of
 from ..errors import InputError
 from ..evidence.records import Record, read_record
+from ..evidence.versions import version_of
 from ..evidence.views import spread
 from ..figures.showing import LIST, save
-from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..progress import bar
 from ..settings import MOST_VALUES, number_range
@@ -184,7 +184,7 @@ def _make_all(missing: Mapping[str, Run], pool: AbstractContextManager, place: P
     for cell in chapter.notebook.cells:         # a cluster needs no stored outputs
         if cell.cell_type == "code":
             cell.outputs = []
-    failed, code = {}, fingerprint(chapter.name)
+    failed, code = {}, version_of(chapter.name)
     with pool as submit, bar(len(missing), unit="run") as shown:
         pending = {}
         for folder, run in missing.items():

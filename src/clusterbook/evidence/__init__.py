@@ -8,7 +8,6 @@ chapter shows its own with `say`, and checks its default run with `check`. An er
 
 from __future__ import annotations
 
-from ..fingerprint import fingerprint
 from .checks import Expectation, check, drawn, load_expectations, refuses
 from .claims import Claim, Comparison, load_claims
 from .provenance import amendments, origin, status, under_way
@@ -20,7 +19,7 @@ from .views import Scorecard, View, at_last_tag, cards, result, say, scorecard, 
 __all__ = [
     "WORDS", "Claim", "Comparison", "Erratum", "Expectation", "Record", "Runs", "Scorecard",
     "Verdict", "View", "amendments", "arrays", "at_last_tag", "cards", "check", "drawn", "errata",
-    "erratum", "fingerprint", "judge", "load_claims", "load_errata", "load_expectations",
-    "load_records", "load_sources", "model_file", "origin", "record", "recorded", "refuses",
-    "result", "say", "scorecard", "sources", "status", "table", "under_way",
+    "erratum", "judge", "load_claims", "load_errata", "load_expectations", "load_records",
+    "load_sources", "model_file", "origin", "record", "recorded", "refuses", "result", "say",
+    "scorecard", "sources", "status", "table", "under_way",
 ]

@@ -25,11 +25,10 @@ from .claims import METHODS
 from .records import Record, Runs, load_json, load_records, profile_of
 from .sources import load_errata, load_sources
 from .templates import CARD
-from .verdicts import count, load_lineage, seed_list, stale_among
+from .verdicts import count, seed_list, stale_among
 from .views import View, assessed, html, scorecard, wrapped
 
 TITLE = "Interpretable Deep Clustering, Reproduced"
-REPLACED = "earlier code"
 
 
 class Profile(NamedTuple):
@@ -45,14 +44,12 @@ class Profile(NamedTuple):
 def status() -> View:
     """Every recorded profile: its settings, cost, machine and code."""
     records = load_records()
-    stale, lineage, profiles = stale_among(records), load_lineage(), []
+    stale, profiles = stale_among(records), []
     for (chapter, name), group in groupby(records, key=lambda r: (r.chapter, r.profile)):
         found = list(group)
         cells = described(found)
         if any(record.name in stale for record in found):
             cells["Code"] += ", stale"
-        elif any((chapter, record.code) in lineage for record in found):
-            cells["Code"] += f", {REPLACED}"
         parameters = {
             key: ("none" if value in ([], None, "") else str(value))
             + (" (assumed)" if key in found[0].assumed else "")

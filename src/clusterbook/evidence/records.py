@@ -1,8 +1,8 @@
 """Records of our runs: one JSON file a run; beside it arrays for figures, and a small model.
 
 A record is ``data/records/<profile>-seed<seed>.json``: what was run (chapter, profile, parameters,
-seed, data), what was measured (metrics, checks, history), and with what (commit, fingerprint of the
-code, versions, machine, time, memory). It keeps its profile's claims as they stood, so that what
+seed, data), what was measured (metrics, checks, history), and with what (commit, version of the
+method, packages, machine, time, memory). It keeps its profile's claims as they stood, so that what
 was chosen after the first run can be told from what was chosen before.
 
 A notebook's last cell calls `record`, which writes only where ``clusterbook run --record`` asked
@@ -37,11 +37,11 @@ from pydantic.dataclasses import dataclass as model
 from .. import __version__, datasets, paths
 from ..checks import one_of
 from ..errors import InputError
-from ..fingerprint import fingerprint
 from ..paths import write_atomically
 from ..settings import as_type, read_yaml
 from .checks import Line, as_it_stands, checked
 from .claims import METHODS, load_claims, mistake
+from .versions import version_of
 
 MANIFEST = "manifest.json"
 HELD = "claims-held.json"
@@ -69,7 +69,7 @@ class Record:
     git
         ``commit`` and ``clean``, the checkout's state; both None outside one.
     code
-        The fingerprint of the code that can change the numbers, other than through the data.
+        The version of the method (`versions.version_of`); of early records a hash of the code.
     claims
         `checks.as_it_stands` of each number that the run is compared with, by its id.
     tolerances
@@ -423,7 +423,7 @@ def _trained(model: Any) -> bytes:
 
 
 def code_in_use(chapter: str) -> dict[str, Any]:
-    """The fingerprint of the present code, its commit, and whether nothing differs from that.
+    """The version of the present code, its commit, and whether nothing differs from that.
 
     ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
     trains is not the code that ran. What runs write (records, executed notebooks) may differ.
@@ -435,7 +435,7 @@ def code_in_use(chapter: str) -> dict[str, Any]:
     if root and commit:
         clean = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
                     ":(exclude)book/runs") == ""
-    return {"git": {"commit": commit, "clean": clean}, "code": fingerprint(chapter)}
+    return {"git": {"commit": commit, "clean": clean}, "code": version_of(chapter)}
 
 
 def _installed_commit() -> str | None:
