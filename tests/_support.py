@@ -184,7 +184,6 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     monkeypatch.setenv("CLUSTERBOOK_BOOK", str(book.root))
     monkeypatch.setattr(paths, "checkout", lambda: book.root)
     monkeypatch.setattr(paths, "__file__", str(book.package / "paths.py"))
-    monkeypatch.setattr("clusterbook.fingerprint._PACKAGE", book.package)
     return book
 
 

@@ -14,7 +14,6 @@ from bookledger import cli, parameters
 from bookledger.records import dumps, read_record
 from clusterbook import paths
 from clusterbook.errors import InputError
-from clusterbook.fingerprint import code_cells
 
 PARAMETERS = f"""\
 n: int = 1  # a count | paper: 1 | more
@@ -197,13 +196,6 @@ def test_a_record_reads_its_profile_as_the_run_did(tiny: Book):
         path.write_text(dumps(made), encoding="utf-8")
         assert read_record(path).doubts == tuple(
             f"a run is not its profile's, by {', '.join(doubts)}" for _ in doubts[:1])
-
-
-def test_a_damaged_notebook_has_no_code_to_hash(tiny: Book):
-    for content in (b"", b"[1, 2]", b"{}", b'{"cells": [3]}', bytes(range(256))):
-        put(tiny, "notebooks/tiny.ipynb", content)
-        with pytest.raises(InputError, match=r"tiny\.ipynb is not a notebook"):
-            code_cells(tiny.root / "notebooks" / "tiny.ipynb")
 
 
 @pytest.mark.parametrize(("name", "changed", "said"), [

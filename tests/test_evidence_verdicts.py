@@ -1,25 +1,26 @@
-"""Every rule of the verdicts, on records written by hand; stale records, and replaced code."""
+"""Every rule of the verdicts, on records written by hand; stale records."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from statistics import fmean
 
 import nbformat
 import pytest
-from _support import LEDGER, put, record
+from _support import LEDGER, PACKAGE, put, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from bookledger import WORDS, Claim, Comparison, Record, config, judge
-from bookledger import verdicts as verdicts_module
+from bookledger import WORDS, Claim, Comparison, Record, judge, load_records
 from bookledger.checks import as_it_stands, cells_of_checks
-from bookledger.verdicts import judge_number, load_lineage, stale_among, successors, t_interval
+from bookledger.verdicts import judge_number, stale_among, t_interval
+from bookledger.versions import hashes, version_of
 from clusterbook import datasets, paths
 from clusterbook.errors import InputError
 
-A, B, C, D = (digit * 64 for digit in "abcd")
+A, B, C = (digit * 64 for digit in "abc")
 NOW = {"demo-acc": "as the claim stands now"}
 
 
@@ -245,76 +246,80 @@ def test_the_hash_of_a_checks_code_is_that_of_python_3_11_in_every_version(tmp_p
     assert found == {"a-half": "cbd50e2e7a0c"}
 
 
-def entry(old, new, chapter="demo", **changes):
-    values = {"chapter": chapter, "old": old, "new": new, "commit": "e" * 40, "says": "a test",
-              **changes}
-    return "- " + "\n  ".join(f"{key}: {value}" for key, value in values.items()) + "\n"
-
-
 @pytest.fixture
-def lineage(tmp_path, monkeypatch):
-    """What writes the lineage of a book, whose chapter demo has the code C."""
+def versions(tmp_path, monkeypatch):
+    """What sets the versions of a book's methods, and a hash that was of demo's version 1."""
     put(tmp_path, {"book/ledger.toml": LEDGER})
-    (tmp_path / "data").mkdir()
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    present(monkeypatch, C)
-    return lambda *entries: (tmp_path / "data" / "lineage.yaml").write_text("".join(entries))
+    monkeypatch.setattr("bookledger.versions.library", lambda: tmp_path / "src")
+    put(tmp_path, {"data/versions.json": json.dumps({"demo 1": [A], "demo 1, other 4": [B]})})
 
+    def set_to(**numbers):
+        for name, number in numbers.items():
+            put(tmp_path, {f"src/{name}/__init__.py": f"x = 1\nVERSION = {number}\n"})
 
-def present(monkeypatch, code):
-    def fingerprint(chapter):
-        if chapter != "demo":
-            raise InputError("no such module")
-        return code
-
-    monkeypatch.setattr(verdicts_module, "fingerprint", fingerprint)
+    put(tmp_path, {"src/datasets/__init__.py": "x = 1  # it has none\n"})
+    set_to(demo=1, other=4)
+    return set_to
 
 
 def stale(**changes):
     return bool(stale_among([run(0, **changes)]))
 
 
-def test_data_are_compared_by_name_where_both_are_known(lineage):
+def test_data_are_compared_by_name_where_both_are_known(versions):
     now = next(source.content for source in datasets.catalog() if source.name == "wine")
     for name, sha256, expected in (("wine", now, False), ("wine", "0" * 64, True),
                                    ("own.csv", "0" * 64, False), (None, "", False)):
         data = name and {"name": name, "sha256": sha256}
-        assert stale(data=data, code=C) == expected
-        assert stale(data=data, code=D)
+        assert stale(data=data, code="demo 1") == expected
+        assert stale(data=data, code="demo 2")
 
 
-def test_a_record_of_replaced_code_is_not_stale(lineage, monkeypatch):
-    assert stale(code=A) and stale(code=B) and not stale(code=C)        # there is no file
-    lineage(entry(A, B), entry(B, C), entry(D, C, chapter="other"))
-    assert load_lineage() == {("demo", A): B, ("demo", B): C, ("other", D): C}
-    assert not stale(code=A) and not stale(code=B) and not stale(code=C)
-    assert stale(code=D)                                    # replaced in another chapter only
-    assert stale(code=C, chapter="other", profile="other-paper")        # the module is gone
-    present(monkeypatch, B)
-    assert stale(code=C) and not stale(code=A)
-    present(monkeypatch, D)
-    assert stale(code=A)
-    lineage(entry(A, B), entry(B, A))                       # changed back, which ends as well
-    assert stale(code=A)
+def test_a_record_of_another_version_is_stale(versions):
+    both = {"chapter": "comparison", "profile": "comparison-paper"}
+    gone = {"chapter": "gone", "profile": "gone-paper", "code": "gone 1"}
+    assert version_of("demo") == "demo 1" and version_of("comparison") == "demo 1, other 4"
+    assert not stale(code="demo 1") and not stale(code="demo 1, other 4", **both)
+    assert not stale(code=A) and not stale(code=B, **both)      # before methods had versions
+    assert stale(code=B) and stale(code=A, **both)              # of another chapter
+    assert stale(code=C) and stale(code="demo 11") and stale(code="other 4") and stale(**gone)
+    versions(other=5)
+    assert not stale(code="demo 1") and stale(code="demo 1, other 4", **both) and stale(
+        code=B, **both)
+    versions(demo=2)
+    assert stale(code="demo 1") and stale(code=A) and not stale(code="demo 2")
 
 
-@pytest.mark.parametrize(("entries", "says"), [
-    ([entry(A, "abc")], ":3: replacement: new: String should match pattern"),
-    ([entry(A, B, commit="main")], ":4: replacement: commit: String should match"),
-])
-def test_a_mistake_in_the_lineage_is_refused(lineage, entries, says):
-    lineage(*entries)
-    with pytest.raises(InputError, match=rf"data/lineage\.yaml.*{says}"):
-        load_lineage()
+RECORDS = load_records()
+#: The hashes of commit 7f75684, at which a run of weeks goes on: its record comes later.
+AT_7F75684 = {
+    "comparison": "1302b5ececb5e607a66a52df03a8ae30fd6c479db13a53f3613f554baa05d547",
+    "deepcluster": "882ba0ef8a3b0be2378807a99f9a477711d80b8b64d2e6c2e0885a92e840876e",
+    "idc": "dbee7a05d9742c3c16f0a3a738668a1dd9439746f298db24810d0141680f960d",
+    "tell": "0707d5b8a72ecca785af402fa96301d784c4c70c81b328385e9ab3dae9e38ff3",
+    "weights": "1db5e7529e6591811f0f96919fc203b4e0fdfaa1dcc2936ee6c3c36948591555"}
 
 
-def test_the_books_own_lineage_is_about_chapters_and_replaces_no_code_twice_or_by_itself():
-    found = load_lineage()
-    assert {chapter for chapter, _ in found} <= set(config.chapters())
-    for chapter, old in found:
-        assert old not in successors(found, chapter, found[chapter, old])
-    text = (paths.root() / "data" / "lineage.yaml").read_text(encoding="utf-8")
-    assert text.count("- chapter: ") == len(found)
+def test_records_with_a_hash_of_the_code_are_of_version_1():
+    assert set(AT_7F75684) == {record.chapter for record in RECORDS}
+    all_methods = "deepcluster 1, idc 1, tell 1, weights 1"
+    for chapter, code in [*AT_7F75684.items(), *((one.chapter, one.code) for one in RECORDS)]:
+        if len(code) == 64:
+            expected = all_methods if chapter == "comparison" else f"{chapter} 1"
+            assert hashes()[code] == expected, chapter
+
+
+@pytest.mark.parametrize("method", ["tell", "idc", "deepcluster", "weights"])
+def test_a_raised_version_makes_the_records_of_its_chapters_stale(method, monkeypatch, tmp_path):
+    for path in PACKAGE.glob("*/__init__.py"):
+        text = path.read_text(encoding="utf-8")
+        put(tmp_path, {f"{path.parent.name}/__init__.py": text.replace("VERSION = ", "VERSION = 9")
+                       if path.parent.name == method else text})
+    before = stale_among(RECORDS)
+    monkeypatch.setattr("bookledger.versions.library", lambda: tmp_path)
+    assert stale_among(RECORDS) == before | {record.name for record in RECORDS
+                                             if record.chapter in (method, "comparison")}
 
 
 def test_numbers_beside_the_verdict_are_over_all_seeds():

@@ -1,16 +1,81 @@
-"""The script that compares two versions: that it notices, and what it prints."""
+"""Every method gives its golden numbers, or has another VERSION; and the script that compares."""
 
 from __future__ import annotations
 
+import fits
+import golden
 import numpy as np
 import pytest
 import torch
 from _support import CHECKOUT, module_of
+from clusterbook.evidence.versions import version_of
 from sklearn.cluster import KMeans
 
-golden = module_of(CHECKOUT / "tests" / "golden" / "__main__.py")
-fits = module_of(CHECKOUT / "tests" / "golden" / "fits.py")
+script = module_of(CHECKOUT / "tests" / "golden" / "__main__.py")
+STORED = golden.stored()
 W = np.ones(3, dtype=np.float32)
+
+
+@pytest.mark.parametrize("name", golden.GOLDEN)
+def test_a_fit_gives_its_golden_numbers(name):
+    method = golden.method(name)
+    assert STORED["versions"][method] == golden.versions()[method], (
+        f"{method} has a new VERSION; write its numbers: python tests/golden --write")
+    assert not golden.differences(STORED["fits"][name], golden.golden(name)), (
+        f"the numbers of {method} changed: raise VERSION in src/clusterbook/{method}/__init__.py, "
+        "then python tests/golden --write; or mend the code")
+
+
+def test_the_numbers_are_those_of_these_fits_and_no_two_fits_are_alike():
+    assert list(STORED["fits"]) == golden.GOLDEN
+    assert len(set(map(repr, STORED["fits"].values()))) == len(golden.GOLDEN)
+    for method, number in golden.versions().items():
+        assert version_of(method) == f"{method} {number}", "VERSION is no line of its own"
+
+
+FOUND = {"model": KMeans(2, n_init=1).fit([[0.0], [1.0]]), "net": torch.nn.Linear(2, 1),
+         "row": [{"a": 1, "loss": 0.5, "b_seconds": 2}, {"a": 2, "loss": np.nan}], "x": np.eye(9)}
+
+
+def test_everything_that_was_learned_is_compared():
+    arrays = dict(fits.flat(FOUND))
+    assert {"model.labels_", "model.cluster_centers_", "net.weight", "row[0].a"} <= set(arrays)
+    assert not [name for name in arrays if "seconds" in name]
+    found = golden.numbers(arrays)
+    assert not golden.differences(found, golden.numbers(arrays))
+    assert found["x"] == pytest.approx([1 / 9, 1 / 3, np.cos(np.arange(0, 81, 10)).sum() / 9])
+    for name, change in (("x", np.eye(9)[::-1]), ("x", np.eye(9) * 1.0001), ("x", np.eye(9) + 1e-5),
+                         ("row[0].loss", np.array(0.6)), ("row[1].loss", np.array(np.inf)),
+                         ("row[1].a", np.array(3)),
+                         ("model.labels_", arrays["model.labels_"][::-1])):
+        assert len(golden.differences(found, golden.numbers({**arrays, name: change}))) == 1, name
+    assert not golden.differences(found, golden.numbers({**arrays, "x": np.eye(9) + 1e-7}))
+    assert golden.differences(found, golden.numbers(arrays | {"y": W})) == ["y: only now"]
+
+
+def test_numbers_are_not_replaced_without_a_new_version(tmp_path, monkeypatch, capsys):
+    present, results = {"tell": 1}, {"tell: a": {"x": ["ab", 1.0]}}
+    for name, value in (("NUMBERS", tmp_path / "numbers.json"), ("GOLDEN", list(results)),
+                        ("golden", results.get), ("versions", lambda: present)):
+        monkeypatch.setattr(golden, name, value)
+    (tmp_path / "numbers.json").write_text('{"versions": {}, "fits": {}}')
+
+    def write(status, x, **more):
+        results["tell: a"] = {"x": x, **more}
+        assert golden.write() == status
+        return golden.stored()["fits"]["tell: a"]
+
+    first = write(0, ["ab", 1.0])
+    assert first == {"x": ["ab", 1.0]}
+    assert write(0, ["ab", 1.000001]) == first, "it still holds"
+    assert write(1, ["ab", 1.1]) == first == write(1, ["cd", 1.0]) == write(1, ["ab"])
+    said = capsys.readouterr().out
+    assert "tell: a: x: [1.0] before, [1.1] now" in said and "tell: a: x: other labels" in said
+    first = write(0, ["ab", 1.0], y=[2.0])              # a further measure
+    assert first["y"] == [2.0] and write(1, ["ab", 1.0]) == first
+    present["tell"] = 2
+    assert write(0, ["cd", 1.1]) == {"x": ["cd", 1.1]}
+    assert golden.stored()["versions"] == present
 
 
 @pytest.mark.parametrize(("old", "new", "told"), [
@@ -21,14 +86,5 @@ W = np.ones(3, dtype=np.float32)
     (np.array(0.0), np.array(-0.0), ["w: 0.0 and -0.0"]),
 ])
 def test_every_difference_is_named(old, new, told):
-    assert golden.differences({"w": old}, {"w": new}) == told
-    assert golden.differences({"w": old, "v": W}, {"w": old}) == ["v: only in OLD"]
-
-
-def test_everything_that_was_learned_is_compared_and_a_lineage_has_what_changed():
-    found = dict(fits.flat({"model": KMeans(2, n_init=1).fit([[0.0], [1.0]]),
-                            "net": torch.nn.Linear(1, 1), "row": [{"a": 1, "b_seconds": 2}]}))
-    assert {"model.labels_", "model.cluster_centers_", "net.weight", "row[0].a"} <= set(found)
-    assert not [name for name in found if "seconds" in name]
-    said = golden.lineage({"idc": "a", "tell": "b"}, {"idc": "c", "tell": "b"}, "d", "equal")
-    assert said == "- chapter: idc\n  old: a\n  new: c\n  commit: d\n  says: equal\n"
+    assert script.differences({"w": old}, {"w": new}) == told
+    assert script.differences({"w": old, "v": W}, {"w": old}) == ["v: only in OLD"]

@@ -17,15 +17,14 @@ import clusterbook
 #: chapter teaches, knows nothing of the engine.
 FLOORS = {
     "clusterbook": (
-        ("errors",), ("checks", "paths"),
-        ("metrics", "figures", "progress", "fingerprint", "checkpoints"),
+        ("errors",), ("checks", "paths"), ("metrics", "figures", "progress", "checkpoints"),
         ("batchnorm", "footprint", "table"), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
-        ("config", "formats", "slices"), ("claims",), ("checks",), ("records",), ("verdicts",),
-        ("wording",), ("views",), ("sources",), ("provenance",), ("notebook", "parameters"),
-        ("execution", "site", "underway"), ("outputs", "runs"), ("pages", "sweep"), ("build",),
-        ("cli",), ("__main__",)),
+        ("config", "formats", "slices"), ("claims", "versions"), ("checks",), ("records",),
+        ("verdicts",), ("wording",), ("views",), ("sources",), ("provenance",),
+        ("notebook", "parameters"), ("execution", "site", "underway"), ("outputs", "runs"),
+        ("pages", "sweep"), ("build",), ("cli",), ("__main__",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
 LARGE = {

@@ -17,9 +17,9 @@ from nbformat.v4 import new_notebook
 
 from bookledger import cli, load_records, runs
 from bookledger.runs import ChapterError
+from bookledger.versions import version_of
 from clusterbook.errors import InputError
 from clusterbook.figures.showing import save
-from clusterbook.fingerprint import fingerprint
 
 TYPES = f"""\
 n: int = 1  # a count | paper: 1 | more
@@ -147,19 +147,19 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path, mo
     assert kept.read_text() != earlier
 
 
-def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_path, monkeypatch):
+def test_a_record_is_made_again_when_parameters_or_version_changed(book: Book, tmp_path,
+                                                                    monkeypatch):
     cell = SEED + "\nn: int = 1  # a count | paper: 1 | more"
-    extra = book.write("src/clusterbook/extra.py", '"""An idea."""\nx = 1\n')
-    edit = f"import clusterbook.extra\npathlib.Path({str(extra)!r}).write_text('x = 2')"
+    method = book.write("src/clusterbook/tiny/__init__.py", "VERSION = 1\n")
+    edit = f"pathlib.Path({str(method)!r}).write_text('VERSION = 2')"
     path = book.notebook("tiny", RECORDS + edit, RECORD, parameters=cell)
     path.write_text(path.read_text().replace("# The chapter tiny", "# The chapter tiny\\n\\n"
                                              "The chapter's first words."))
     book.profile("tiny-small", n=2)
     records, output = tmp_path / "records", tmp_path / "run.ipynb"
-    before = fingerprint("tiny")
     runs.run("tiny", profile="tiny-small", seeds=[4], records=records, output=output)
     (record,) = load_records(records)
-    assert record.code == before != fingerprint("tiny"), "not the code at the start of the run"
+    assert (record.code, version_of("tiny")) == ("tiny 1", "tiny 2"), "not that of the start"
 
     title, head, *rest = nbformat.read(output, as_version=4).cells
     assert title.source == "# tiny-small, seed 4"
@@ -178,11 +178,11 @@ def test_a_record_is_made_again_when_parameters_or_code_changed(book: Book, tmp_
         runs.run("tiny", profile="tiny-small", seeds=seeds or [4], records=records)
         return list(ran)
 
-    extra.write_text('"""Another docstring."""\nx = 1  # a comment\n')
+    method.write_text('"""Another docstring."""\nVERSION = 1\n')
     assert again(4, 5) == [{"n": 2, "seed": 5}], "only the seed without a record runs"
-    extra.write_text("x = 2\n")
-    assert again() == [{"n": 2, "seed": 4}], "the code changed"
-    extra.write_text("x = 1\n")
+    method.write_text("VERSION = 2\n")
+    assert again() == [{"n": 2, "seed": 4}], "the numbers changed"
+    method.write_text("VERSION = 1\n")
     book.notebook("tiny", RECORDS + edit, RECORD,
                   parameters=cell + "\nlate: int = 3  # a third | paper: no | more")
     assert again() == [], "a parameter that came later is at its default"

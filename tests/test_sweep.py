@@ -15,8 +15,8 @@ from _support import HANG, Book, alive, record, wait_for
 from bookledger import runs, sweep
 from bookledger.records import dumps
 from bookledger.runs import ChapterError
+from bookledger.versions import version_of
 from clusterbook.errors import InputError
-from clusterbook.fingerprint import fingerprint
 
 PARAMETERS = """\
 rate: float = 0.5  # how fast | paper: 0.5 | faster
@@ -56,7 +56,7 @@ def made(monkeypatch) -> list[runs.Run]:
             chapter="tiny", profile="tiny-default", parameters=run.values, seed=seed,
             metrics={"acc": rate * (1 + seed), "n": 7.0}, seconds=2.5,
             checks={f"tiny-{i}": i >= run.values["n"] for i in range(3)},
-            code=fingerprint("tiny") if rate != 10 else "0" * 64,
+            code=version_of("tiny") if rate != 10 else "0" * 64,
             started="2026-01-02T03:04:05+00:00"))
         (run.records / f"tiny-default-seed{seed}.npz").write_bytes(b"arrays")
         if rate != 9:
@@ -198,7 +198,7 @@ def test_runs_that_fail_stop_no_other_and_keep_their_checkpoints(tiny: Book, tmp
     assert (tmp_path / "out" / "acc.svg").is_file()
     kept = [run.checkpoint for run in made]
     assert set(kept[:5]) > set(kept[5:]) and len(set(kept)) == 5
-    monkeypatch.setattr(sweep, "fingerprint", lambda chapter: "other code")
+    monkeypatch.setattr(sweep, "version_of", lambda chapter: "tiny 2")
     with pytest.raises(ChapterError):
         sweep.sweep(**asked, seeds=[1])
     assert not {run.checkpoint for run in made[9:]} & set(kept)

@@ -33,7 +33,7 @@ from .settings import read_yaml
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
 _SHOWN = ("_config.yml", "book", "notebooks", "data/amendments", "data/claims", "data/errata",
-          "data/expectations", "data/lineage.yaml", "data/records", "data/sources")
+          "data/expectations", "data/versions.json", "data/records", "data/sources")
 _LONGEST = "comparison"         # takes a third of the time of two cores, so it must not begin last
 
 

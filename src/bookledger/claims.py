@@ -1,8 +1,8 @@
 """Claims: YAML files about the sources, validated when they are loaded.
 
 ``data/claims/README.md`` describes the keys. Verdicts are never written in these files: they follow
-from the records. `read_file`, which names the line of each mistake, also reads expectations, errata
-and the lineage of the code.
+from the records. `read_file`, which names the line of each mistake, also reads expectations and
+errata.
 """
 
 from __future__ import annotations

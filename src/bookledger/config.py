@@ -6,6 +6,7 @@ load data and start several processes stand in that file.
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Callable
@@ -55,6 +56,7 @@ class Book:
     about: str
     methods: dict[str, str]                 # chapter → the name of its method, in the book's order
     metrics: Metrics = field(default_factory=Metrics)
+    library: str | None = None              # package whose methods carry a VERSION
     data: str | None = None                 # module with catalog, content, status and fetch
     processes: str | None = None            # module:function that runs a chapter under torchrun
 
@@ -117,6 +119,11 @@ def _read(path: Path, _written: int) -> Book:
         said = error.errors()[0] if isinstance(error, ValidationError) else None
         text = f"{'.'.join(map(str, said['loc']))}: {said['msg']}" if said else str(error)
         raise InputError(f"{FILE}: {text}") from None
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """The content of a JSON file; empty where there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def chapters() -> list[str]:

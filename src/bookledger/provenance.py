@@ -20,12 +20,10 @@ from clusterbook import __version__
 
 from . import config
 from .formats import count, duration, seed_list
-from .records import Record, load_json, load_records
+from .records import Record, load_records
 from .sources import load_errata, load_sources
-from .verdicts import load_lineage, stale_among
+from .verdicts import stale_among
 from .views import Table, View, assessed, html, scorecard
-
-REPLACED = "earlier code"
 
 
 class Profile(NamedTuple):
@@ -41,14 +39,12 @@ class Profile(NamedTuple):
 def status() -> View:
     """Every recorded profile: its settings, cost, machine and code."""
     records = load_records()
-    stale, lineage, profiles = stale_among(records), load_lineage(), []
+    stale, profiles = stale_among(records), []
     for (chapter, name), group in groupby(records, key=lambda r: (r.chapter, r.profile)):
         found = list(group)
         cells = described(found)
         if any(record.name in stale for record in found):
             cells["Code"] += ", stale"
-        elif any((chapter, record.code) in lineage for record in found):
-            cells["Code"] += f", {REPLACED}"
         parameters = {
             key: ("none" if value in ([], None, "") else str(value))
             + (" (assumed)" if key in found[0].assumed else "")
@@ -172,7 +168,7 @@ def amendments() -> View:
     From ``data/amendments/history.json``, which ``python tests/amendments`` makes from the
     repository's history.
     """
-    history = load_json(config.root() / "data" / "amendments" / "history.json")
+    history = config.load_json(config.root() / "data" / "amendments" / "history.json")
     about = history["commits"]
     changes = []
     for one in history["changes"]:

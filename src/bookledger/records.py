@@ -1,8 +1,8 @@
 """Records of our runs: one JSON file a run; beside it arrays for figures, and a small model.
 
 A record is ``data/records/<profile>-seed<seed>.json``: what was run (chapter, profile, parameters,
-seed, data), what was measured (metrics, checks, history), and with what (commit, fingerprint of the
-code, versions, machine, time, memory). It keeps its profile's claims as they stood, so that what
+seed, data), what was measured (metrics, checks, history), and with what (commit, version of the
+method, packages, machine, time, memory). It keeps its profile's claims as they stood, so that what
 was chosen after the first run can be told from what was chosen before.
 
 A notebook's last cell calls `record`, which writes only where ``clusterbook run --record`` asked
@@ -39,12 +39,12 @@ from pydantic.dataclasses import dataclass as model
 from clusterbook import __version__, paths
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
-from clusterbook.fingerprint import fingerprint
 from clusterbook.paths import write_atomically
 
 from . import config
 from .checks import Line, as_it_stands
 from .claims import load_claims, mistake
+from .versions import version_of
 
 MANIFEST = "manifest.json"
 HELD = "claims-held.json"
@@ -72,7 +72,7 @@ class Record:
     git
         ``commit`` and ``clean``, the checkout's state; both None outside one.
     code
-        The fingerprint of the code that can change the numbers, other than through the data.
+        The version of the method (`versions.version_of`); of early records a hash of the code.
     claims
         `checks.as_it_stands` of each number that the run is compared with, by its id.
     tolerances
@@ -139,7 +139,7 @@ def load_records(folder: Path | str | None = None) -> list[Record]:
     Raises InputError for a file that is no record, with its name and what is wrong with it.
     """
     folder = Path(folder) if folder is not None else config.root() / "data" / "records"
-    listed, held = load_json(folder / MANIFEST), load_json(folder / HELD)
+    listed, held = config.load_json(folder / MANIFEST), config.load_json(folder / HELD)
     records = [read_record(path, listed, held) for path in folder.glob("*-seed*.json")]
     return sorted(records, key=lambda record: (record.chapter, record.profile, record.seed))
 
@@ -218,11 +218,6 @@ def _defaults(path: Path, _written: int) -> dict[str, Any]:
               if "parameters" in cell["metadata"].get("tags", []))
     return plain({node.target.id: ast.literal_eval(node.value)
                   for source in tagged for node in ast.parse(source).body})
-
-
-def load_json(path: Path) -> dict[str, Any]:
-    """The content of a JSON file; empty where there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def as_record(values: Any, file: str) -> Record:
@@ -450,7 +445,7 @@ def _trained(model: Any) -> bytes:
 
 
 def code_in_use(chapter: str) -> dict[str, Any]:
-    """The fingerprint of the present code, its commit, and whether nothing differs from that.
+    """The version of the present code, its commit, and whether nothing differs from that.
 
     ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
     trains is not the code that ran. What runs write (records, executed notebooks) may differ.
@@ -462,7 +457,7 @@ def code_in_use(chapter: str) -> dict[str, Any]:
     if root and commit:
         clean = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
                     ":(exclude)book/runs") == ""
-    return {"git": {"commit": commit, "clean": clean}, "code": fingerprint(chapter)}
+    return {"git": {"commit": commit, "clean": clean}, "code": version_of(chapter)}
 
 
 def _installed_commit() -> str | None:

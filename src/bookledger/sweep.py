@@ -31,7 +31,6 @@ from clusterbook import figures
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
 from clusterbook.figures.showing import save
-from clusterbook.fingerprint import fingerprint
 from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
@@ -41,6 +40,7 @@ from .formats import spread
 from .parameters import MOST_VALUES, Chapter, Parameter, number_range
 from .records import Record, read_record
 from .runs import Run
+from .versions import version_of
 
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
 _RESUMES = "the same command makes only the runs that are missing"
@@ -214,7 +214,7 @@ def _make_all(missing: Mapping[str, Run], place: Path, found: dict[str, Record],
     for cell in chapter.notebook.cells:         # a cluster needs no stored outputs
         if cell.cell_type == "code":
             cell.outputs = []
-    failed, code = {}, fingerprint(chapter.name)
+    failed, code = {}, version_of(chapter.name)
     with (tempfile.TemporaryDirectory(prefix="clusterbook-") as temporary,
           warnings.catch_warnings(action="ignore"),     # joblib's, of a sweep that ends early
           bar(len(missing), unit="run") as shown,

@@ -7,33 +7,29 @@ The scorecard page says when each word is given. Beyond that:
   one is not what the manifest lists, not its profile's run, or of code that is in no commit, or the
   claim or its check has changed since the profile's first record.
 - A claim with several numbers has the worst of their verdicts.
-- A verdict keeps its word and is marked stale if its records were made by other code than the
-  present one, or from data with another content than the data set of that name has now. Other code
-  that was shown to compute the same (`load_lineage`) counts as the present one.
+- A verdict keeps its word and is marked stale if its records were made by another version of the
+  method than the present one, or from data with another content than the data set of that name has
+  now.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import Field
-from pydantic.dataclasses import dataclass as model
+from typing import Any, NamedTuple
 
 from clusterbook.errors import InputError
-from clusterbook.fingerprint import fingerprint
 
 from . import config
 from .checks import COMPARE, as_it_stands
-from .claims import STRICT, Claim, Comparison, Statistic, read_file
+from .claims import Claim, Comparison, Statistic
 from .formats import count, seed_list
 from .records import Record, profile_of
+from .versions import hashes, version_of
 
 
 class Word(NamedTuple):
@@ -69,7 +65,7 @@ class Verdict:
     runs, or for a trend the share of seeds in which it holds; ``mean``, ``sd`` and ``interval``
     (the 95% t-interval of the mean) are of the compared quantity over ``n`` seeds (for a check,
     ``n`` runs), ``values`` those of the seeds. ``than`` is what a trend is compared with, or its
-    mean. ``stale`` says whether a record was made by other code, or from other data, than the
+    mean. ``stale`` says whether a record was made by another version, or from other data, than the
     present ones; ``records`` names those that were compared. ``parts`` has the verdicts of a
     claim's numbers, in their order.
     """
@@ -96,7 +92,7 @@ class Verdict:
 def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) -> Verdict:
     """The verdict on a claim, by those of the records that are of its chapter.
 
-    *stale* names the records that other code or data made than the present; see `stale_among`.
+    *stale* names the records of another version or other data than the present; see `stale_among`.
     """
     runs = sorted((record for record in records if record.chapter == claim.chapter),
                   key=lambda record: (record.profile, record.seed))
@@ -292,55 +288,17 @@ def priced(text: str, records: Iterable[Record]) -> str:
 
 
 def stale_among(records: Iterable[Record]) -> set[str]:
-    """The names of the records that were made by other code, or from other data, than the present.
+    """The names of the records of another version, or of other data, than the present ones.
 
-    Code that leads to the present one by the book's lineage counts as the present one. Data whose
-    content the catalog does not know are not compared.
+    Data whose content the catalog does not know are not compared.
     """
-    records, lineage, present, stale = list(records), load_lineage(), {}, set()
-    for chapter in {record.chapter for record in records}:
-        with suppress(InputError):      # a chapter whose module is gone has stale records only
-            present[chapter] = fingerprint(chapter)
+    records, earlier, stale = list(records), hashes(), set()
+    present = {chapter: version_of(chapter) for chapter in {record.chapter for record in records}}
     contents = {name: source.content for name, source in config.book().catalog().items()
                 if source.content}
     for record in records:
-        same_code = present.get(record.chapter) in successors(lineage, record.chapter, record.code)
+        same_code = earlier.get(record.code, record.code) == present[record.chapter]
         known = contents.get(record.data["name"]) if record.data else None
         if not same_code or (known is not None and known != record.data["sha256"]):
             stale.add(record.name)
     return stale
-
-
-@model(frozen=True, config=STRICT)
-class Replacement:
-    """Code that was changed without changing what it computes: an entry of ``data/lineage.yaml``.
-
-    ``old`` and ``new`` are its hashes, ``says`` how it was shown: ``python tests/golden OLD NEW
-    --lineage`` shows it and prints the entry. Records, which keep the old hash, are never edited.
-    """
-
-    chapter: str
-    old: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    new: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
-    says: str
-
-
-def load_lineage() -> dict[tuple[str, str], str]:
-    """The replacements: (chapter, old hash) to the new one; none where there is no such file.
-
-    Raises InputError for an entry that is not valid.
-    """
-    path = config.root() / "data" / "lineage.yaml"
-    entries = read_file(path, Replacement, "replacement") if path.is_file() else ()
-    return {(entry.chapter, entry.old): entry.new for entry in entries}
-
-
-def successors(lineage: Mapping[tuple[str, str], str], chapter: str, code: str | None
-               ) -> list[str]:
-    """The hash of some code, and of what replaced it, one after the other."""
-    found: list[str] = []
-    while code is not None and code not in found:       # code may have been changed back
-        found.append(code)
-        code = lineage.get((chapter, code))
-    return found

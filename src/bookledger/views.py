@@ -26,7 +26,7 @@ from clusterbook.figures.steps import ENVIRONMENT
 from . import config, wording
 from .claims import Claim, load_claims
 from .formats import columns, count, paragraph
-from .records import MANIFEST, git, load_json, load_records
+from .records import MANIFEST, git, load_records
 from .verdicts import WORDS, judge, stale_among
 from .wording import (
     USUAL,
@@ -164,7 +164,7 @@ def plot(headline: Sequence[Row]) -> Table:
 def manifest_line() -> str:
     """Whether the records are those that the manifest lists, and which are not."""
     records = load_records()
-    listed = load_json(config.root() / "data" / "records" / MANIFEST)
+    listed = config.load_json(config.root() / "data" / "records" / MANIFEST)
     missing = {name.removesuffix(".json") for name in listed if name.endswith(".json")} - {
         record.name for record in records}
     wrong = sorted([record.name for record in records if record.doubts] + [*missing])
@@ -277,7 +277,7 @@ def cards(works: Mapping[str, tuple[str, str, Mapping[str, str]]]) -> View:
             ours = f" {part.ours:.4g}," if part and part.ours is not None else ""
             told.append((verdict, about if number.value is None else
                          f"{about}:{ours} published {number.value}"))
-        cells = load_json(config.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
+        cells = config.load_json(config.root() / "notebooks" / f"{work}.ipynb").get("cells", [{}])
         time = re.search(r"[*]Runtime[.][*]{2} ([^.,]*)", "".join(cells[0].get("source", "")))
         shown.append((work, config.book().method(work), sentence, told,
                       f"Headline results: {standing(rows)['Headline results']}", time and time[1],

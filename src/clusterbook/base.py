@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +22,8 @@ from torch import Tensor
 from . import checks, paths, training
 from .checkpoints import Checkpoint, as_json, fingerprint
 from .errors import InputError
-from .fingerprint import hash_modules, reached
 from .metrics import contingency
+from .paths import code_hash
 
 #: Settings that there are no more, with the one value that the networks in data/records have.
 FORMER = {
@@ -132,10 +133,10 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
             return None
         if self.random_state is None:
             raise InputError("a checkpoint needs random_state, such as 0, to go on from it later")
-        own = {kind.__module__.partition(".")[2] for kind in type(self).__mro__
-               if kind.__module__.startswith(f"{__package__}.")}
+        folders = {Path(inspect.getfile(kind)).parent for kind in type(self).__mro__
+                   if kind.__module__.startswith(f"{__package__}.")}
         return Checkpoint(self.checkpoint, data=fingerprint(*content),
-                          code=hash_modules(reached(own)),
+                          code=code_hash(*folders),
                           parameters={**self._settings(), "seed": seed, "threads": threads})
 
     # ----------------------------------------------------------------------- the fitted estimator

@@ -29,7 +29,7 @@ from . import paths, training
 from .checkpoints import Checkpoint, fingerprint
 from .checks import as_seed, number, one_of, whole
 from .errors import InputError
-from .fingerprint import hash_modules
+from .paths import code_hash
 
 
 class MLP(nn.Sequential):
@@ -158,7 +158,7 @@ def train_classifier(
             checkpoint = Checkpoint(
                 checkpoint, parameters={**settings, "threads": n_threads},
                 data=fingerprint(X, y, X_test, y_test),
-                code=hash_modules(["classifier", "training"]))
+                code=code_hash(Path(__file__).parent))
         network = MLP(widths, bias=bias, dropout=dropout, init=init).to(device)
         n_batches = math.ceil(len(X) / batch_size)
 

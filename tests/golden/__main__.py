@@ -1,19 +1,22 @@
-"""Whether two versions of the library compute the same: ``python tests/golden OLD NEW``.
+"""Golden numbers, and whether two versions of the library compute the same.
 
-OLD and NEW are git revisions; ``.`` is the working tree. The same short fits (``fits.py``) run
-against both in one call on one machine with one thread, and what they learn is compared bit for
-bit: weights, labels, histories but for seconds. Every difference is named, and the status is 1
-unless there is none.
+    python tests/golden --write
+    python tests/golden OLD NEW [--only TEXT]
 
-``--only TEXT`` runs the fits with that text in their names, and ``--lineage`` prints what
-``data/lineage.yaml`` is to hold of a change that changed nothing.
+The first command writes ``numbers.json``, with which `make test` compares what the short fits of
+``fits.py`` give. It keeps each number that still holds, and refuses others of a method whose
+``VERSION`` is still the one that the file is of.
+
+The second compares git revisions bit for bit; ``.`` is the working tree. The same fits run against
+both in one call on one machine with one thread. Weights, labels, histories but for seconds, and
+measures are compared. Every difference is named, and the status is 1 unless there is none.
+``--only TEXT`` runs the fits with that text in their names.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import json
 import os
 import pickle
 import subprocess
@@ -38,7 +41,7 @@ def git(*arguments: str) -> bytes:
     return done.stdout
 
 
-def run(revision: str, text: str, chapters: list[str]) -> dict[str, Any]:
+def run(revision: str, text: str) -> dict[str, Any]:
     """What this checkout's fits give with the library of a version; see ``main`` of ``fits.py``."""
     with tempfile.TemporaryDirectory(prefix="golden-") as temporary:
         folder, root = Path(temporary), ROOT
@@ -51,7 +54,7 @@ def run(revision: str, text: str, chapters: list[str]) -> dict[str, Any]:
                        if not name.startswith("CLUSTERBOOK_") or name == "CLUSTERBOOK_DATA"}
         threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         subprocess.run(
-            [sys.executable, HERE / "fits.py", folder / "found", text, *chapters], cwd=folder,
+            [sys.executable, HERE / "fits.py", folder / "found", text], cwd=folder,
             env={**environment, **threads, "PYTHONPATH": str(root / "src")}, check=True)
         found = pickle.loads((folder / "found").read_bytes())
         if not Path(found["source"]).resolve().is_relative_to(root.resolve()):
@@ -76,47 +79,35 @@ def differences(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> 
     return found
 
 
-def lineage(old: dict[str, str], new: dict[str, str], commit: str, says: str) -> str:
-    """The entries of ``data/lineage.yaml`` for the chapters whose code has another hash."""
-    return "".join(f"- chapter: {chapter}\n  old: {old[chapter]}\n  new: {new[chapter]}\n"
-                   f"  commit: {commit}\n  says: {says}\n"
-                   for chapter in sorted(old) if old[chapter] != new[chapter])
-
-
 def main() -> int:
-    """Compare two versions; the status for the shell."""
+    """Do what the command line asks; the status for the shell."""
     parser = argparse.ArgumentParser(prog="python tests/golden", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old")
-    parser.add_argument("new")
+    parser.add_argument("revisions", nargs="*", metavar="REVISION")
     parser.add_argument("--only", default="", metavar="TEXT")
-    parser.add_argument("--lineage", action="store_true")
+    parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    if asked.lineage and (asked.only or asked.new == "."):
-        parser.error("a lineage needs all fits, and a commit as NEW")
-    records = (ROOT / "data" / "records").glob("*-seed*.json")
-    chapters = sorted({json.loads(path.read_text())["chapter"] for path in records})
-    told = sys.stderr if asked.lineage else sys.stdout
-    old, new = (run(revision, asked.only, chapters) for revision in (asked.old, asked.new))
+    if len(asked.revisions) != 2 * (not asked.write):
+        parser.error("give either two revisions, or --write")
+    if asked.write:
+        from golden import write
+
+        return write()
+    old, new = (run(revision, asked.only) for revision in asked.revisions)
     same = bad = 0
     for name in sorted(old["arrays"] | old["failed"]):
         if name in old["failed"] and name in new["arrays"]:
-            print(f"{name}: not compared, since OLD {old['failed'][name]}", file=told)
+            print(f"{name}: not compared, since OLD {old['failed'][name]}")
             continue
         found = ([f"NEW {new['failed'][name]}"] if name in new["failed"] else
                  differences(old["arrays"][name], new["arrays"][name]))
         same, bad = same + (not found), bad + bool(found)
         for line in found[:NAMED]:
-            print(f"{name}: {line}", file=told)
+            print(f"{name}: {line}")
         if len(found) > NAMED:
-            print(f"{name}: … and {len(found) - NAMED} more", file=told)
+            print(f"{name}: … and {len(found) - NAMED} more")
     print(f"{same} of {same + bad} fits are bit-identical, {bad} differ "
-          f"({old['seconds']:.0f} s, {new['seconds']:.0f} s)", file=told)
-    if asked.lineage and not bad:
-        commit = git("rev-parse", f"{asked.new}^{{commit}}").decode().strip()
-        says = (f"{same} short fits are bit-identical (python tests/golden {asked.old} "
-                f"{commit[:7]})")
-        print(lineage(old["code"], new["code"], commit, says), end="")
+          f"({old['seconds']:.0f} s, {new['seconds']:.0f} s)")
     return int(bad > 0 or same == 0)
 
 

@@ -7,3 +7,6 @@
 
 from .coclustering import *
 from .measures import *
+
+VERSION = 1
+"""Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
