@@ -28,16 +28,7 @@ from .claims import Claim, load_claims
 from .formats import columns, count, paragraph
 from .records import MANIFEST, git, load_records
 from .verdicts import WORDS, judge, stale_among
-from .wording import (
-    USUAL,
-    Row,
-    by_chapter,
-    compared,
-    counts_line,
-    measured,
-    numbers,
-    offsets,
-)
+from .wording import USUAL, Row, by_chapter, compared, counts_line, measured, numbers, offsets
 
 _GROUPS = {"Headline results": "result", "Other results": "result",
            "Sentences of the text": "sentence", "Claims of other people": "sentence"}
@@ -85,11 +76,16 @@ def plain(cell: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class View:
-    """Rows of something; displays as HTML on a page and as ``texts`` elsewhere."""
+    """Rows of something; displays as ``page`` in a notebook and as ``texts`` elsewhere."""
 
     rows: tuple[Any, ...]
-    html: str
+    page: Markup
     texts: Sequence[str | Table]
+
+    @property
+    def html(self) -> str:
+        """The HTML as an ordinary text: to `Markup` nothing can be added that is not escaped."""
+        return str(self.page)
 
     def __repr__(self) -> str:
         """The texts and tables, in lines that fit a terminal."""
