@@ -57,15 +57,18 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out
 
 
-def test_ctrl_c_says_after_which_epoch_the_same_command_resumes(
-        book: Book, tmp_path, monkeypatch, capsys):
+def test_an_interrupted_run_says_where_it_resumes(book: Book, tmp_path, monkeypatch, capsys):
     inline(monkeypatch)
     book.notebook("tiny", TRAINS, "Model().fit(2)\nraise KeyboardInterrupt")
     book.profile("tiny-long", seed=3)
-    records = str(tmp_path / "records")
-    assert cli.main(["run", "tiny", "--profile", "tiny-long", "--record", records]) == 130
-    assert capsys.readouterr().err == ("clusterbook: interrupted; the same command resumes after "
-                                       "epoch 2\n")
+    command = ["run", "tiny", "--profile", "tiny-long", "--record", str(tmp_path)]
+    assert cli.main(command) == 130
+    said = "clusterbook: interrupted; the same command resumes from epoch 2\n"
+    assert capsys.readouterr().err.endswith(said)
+    assert (tmp_path / "under-way" / "tiny-long-seed3.json").is_file()
+    # The record was written before; what is left of the run goes with the next command.
+    assert cli.main(command) == 0 and "recorded already" in capsys.readouterr().out
+    assert not list(tmp_path.glob("under-way/*")) and not list(underway.checkpoints().iterdir())
 
 
 def test_the_time_of_all_pieces_is_summed(tmp_path):

@@ -212,6 +212,7 @@ def writable(folder: Path, name: str = "") -> None:
 def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
     """Make a run that is not recorded: what was done, and the lines of checks that failed."""
     if run.records and (record := recorded(run, run.records / f"{run.name}.json")):
+        _tidy(run)      # a run that was interrupted just after its record did not
         return (["recorded already, skipped"],
                 [FAILED_CHECK + id for id, held in record.checks.items() if not held])
     begun = time.time()
@@ -281,9 +282,14 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
         _mark(executed, run)
         write_notebook(executed, run.output)
     if run.records:
-        shutil.rmtree(run.checkpoints, ignore_errors=True)
-        underway.file(run.records, run.name).unlink(missing_ok=True)
+        _tidy(run)
     return failed_checks(executed, UNMADE)
+
+
+def _tidy(run: Run) -> None:
+    """Remove what a recorded run has kept on its way."""
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
+    underway.file(run.records, run.name).unlink(missing_ok=True)
 
 
 _PARSES = threading.Lock()      # threads that parse Python disturb each other in Python 3.11
