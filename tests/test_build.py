@@ -131,6 +131,7 @@ def test_the_first_build_executes_and_writes_only_to_its_folder(built):
     assert line["id"] == "tiny-a-line" and steps["id"] == "tiny-two-steps"
     assert [svg["aria-label"] for svg in line.select("svg")] == ["A line that rises."]
     assert line.find("em").text == "slope" and steps.find("em").text == "stays"
+    assert len(line.select("figcaption")) == 1
     assert len(steps.select(".cb-step > :is(svg, img)")) == 2 and steps.find("script")
     shown = [part.text for part in page(book, "notebooks/tiny").select("article em")]
     assert shown == ["slope", "stays"], "a caption is twice"

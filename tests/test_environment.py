@@ -98,12 +98,13 @@ READS = """
 from pathlib import Path
 import bookledger as evidence
 from clusterbook import paths
-from bookledger import build, config, parameters
+from bookledger import config, parameters
 print([sorted(config.chapters()), len(evidence.load_claims()), len(evidence.load_records()),
        len(evidence.load_expectations()), len(evidence.load_errata()),
        len(evidence.load_sources()), len(evidence.amendments().rows),
        [list(parameters.read(name).profiles()) for name in config.chapters()],
-       list(map(str, build.pages(paths.root()))), (paths.root() / "_config.yml").is_file()])
+       [path.name for path in config.notebooks(paths.root())],
+       (paths.root() / "_config.yml").is_file()])
 """
 
 

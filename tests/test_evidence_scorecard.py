@@ -82,7 +82,7 @@ def book(tmp_path, monkeypatch):
         "notebooks/demo.ipynb": '{"cells": []}', "notebooks/empty.ipynb": '{"cells": []}'})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr(paths, "checkout", lambda: tmp_path)
-    monkeypatch.setattr(paths, "__file__", str(tmp_path / "src" / "clusterbook" / "paths.py"))
+    monkeypatch.setattr("bookledger.versions.library", lambda: tmp_path / "src" / "clusterbook")
     (tmp_path / "data" / "records").mkdir()
     for seed, acc in enumerate([0.945, 0.95, 0.955]):
         write(tmp_path, seed, acc, "demo 1")

@@ -26,7 +26,7 @@ from clusterbook import paths
 from clusterbook.errors import InputError
 
 from . import config
-from .settings import read_yaml
+from .claims import read_yaml
 
 # `runs`, `parameters` and `checks` are imported late, so that an unchanged build stays fast.
 

@@ -54,8 +54,10 @@ class Outputs:
             return []
         if "alt" in about:
             return _figure(renderer, data, about, env) if kind == "image/png" else []
-        if "cards" in about:
-            return shown(cards(about["cards"]), env.docname) if kind == "text/markdown" else []
+        if "cards" in about:        # pairs, because the keys of metadata are sorted
+            works = {work: (sentence, png, dict(claims))
+                     for work, sentence, png, claims in about["cards"]}
+            return shown(cards(works), env.docname) if kind == "text/markdown" else []
         if kind == "text/html":
             return [nodes.raw("", fitted(text, env.docname), format="html",
                               classes=["output", "text_html"])]
@@ -143,7 +145,8 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
     text, holder = f"{about['caption']}\n\n{origin}", nodes.Element()
     with renderer.renderer.current_node_context(holder), create_figure_context(
             renderer.renderer, {"name": name, "caption": text}, data.line or 0):
-        renderer.renderer.current_node.extend(pictures)
+        # One node: the caption has to be the second.
+        renderer.renderer.current_node.append(nodes.container("", *pictures))
     (figure,) = holder.children
     if not of_a_run and env.app.builder.format == "html":
         if not isinstance(figure[-1], nodes.legend):
