@@ -145,6 +145,8 @@ def write_page(notebook: nbformat.NotebookNode, path: Path, command: str = "") -
                 output.data.setdefault(
                     "text/html", f'<img alt="{alt}" style="max-width: 100%" '
                     f'src="data:image/png;base64,{png}">')
+            if "metadata" in output:
+                output.metadata = {}        # a renderer of the book's pages acts on it
     page = publish_string(
         nbformat.writes(shown), parser=Parser(), writer_name="html5", settings_overrides={
             "_disable_config": True, "nb_execution_mode": "off", "nb_output_folder": "",
