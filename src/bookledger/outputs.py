@@ -141,7 +141,9 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
                  f'aria-label="Picture: {name}">')
         pictures = [nodes.raw("", opens, format="html"), picture,
                     nodes.raw("", "</div>", format="html")]
-    origin = re.sub(r"(?<![\w-])(live|recorded)(?= )", r"{term}`\1`", about.get("origin", ""))
+    origin = about.get("origin", "")
+    if (config.root() / "book" / "glossary.md").is_file():
+        origin = re.sub(r"(?<![\w-])(live|recorded)(?= )", r"{term}`\1`", origin)
     text, holder = f"{about['caption']}\n\n{origin}", nodes.Element()
     with renderer.renderer.current_node_context(holder), create_figure_context(
             renderer.renderer, {"name": name, "caption": text}, data.line or 0):
