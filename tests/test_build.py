@@ -200,12 +200,12 @@ def test_as_many_notebooks_run_as_there_are_cores_and_the_longest_begins(book: B
 
     monkeypatch.setattr("bookledger.runs.processes", processes)
     monkeypatch.setattr(building, "_execute", lambda path, cached: executed.append(path.stem) or 1)
-    for name in ("a", "b", building._LONGEST):
+    for name in ("a", "b", "comparison"):
         book.notebook(name, "1")
     for cores, number in ((2, 2), (4, 3)):
         monkeypatch.setattr("bookledger.runs.cores", lambda cores=cores: cores)
         building.executed_pages(book.root, tmp_path, run=True, say=print)
-        assert asked.pop() == number and executed == [building._LONGEST, "a", "b"]
+        assert asked.pop() == number and executed == ["comparison", "a", "b"]
         executed.clear()
 
 

@@ -34,7 +34,6 @@ _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-b
              "sphinx-book-theme")
 _SHOWN = ("_config.yml", "book", "notebooks", "data/amendments", "data/claims", "data/errata",
           "data/expectations", "data/versions.json", "data/records", "data/sources")
-_LONGEST = "comparison"         # takes a third of the time of two cores, so it must not begin last
 
 
 class BuildError(RuntimeError):
@@ -174,10 +173,10 @@ def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[st
     # One thread each: small work takes ten times as long with more threads than idle cores.
     number = min(len(notebooks), cores())
     say(f"executing {len(notebooks)} notebooks, {number} at a time")
-    errors = []
+    errors, longest = [], config.book().longest
     with processes(number) as submit:
         pending = {submit(_execute, source / page, notebooks[page]): page
-                   for page in sorted(notebooks, key=lambda page: page.stem != _LONGEST)}
+                   for page in sorted(notebooks, key=lambda page: page.stem != longest)}
         for done, future in enumerate(as_completed(pending), start=1):
             page = pending[future]
             try:
