@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from _support import CHECKOUT, module_of
-from clusterbook.evidence.versions import version_of
 from sklearn.cluster import KMeans
+
+from bookledger.versions import version_of
 
 script = module_of(CHECKOUT / "tests" / "golden" / "__main__.py")
 STORED = golden.stored()

@@ -135,7 +135,7 @@ def test_a_name_is_text_in_every_view(tmp_path, monkeypatch):
         "changes": [{"commit": TAG, "id": TAG, "change": TAG, "fields": {TAG: (TAG, TAG)},
                      "verdicts": (TAG, TAG), "reason": TAG}],
         "places": [{"id": TAG, "verdict": TAG, "now": TAG, "reason": TAG}]}
-    monkeypatch.setattr("bookledger.provenance.load_json", lambda path: history)
+    monkeypatch.setattr("bookledger.config.load_json", lambda path: history)
     put(tmp_path, {"under-way/x-seed0.json": json.dumps({"started": TAG, "trainings": {"main": {
         "stage": TAG, "epoch": 1, "epochs": 2, "seconds_an_epoch": 1.0}}})})
     shown = [
