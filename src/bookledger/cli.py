@@ -45,10 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         return _complain(str(error), 2)
     except ModuleNotFoundError as error:
-        if str(error.name).split(".")[0] in _OURS:
+        package = str(error.name).partition(".")[0]
+        if package in _OURS:
             raise
-        extra = "dask" if error.name == "distributed" else "book"
-        return _complain(f"this command needs {error.name}; install clusterbook with its extra "
+        extra = "dask" if package == "distributed" else "book"
+        return _complain(f"this command needs {package}; install clusterbook with its extra "
                          f"{extra}: pip install 'clusterbook[{extra}]'", 2)
     except OSError as error:                    # of a file, or of the output itself
         with suppress(OSError):                 # otherwise Python complains when it ends
