@@ -49,8 +49,9 @@ def test_a_missing_package_is_named_with_its_extra(book: Book, tmp_path, capsys,
     for name, extra, command in (
             ("papermill", "book", "run tiny"),
             ("distributed", "dask", "sweep tiny -p n 1,2 --scheduler tcp://127.0.0.1:9")):
-        monkeypatch.setitem(sys.modules, name, None)
-        said = refused(capsys, *command.split())
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, name, None)
+            said = refused(capsys, *command.split())
         assert f"needs {name}; install clusterbook with its extra {extra}" in said
     absent = Mock(side_effect=PackageNotFoundError("numpy"))
     monkeypatch.setattr("bookledger.build.version", absent)
