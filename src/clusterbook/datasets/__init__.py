@@ -24,6 +24,8 @@ from .dataset import Dataset, Source, content
 from .folders import PREFIX, find_images, read_folder
 from .loaders import make_synthetic
 
+__all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
+           "make_synthetic", "read", "status"]
 _ENTRIES = yaml.safe_load(Path(__file__).with_name("catalog.yaml").read_text(encoding="utf-8"))
 _SOURCES = {name: Source(name=name, **entry) for name, entry in _ENTRIES.items()}
 

@@ -44,3 +44,7 @@ from .networks import VGG16, AlexNet, ConvNet, Sobel
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
+
+__all__ = ["AlexNet", "ConvNet", "DeepCluster", "Sobel", "VGG16", "augment", "churn",
+           "clustering_transform", "epoch_indices", "fit_reduction", "geometric_nmi", "kmeans",
+           "reduce", "split_empty", "training_transform"]

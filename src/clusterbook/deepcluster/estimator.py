@@ -21,6 +21,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
@@ -149,7 +150,8 @@ class DeepCluster(DeepClusterer):
         """
         self._check_settings()
         # A network of the caller's may have statistics of its own of a batch.
-        with distributed.together(self, X, alone=not isinstance(self.network, str)):
+        alone = not isinstance(self.network, str)
+        with nullcontext() if alone else distributed.together(self, X):
             return self._fit(X, y)
 
     def _fit(self, X: Images, y: ArrayLike | None) -> DeepCluster:

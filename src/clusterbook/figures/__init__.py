@@ -1,4 +1,4 @@
-# ruff: noqa: F403
+# ruff: noqa: F401, F403
 """Arrays in, matplotlib figures out: one style, one way to show a figure, no computation.
 
 Every figure of the book goes through `show`, with a name, an alternative text and a caption. The

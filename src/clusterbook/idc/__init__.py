@@ -81,3 +81,10 @@ from .networks import GlobalGates
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
+
+__all__ = [
+    "IDC", "GlobalGates", "as_in_table_1", "cluster_features", "diversity", "faithfulness",
+    "generalizability", "greedy_accuracy", "gumbel_softmax", "hard_gates", "integrated_gradients",
+    "open_features", "open_probability", "selection_f1", "stochastic_gates", "total_coding_rate",
+    "uniqueness",
+]

@@ -30,3 +30,6 @@ from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
+
+__all__ = ["TELL", "ClusterLayer", "ConvAutoencoder", "DenseAutoencoder", "FixedFeatures",
+           "clustering_loss", "squared_distance"]
