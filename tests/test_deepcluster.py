@@ -160,6 +160,27 @@ def test_the_history_describes_the_clusters_that_each_epoch_learned(plain):
         np.testing.assert_allclose(plain.features(X), plain.network_.features(seen), atol=1e-5)
 
 
+def test_a_clustering_is_described_beside_the_one_before():
+    first, previous, last = [0, 0, 1, 1, 2], [0, 1, 0, 1, 1], [2, 1, 2, 1, 1]
+    row = estimator.describe(np.array([first, previous, last]), 3, y=last)
+    assert row.pop("sizes").tolist() == [0, 3, 2]
+    # The same two clusters under other names; with the first it shares less.
+    assert row == pytest.approx({"active": 2, "smallest": 2, "largest": 3, "nmi_previous": 1,
+                                 "churn": 0, "nmi_labels": 1})
+    row = estimator.describe(np.array([previous, first]), 3, y=None)
+    assert row["churn"] == pytest.approx(3 / 5) and "nmi_labels" not in row    # two can be matched
+    assert estimator.describe(np.array([last]), 3, None).keys() == {
+        "active", "smallest", "largest", "sizes"}
+
+
+def test_a_probe_is_tested_on_a_fifth_of_each_class(monkeypatch):
+    model, seen = deep(epochs=0).fit(X), []
+    monkeypatch.setattr(networks, "linear_accuracy", lambda *parts: seen.append(parts) or 0.5)
+    model.linear_probe(X[:100], np.arange(100) % 5)
+    (_, y, _, y_test), = seen
+    assert np.bincount(y).tolist() == [16] * 5 and np.bincount(y_test).tolist() == [4] * 5
+
+
 def test_a_probe_reads_classes_from_each_layer():
     rows, classes = DIGITS.X[:400], DIGITS.y[:400]
     model = deep(epochs=1).fit(rows)

@@ -233,13 +233,18 @@ def test_recorded_runs_are_hollow_dots_in_the_row_of_the_live_ones():
 
 def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
     axis, bar = draw("heatmap").axes
-    assert axis.images[0].get_clim() == bar.get_ylim() == (-1, 1)
+    assert axis.images[0].get_clim() == bar.get_ylim() == (-1, 1)       # large values on top
+    for value, parts in ((1, "red"), (-1, "blue")):
+        red, _, blue, _ = axis.images[0].to_rgba(value)
+        assert (red > blue) == (parts == "red")
     assert " ".join(text.get_text() for text in axis.texts) == "0.50 −0.25 0.00 0.10 1.00 0.20"
     partly = np.where(TABLE == 0.5, np.nan, TABLE)
     first, second, _ = draw("heatmap", {"one": partly, "two": 3 * partly}, diverging=False,
                             outlined={"two": [(2, 0), (0, 1)]}).axes
     assert first.images[0].get_clim() == second.images[0].get_clim() == (-0.75, 3)
     assert first.texts[0].get_text() == "–" and not first.patches       # there is no value
+    dark, bright = (sum(first.images[0].to_rgba(value)[:3]) for value in (-0.75, 3))
+    assert dark < 1 < bright
     assert [tuple(np.round(p.get_center())) for p in second.patches] == [(0, 2), (1, 0)]
 
 

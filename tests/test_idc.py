@@ -15,7 +15,7 @@ from _fits import before_steps, everything, same
 from clusterbook import IDC, metrics
 from clusterbook.datasets import make_synthetic
 from clusterbook.errors import InputError
-from clusterbook.idc import greedy_accuracy, open_features
+from clusterbook.idc import greedy_accuracy, networks, open_features
 
 X, Y, INFORMATIVE = make_synthetic(15, random_state=0)      # 60 samples: three batches of 20
 EVERY = {"evaluate_every": 1}
@@ -165,6 +165,14 @@ def test_the_kept_epoch_is_the_best_of_the_last_stage_whatever_the_classes(
     without = idc(select=select, **options).fit(X)
     assert same(without, model) and without.kept_epoch_ == model.kept_epoch_
     assert not any("acc" in row for row in without.history_.rows)
+
+
+def test_of_equally_good_epochs_the_first_is_kept():
+    best, first, later = (torch.nn.Linear(1, 1) for _ in range(3))
+    best = networks.Best(best)
+    for epoch, value, model in ((3, 1.0, first), (4, 1.0, later), (5, 0.5, later)):
+        best.offer(epoch, value, model)
+    assert best.epoch == 3 and torch.equal(best.model.weight, first.weight)
 
 
 def test_a_configuration_of_the_original_is_read(tmp_path):

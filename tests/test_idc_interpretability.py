@@ -16,6 +16,7 @@ from clusterbook.idc import (
     cluster_features,
     diversity,
     faithfulness,
+    generalizability,
     greedy_accuracy,
     integrated_gradients,
     open_features,
@@ -111,6 +112,23 @@ def test_faithfulness_is_the_literal_one(y):
         falling.append(metrics.accuracy(target, nearest_corner(X * mask)))
     found = faithfulness(nearest_corner, X, GATES, y, original=True)
     assert found == pytest.approx(np.corrcoef(shares[order], falling)[0, 1])
+
+
+def test_faithfulness_by_hand():
+    # Clusters by the sum of the first two. Without the first all are one cluster; with its mean
+    # instead of 0 they would stay two.
+    X = np.array([[0.0, 1.0, 9.0], [0.0, 1.0, 8.0], [4.0, 2.0, 9.0], [4.0, 2.0, 8.0]])
+    gates = np.array([[1, 0.2, 0], [1, 0, 0], [1, 0, 0], [0.1, 0, 0]])
+    # Importance 1, 1/4, 0 and losses 1/2, 0, 0: the correlation is 3.5 / √13.
+    found = faithfulness(lambda X: (X[:, 0] + X[:, 1] > 3.5).astype(int), X, gates)
+    assert found == pytest.approx(3.5 / math.sqrt(13))
+
+
+def test_generalizability_by_hand():
+    twos, opened = np.full((4, 1), 2.0), np.array([[0], [0], [1], [1]])
+    # Only the gates tell the training samples apart, and the first two test samples.
+    assert generalizability(twos, opened, [0, 0, 1, 1], [[2], [2], [0]], [[1], [0], [1]],
+                            [1, 0, 0]) == 1
 
 
 def test_the_predictions_of_faithfulness_run_on_one_thread(monkeypatch):

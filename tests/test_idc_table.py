@@ -151,6 +151,51 @@ def test_tables_without_groups_keep_what_they_should():
     assert np.cov(table.cloud(X, 0).T) == pytest.approx(np.cov(X.T), abs=0.12)
 
 
+def test_structure_is_three_standard_deviations_beyond_chance_for_two_methods():
+    null = [-1.0, 1.0] * 5                  # mean 0, deviation √(10 / 9): three are 3.162
+    assert table.beyond(3.17, null) and not table.beyond(3.15, null)
+    assert not table.beyond(5.0, [0.0] * 99 + [10.0]), "a shuffled table reached more"
+    for far, expected in ((1, False), (2, True)):
+        judged = {i: Judged(TWO, 4.0 if i < far else 2.0, null, cloud=FLAT) for i in range(3)}
+        assert table.has_structure(judged) == expected
+        assert table.has_structure(judged, "cloud")
+
+
+def test_stability_is_the_lower_mean_and_the_preferred_number_is_stable():
+    one = Judged(TWO, 0.1, seeds=[0.9, 0.7], subsamples=[0.5, 0.7])
+    assert one.stability == pytest.approx(0.6)
+    assert Judged(TWO, 0.1, seeds=[0.9, 0.7]).stability == pytest.approx(0.8)
+    points = {k: Judged(TWO, value, FLAT, subsamples=[stable])
+              for k, value, stable in ((2, 0.5, 0.9), (3, 0.6, 0.9), (4, 0.9, 0.7))}
+    assert table.preferred(points) == 3 and table.preferred({4: points[4]}) is None
+    sizes = []
+    assert table.subsample_agreement(lambda X, k, seed: sizes.append(len(X)) or X[:, 0] % k,
+                                     np.arange(20)[:, None], 3, 2, 0) == [1, 1]
+    assert sizes == [16] * 4
+    assert table.spread([1.0, 2.0, 3.0]) == "2 ± 1" and table.spread([2.0]) == "2"
+
+
+def test_the_largest_effect_by_chance_is_that_of_shuffled_tables():
+    X, largest = noise(40, 5), []
+    for i in range(2):
+        labels = table.kmeans(table.reduced(table.shuffled(X, i)), 3, i)
+        g = [table.effects(table.shuffled(X, i), labels, c)[0] for c in range(3)]
+        largest.append(np.abs(g).max())
+    assert table.compare(X, 3, n_null=2)[1] == pytest.approx(np.mean(largest))
+
+
+def test_a_feature_is_ranked_under_its_own_number():
+    y = np.arange(12) % 2
+    X = np.random.default_rng(0).standard_normal((12, 4)) + y[:, None] * [2, 0, -9, 4]
+    gates = np.stack([y == 0, y == 1, np.arange(12) < 4, np.zeros(12)], axis=1)
+    ranking = table.ranking(X, y, gates, 1)
+    assert ranking.index.tolist() == [2, 3, 0, 1] and ranking["rank"].tolist() == [1, 2, 3, 4]
+    assert ranking["share"].tolist() == [1 / 3, 0, 0, 1]
+    for j, row in ranking.iterrows():
+        assert row["level"] == pytest.approx(X[y == 1, j].mean())
+        assert row["rest"] == pytest.approx(X[y == 0, j].mean())
+
+
 def test_hedges_g_agrees_with_its_formula():
     X, y = planted(n=30)
     a, b = X[y == 1], X[y != 1]
@@ -193,9 +238,9 @@ def test_ties_are_never_listed_in_part():
 
 
 def test_rows_have_their_own_features_and_distances():
-    x, gates = np.array([5.0, -2.0, 0.5, 1.0]), np.array([0, 1, 1, 0.1])
-    assert table.own_features(x, gates).tolist() == [1, 2, 3]
-    assert table.own_features(x, gates, most=1).tolist() == [1]
+    x, gates = np.array([5.0, -2.0, 0.5, 9.0]), np.array([0, 0.5, 1, 0.3])     # 0, 1, 0.5, 2.7
+    assert table.own_features(x, gates).tolist() == [3, 1, 2]
+    assert table.own_features(x, gates, most=1).tolist() == [3]
     X = np.array([[0.0], [2.0], [10.0], [30.0]])
     assert table.distances(X, [3, 3, 5, 7]).tolist() == [[1, 10], [1, 8], [0, 9], [0, 20]]
     assert np.isnan(table.distances(X, [1, 1, 1, 1])[:, 1]).all()

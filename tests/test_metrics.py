@@ -96,6 +96,13 @@ def test_the_information_scores_by_hand():
     assert all(type(value) is float for value in found.values()) and tuple(found) == NAMES
 
 
+def test_ami_by_hand():
+    # The second partition refines the first: MI is log 2. Of six ways to place its pair, two lie
+    # within a class, and four leave half of that: expected are 2/3 log 2. The entropies are log 2
+    # and 3/2 log 2, their mean is 5/4.
+    assert metrics.ami([0, 0, 1, 1], [0, 0, 1, 2]) == pytest.approx((1 - 2 / 3) / (5 / 4 - 2 / 3))
+
+
 @quicker
 @given(label_pairs(), st.randoms(use_true_random=False))
 def test_no_score_depends_on_the_names_of_clusters_or_the_order_of_samples(pair, random):

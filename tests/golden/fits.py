@@ -135,7 +135,7 @@ def idc(X: np.ndarray = TABLE, y: np.ndarray | None = WINE.target, **settings: A
              "aux_classifier": 16, "gates_hidden_dim": 16, "epochs": 60, "ae_non_gated_epochs": 5,
              "ae_pretrain_epochs": 40, "start_global_gates_training_on_epoch": 50, "tau": 1.0,
              "batch_size": 50, "evaluate_every": 4, "lr_pretrain": 0.01, "lr_clustering": 0.05,
-             "local_gates_lambda": 3.0}
+             "lr_aux_classifier": 1.0, "local_gates_lambda": 3.0}
     model = clusterbook.IDC(**usual | settings).fit(X, y)
     return {"model": model, "predicted": model.predict(X), "embedding": model.transform(X),
             "local": model.local_gates(X)}
