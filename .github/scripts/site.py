@@ -18,8 +18,8 @@ from pathlib import Path
 
 import nbformat
 
+from bookledger.machine import git
 from bookledger.parameters import read_notebook
-from bookledger.records import git
 from bookledger.site import Address, current
 from clusterbook import __version__
 from clusterbook.errors import InputError

@@ -47,9 +47,10 @@ from .execution import (
     write_notebook,
     write_page,
 )
+from .machine import code_in_use
 from .parameters import Chapter, Profile
 from .provenance import described
-from .records import Record, code_in_use, differing, read_record
+from .records import Record, differing, read_record
 from .verdicts import stale_among
 
 __all__ = ["FAILED_CHECK", "ChapterError", "Run", "cores", "execute", "failed_checks", "make",

@@ -26,7 +26,8 @@ from clusterbook.figures.steps import ENVIRONMENT
 from . import config, wording
 from .claims import Claim, load_claims
 from .formats import columns, count, paragraph
-from .records import MANIFEST, git, load_records
+from .machine import git
+from .records import MANIFEST, load_records
 from .verdicts import WORDS, judge, stale_among
 from .wording import USUAL, Row, by_chapter, compared, counts_line, measured, numbers, offsets
 

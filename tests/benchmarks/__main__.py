@@ -30,7 +30,7 @@ from sklearn.preprocessing import normalize
 from torch import Tensor
 
 import notebooks  # beside this file
-from bookledger.records import peak_memory_mb
+from bookledger.machine import peak_memory_mb
 from clusterbook import IDC, TELL, datasets, training
 from clusterbook.deepcluster import kmeans
 from clusterbook.idc import losses as idc_losses
