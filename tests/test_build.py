@@ -178,9 +178,9 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
     assert quick() == ["tiny", "pages"]
     # A page beside the chapters, such as the scorecard, shows every chapter's evidence.
     for file, text, executed in (
-            ("src/clusterbook/extra.py", '"""Words."""\nfrom .below import y\nx = y  # why\n', []),
-            ("src/clusterbook/below.py", "y = 2\n", ["tiny"]),      # reached through another
-            ("src/clusterbook/unused.py", "z = 1\n", []),
+            ("src/clusterbook/extra.py", '"""An idea."""\nfrom .below import y\nx=y  # why\n', []),
+            ("src/clusterbook/below.py", "y = 2\n", ["tiny", "other", "scores"]),
+            ("src/clusterbook/evidence/extra.py", "z = 1\n", []),          # changes no number
             ("data/records/tiny-paper-seed0.json", "{}", ["tiny", "scores"]),
             ("data/records/third-paper-seed0.json", "{}", ["scores"]),
             ("data/claims/other.yaml", "[]", ["other", "scores"]),
