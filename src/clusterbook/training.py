@@ -57,20 +57,18 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     A GPU that torch has no kernels for, such as Kaggle's P100, is left alone with a warning. Raises
     InputError if torch can't put numbers on a device that was named and read them.
     """
-    if device == "auto":
-        try:
-            return resolve_device("cuda" if torch.cuda.is_available() else "cpu")
-        except InputError as error:
-            warnings.warn(f"training on the CPU: {error}; on Kaggle choose the GPU T4",
-                          stacklevel=2)
-            device = "cpu"
+    by_itself = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        probe = torch.ones(1, device=device)
+        probe = torch.ones(1, device=by_itself if device == "auto" else device)
         probe.item()                                    # "meta" has no numbers
     except Exception as error:                          # torch has several types for it
         reason = str(error).partition("\n")[0].rstrip(".")
-        raise InputError(f"torch can't use the device {str(device)!r} ({reason}); use 'cpu' or "
-                         "'auto'") from error
+        if device != "auto":
+            raise InputError(f"torch can't use the device {str(device)!r} ({reason}); use 'cpu' or "
+                             "'auto'") from error
+        warnings.warn(f"training on the CPU: torch can't use the GPU ({reason}); on Kaggle choose "
+                      "the GPU T4", stacklevel=2)
+        return torch.device("cpu")
     return probe.device                                 # with its number, if it is a GPU
 
 

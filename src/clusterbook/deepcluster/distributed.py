@@ -149,9 +149,9 @@ def group(store: dist.Store, rank: int, size: int) -> Iterator[None]:
 
 
 @contextmanager
-def together(estimator: Any, X: Any) -> Iterator[None]:
+def together(estimator: Any, X: Any, alone: bool = False) -> Iterator[None]:
     """Have the other ranks of this run fit the same inside the ``with`` block, if there are any."""
-    alone = not {"CLUSTERBOOK_RUN", "TORCHELASTIC_RUN_ID"} <= os.environ.keys()
+    alone = alone or not {"CLUSTERBOOK_RUN", "TORCHELASTIC_RUN_ID"} <= os.environ.keys()
     if alone or here.size > 1 or os.environ["WORLD_SIZE"] == "1":
         yield
         return

@@ -21,7 +21,6 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
@@ -150,8 +149,7 @@ class DeepCluster(DeepClusterer):
         """
         self._check_settings()
         # A network of the caller's may have statistics of its own of a batch.
-        alone = not isinstance(self.network, str)
-        with nullcontext() if alone else distributed.together(self, X):
+        with distributed.together(self, X, alone=not isinstance(self.network, str)):
             return self._fit(X, y)
 
     def _fit(self, X: Images, y: ArrayLike | None) -> DeepCluster:
