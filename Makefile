@@ -4,8 +4,8 @@
 #   make test        ruff, unit tests, the notebooks' outputs, the built book
 #   make faults      break the code on purpose; a check of a notebook or a unit test must notice
 #   make seeds       the chapters' checks at ten other seeds
-#   make processors  every notebook as on processors with AVX-512, AVX2 and SSE4 instructions, and
-#                    with 2 and 4 threads: what nbval compares is the same
+#   make processors  notebooks and golden fits as on processors with AVX-512, AVX2 and SSE4
+#                    instructions, and with 2 and 4 threads: what is compared is the same
 #   make benchmark   speed, printed as ratios measured in one run; the memory of every notebook
 #   make test-environments
 #                    every chapter on machines like Colab's, oldest and newest versions (gigabytes)

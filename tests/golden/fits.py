@@ -29,7 +29,6 @@ from torch import nn
 import clusterbook
 from clusterbook import classifier, training, weights
 from clusterbook import idc as measures
-from clusterbook.deepcluster import clustering
 
 LARGE = 200_000             # numbers: of larger arrays the hash is kept
 DIGITS = (load_digits().data[:300] / 16).astype(np.float32)
@@ -215,6 +214,8 @@ def deepcluster_probe() -> Any:
 
 def kmeans_from_afar(**settings: Any) -> Any:
     """k-means of which half of the first centers are far from all samples."""
+    from clusterbook.deepcluster import clustering  # early versions have no such module
+
     X = torch.from_numpy(DIGITS).to(torch.get_default_dtype())
     first = torch.cat([X[:6], X[:6] + 100])
     with mock.patch.object(clustering, "_plus_plus", lambda *_: first.clone()):
