@@ -22,8 +22,8 @@ def book(tmp_path_factory):
 
     def command(*words):
         return subprocess.run(
-            [sys.executable, "-m", "bookledger", *words], cwd=root, capture_output=True, text=True,
-            env=without_settings() | {"CLUSTERBOOK_BOOK": str(root)}, check=True).stdout
+            [sys.executable, "-m", "bookledger", *words], cwd=root.parent, capture_output=True,
+            env=without_settings() | {"CLUSTERBOOK_BOOK": root.name}, text=True, check=True).stdout
 
     return root, command
 

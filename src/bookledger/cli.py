@@ -33,6 +33,8 @@ _VALUE = "\0"       # marks the value of a -p; no argument of a command line has
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if named := os.environ.get("CLUSTERBOOK_BOOK"):     # kernels run in other folders
+        os.environ["CLUSTERBOOK_BOOK"] = os.path.abspath(named)
     if sys.stdout is None:
         return _complain("the standard output is closed; redirect it to a file or /dev/null", 1)
     for stream in (sys.stdout, sys.stderr):

@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -248,8 +247,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                "assumed": sorted(run.profile.assumed) if run.profile else [],
                "folder": run.folder, "output": run.output and run.output.stem}
     if run.records:             # the code at the beginning, even if it is edited while it runs
-        with _PARSES:
-            context |= code_in_use(chapter.name) | underway.clock(run.checkpoints)
+        context |= code_in_use(chapter.name) | underway.clock(run.checkpoints)
     with tempfile.TemporaryDirectory(
             prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
@@ -291,9 +289,6 @@ def _tidy(run: Run) -> None:
     """Remove what a recorded run has kept on its way."""
     shutil.rmtree(run.checkpoints, ignore_errors=True)
     underway.file(run.records, run.name).unlink(missing_ok=True)
-
-
-_PARSES = threading.Lock()      # threads that parse Python disturb each other in Python 3.11
 
 
 def _keep_figures(drawn: Path, folder: Path) -> None:

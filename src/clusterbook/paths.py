@@ -32,22 +32,6 @@ def root() -> Path:
     return checkout() or _PACKAGE / "share"
 
 
-def chapters() -> list[str]:
-    """The chapters' names: one notebook each."""
-    return sorted(path.stem for path in (root() / "notebooks").glob("*.ipynb"))
-
-
-def notebooks(root: Path) -> list[Path]:
-    """Every notebook that the book executes: chapters, their audits, the pages around them."""
-    return sorted(path for folder in ("notebooks", "book", "book/audit")
-                  for path in (root / folder).glob("*.ipynb"))
-
-
-def is_run(page: Path) -> bool:
-    """Whether a page is a recorded run, executed once at the paper's scale and rendered so."""
-    return page.parts[:2] == ("book", "runs")
-
-
 def data_home() -> Path:
     """The folder of data files: ``CLUSTERBOOK_DATA``, the checkout's ``data/``, or a user cache."""
     if named := os.environ.get("CLUSTERBOOK_DATA"):
