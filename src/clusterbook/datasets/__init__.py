@@ -20,8 +20,7 @@ from ..checks import one_of
 from ..errors import InputError
 from ..progress import bar
 from . import loaders
-from .dataset import Dataset, Source, content
-from .folders import PREFIX, find_images, read_folder
+from .dataset import PREFIX, Dataset, Source, content
 from .loaders import make_synthetic
 
 __all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
@@ -45,16 +44,13 @@ def load(name: str, **settings: Any) -> Dataset:
         .ppm, .tif, .tiff or .webp files of 8 bits a channel, all in it (without labels) or all in
         one subfolder per class. A relative path begins where ``clusterbook run`` was typed,
         otherwise in the current folder. Images are sorted by class and name and held in memory,
-        4 bytes a value; the estimator DeepCluster reads a larger folder itself, batch by batch.
+        4 bytes a value; gray ones beside others in color get three equal channels. The estimator
+        DeepCluster reads a larger folder itself, batch by batch.
     image_size : int
         Pixels of each side of a folder's images (64 by default), which are turned as the camera
         noted and cropped to the square in their middle. All settings are for folders.
     resize : int, optional
         Pixels of the short side before the crop (*image_size* by default).
-    color : {"refuse", "convert"}
-        Refuse a mixture of gray and color images, or give every image three channels.
-    unreadable : {"refuse", "skip"}
-        Refuse images that can't be read, or leave them out with a warning.
     most : int, optional
         Take a random sample of so many images, always the same; see ``Dataset.rows``.
 
@@ -70,6 +66,8 @@ def load(name: str, **settings: Any) -> Dataset:
     ((1797, 64), (1, 8, 8))
     """
     if str(name).startswith(PREFIX):
+        from .folders import read_folder  # on first use, because it takes torchvision
+
         return read_folder(name.removeprefix(PREFIX), **settings)
     source, home = _source(name), paths.data_home()
     if settings:
@@ -121,6 +119,13 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     from .tables import read_table  # on first use, because it takes pandas
 
     return read_table(path, **settings)
+
+
+def find_images(path: str | os.PathLike[str]) -> Any:
+    """The images of a folder, not opened: a `folders.Folder`."""
+    from .folders import Folder
+
+    return Folder(path)
 
 
 def status(name: str) -> str:

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike
 
 from .. import paths
 
+#: How the name of a folder of images begins.
+PREFIX = "folder:"
 
 @dataclass(frozen=True)
 class Source:
