@@ -9,8 +9,7 @@ from torch.nn import functional
 
 from clusterbook.errors import InputError
 from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, clustering_loss
-from clusterbook.tell.layer import squared_distance
-from clusterbook.tell.networks import Model
+from clusterbook.tell.layer import Model, squared_distance
 
 ALPHAS = [1e-3, 0.3, 5.0]
 EVERY_ALPHA = pytest.mark.parametrize("alpha", ALPHAS)

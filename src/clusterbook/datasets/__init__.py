@@ -19,9 +19,8 @@ from .. import paths
 from ..checks import one_of
 from ..errors import InputError
 from ..progress import bar
-from . import loaders
-from .dataset import PREFIX, Dataset, Source, content
-from .loaders import make_synthetic
+from . import dataset
+from .dataset import PREFIX, Dataset, Source, content, make_synthetic
 
 __all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
            "make_synthetic", "read", "status"]
@@ -78,7 +77,7 @@ def load(name: str, **settings: Any) -> Dataset:
                          f"expected {source.files[file]}; `clusterbook data {name}` replaces it")
     if wrong:
         fetch(name)
-    return getattr(loaders, source.loader)(source, *[home / file for file in source.files])
+    return getattr(dataset, source.loader)(source, *[home / file for file in source.files])
 
 
 def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
