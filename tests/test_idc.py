@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from functools import cache
 
 import numpy as np
@@ -21,19 +20,6 @@ X, Y, INFORMATIVE = make_synthetic(15, random_state=0)      # 60 samples: three 
 EVERY = {"evaluate_every": 1}
 FLAT = X.copy()
 FLAT[:, [4, 9]] = 7.0, 0.0
-# The published configuration.
-MNIST = """
-{dataset: MNIST10K, data_dir: idc/data, scaler: MinMaxScaler, batch_size: 100, seeds: 1,
- epochs: &epochs 700, ae_non_gated_epochs: 10, ae_pretrain_epochs: 300,
- start_global_gates_training_on_epoch: 400, mask_percentage: 0.9, latent_noise_std: 0.01,
- trainer: {devices: 1, max_epochs: *epochs}, validate: true, save_seed_checkpoints: false,
- gtcr_loss: true, gtcr_projection_dim: null, gtcr_eps: 1, eps: 0.1, use_gating: true,
- gates_hidden_dim: 784, encdec: [512, 512, 2048, &bn_layer 10, 2048, 512, 512],
- clustering_head: [*bn_layer, 2048], tau: 100, aux_classifier: [2048], local_gates_lambda: 1,
- global_gates_lambda: 0.0001, gtcr_lambda: 0.01,
- lr: {pretrain: 1e-3, clustering: 1e-2, aux_classifier: 1e-2},
- sched: {pretrain_min_lr: 1e-6, clustering_min_lr: 1e-6}}
-"""
 
 
 def idc(**options):
@@ -173,28 +159,6 @@ def test_of_equally_good_epochs_the_first_is_kept():
     for epoch, value, model in ((3, 1.0, first), (4, 1.0, later), (5, 0.5, later)):
         best.offer(epoch, value, model)
     assert best.epoch == 3 and torch.equal(best.model.weight, first.weight)
-
-
-def test_a_configuration_of_the_original_is_read(tmp_path):
-    path = tmp_path / "cfg.yaml"
-    path.write_text(MNIST)
-    with pytest.warns(UserWarning) as caught:
-        model = IDC.from_config(path)
-    assert model._settings() == IDC(constant_columns="keep")._settings()
-    assert set(str(caught[0].message).partition("ignored: ")[2].split(", ")) == {
-        "dataset", "data_dir", "scaler", "seeds", "trainer", "sched", "save_seed_checkpoints",
-        "validate"}
-    path.write_text("lr: {pretrain: 2e-4}\nnum_clusters: 3\nencdec: [9, 5, 9]\ntau: 2")
-    with warnings.catch_warnings(action="error"):
-        model = IDC.from_config(path, random_state=4, tau=3.0)
-    expected = {"n_clusters": 3, "lr_pretrain": 2e-4, "lr_clustering": 1e-2, "encdec": [9, 5, 9],
-                "tau": 3.0, "constant_columns": "keep", "epochs": 700}
-    assert {name: model._settings()[name] for name in expected} == expected
-    for content, key in (("gtcr_los: true", "'gtcr_los'; did you mean 'gtcr_loss'"),
-                         ("lr: {gates: 1}", "'lr_gates'"), ("batch_norm: gated", "'batch_norm'")):
-        path.write_text(content)
-        with pytest.raises(InputError, match=f"key in the configuration .*{key}"):
-            IDC.from_config(path)
 
 
 def test_constant_columns_are_left_out_with_a_warning_and_keep_their_places():
