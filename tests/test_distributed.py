@@ -12,8 +12,8 @@ import _ranks
 import numpy as np
 import pytest
 import torch
+from _fits import written
 from _support import SEED, TRAINS, Book, Torchrun, shown, tree, wait_for
-from PIL import Image
 from sklearn.metrics import adjusted_rand_score
 
 
@@ -21,10 +21,7 @@ from sklearn.metrics import adjusted_rand_score
 def found(tmp_path_factory):
     """What one process computes, what the first and the second of two do, and their folder."""
     folder = tmp_path_factory.mktemp("ranks")
-    (folder / "images").mkdir()
-    for number, image in enumerate(_ranks.digits(61)):
-        Image.fromarray((image.reshape(8, 8) * 255).astype(np.uint8)).save(
-            folder / "images" / f"{number:03}.png")
+    written(folder / "images", _ranks.digits(61))
     return _ranks.alone(folder), *_ranks.together(folder), folder
 
 

@@ -7,7 +7,6 @@ import pytest
 from sklearn.cluster import SpectralClustering, SpectralCoclustering
 from sklearn.metrics import adjusted_rand_score as ari
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from clusterbook import weights
 from clusterbook.weights import NullTest, WeightCoclustering, bipartite, coclustering, network_test
@@ -30,19 +29,6 @@ def one_layer(n_rows: int, n_columns: int, k: int, seed: int, off: float = 0.3):
     """A planted layer, and the labels of its rows and columns in one vector."""
     (W,), (columns, rows) = planted(seed, k, (n_columns, n_rows), off=off)
     return W, np.concatenate([rows, columns])
-
-
-def test_a_layer_is_clustered_on_one_thread(monkeypatch):
-    used, found = [], coclustering.singular_vectors
-
-    def watched(*arguments):
-        used.append({pool["num_threads"] for pool in threadpool_info()})
-        return found(*arguments)
-
-    monkeypatch.setattr(coclustering, "singular_vectors", watched)
-    with threadpool_limits(2):
-        null_tests(one_layer(12, 10, 2, seed=0)[0], n_shuffles=2, random_state=0)
-    assert used == [{1}] * 3
 
 
 def labels_of(model: WeightCoclustering) -> np.ndarray:
@@ -250,11 +236,3 @@ def test_weights_and_settings_that_do_not_fit_are_refused(use, says):
 @parametrize_with_checks([WeightCoclustering(random_state=0)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
-
-
-def test_the_weight_of_a_layer_of_torch_is_taken_as_it_is():
-    torch = pytest.importorskip("torch")
-    layer = torch.nn.Linear(12, 8)
-    found = WeightCoclustering(2, random_state=0).fit(layer.weight)
-    same = WeightCoclustering(2, random_state=0).fit(layer.weight.detach().numpy())
-    assert np.array_equal(found.row_labels_, same.row_labels_) and layer.weight.requires_grad
