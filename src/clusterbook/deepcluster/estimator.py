@@ -89,9 +89,10 @@ class DeepCluster(DeepClusterer):
 
     Attributes
     ----------
-    labels_, cluster_centers_ : ndarrays of shape (n_samples,) and (n_clusters, n_components)
-        By the final network; centers are in the space of `transform`, and ``inertia_`` is the sum
-        of squared distances to them.
+    labels_ : ndarray of shape (n_samples,)
+        By the final network.
+    cluster_centers_ : ndarray of shape (n_clusters, n_components)
+        In the space of `transform`; ``inertia_`` is the sum of squared distances to them.
     history_ : History
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
@@ -99,8 +100,10 @@ class DeepCluster(DeepClusterer):
         ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
-    network_, reduction_ : Module, Reduction
-    pixel_mean_, pixel_std_ : Tensor of shape (channels,)
+    network_ : Module
+    reduction_ : Reduction
+    pixel_mean_ : Tensor of shape (channels,)
+    pixel_std_ : Tensor of shape (channels,)
 
     Examples
     --------

@@ -39,8 +39,8 @@ SCORED_SAMPLES = 2000       # at most, drawn at random, for silhouette and Davie
 class IDC(DeepClusterer):
     r"""Interpretable deep clustering: clusters, and the features that each sample needs for them.
 
-    Parameters that the original's configuration has carry its names, and the defaults of its MNIST
-    configuration. Scale tables first, to mean 0 and standard deviation 1, or to [0, 1].
+    Names and defaults are those of the authors' configuration for MNIST. Scale tables first, to
+    mean 0 and standard deviation 1, or to [0, 1].
 
     Parameters
     ----------
@@ -90,15 +90,19 @@ class IDC(DeepClusterer):
 
     Attributes
     ----------
-    labels_, used_features_ : ndarray of shape (n_samples,), of bool and shape (n_features,)
-        Clusters of the samples; which columns were not left out as constant.
+    labels_ : ndarray of shape (n_samples,)
+        Clusters of the samples.
+    used_features_ : ndarray of bool, shape (n_features,)
+        Which columns were not left out as constant.
     history_ : History
         Per epoch the parts of the loss; of evaluated epochs also ``overall``, the epoch over all
         stages, sums of gates and numbers of open ones, ``occupied``, the number of clusters with
         samples, ``silhouette`` and ``davies_bouldin`` of the embeddings, and `metrics.scores` with
         ``acc_greedy`` if ``fit`` was given classes.
-    kept_epoch_, compression_ : int, float
-        The epoch, over all stages, whose networks, ``model_``, were kept; the head's loss in it.
+    kept_epoch_ : int
+        The epoch, over all stages, whose networks, ``model_``, were kept.
+    compression_ : float
+        The head's loss in it.
 
     Examples
     --------

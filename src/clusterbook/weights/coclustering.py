@@ -3,8 +3,8 @@ r"""Co-clustering of a network's weights: which output neurons go with which inp
 A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, columns: inputs, as in
 torch) is a bipartite graph: neurons are vertices and :math:`A = |W|` holds the weights of the
 edges. So is the whole network, with the neurons of even layers as rows and those of odd layers as
-columns. Spectral co-clustering [1]_ gives rows and columns one common set of labels, the normalized
-cut measures how much weight runs between clusters [2]_, and a null model of shuffled weights
+columns. Spectral co-clustering (1) gives rows and columns one common set of labels, the normalized
+cut measures how much weight runs between clusters (2), and a null model of shuffled weights
 decides whether that is less than in any other arrangement of the same weights.
 
 Differences from the authors' code
@@ -17,9 +17,9 @@ length, so that its degree does not decide its cluster.
 
 References
 ----------
-.. [1] I. S. Dhillon, "Co-clustering documents and words using bipartite spectral graph
-   partitioning", KDD 2001.
-.. [2] D. Filan et al., "Clusterability in neural networks", arXiv:2103.03386, 2021.
+1. I. S. Dhillon, "Co-clustering documents and words using bipartite spectral graph partitioning",
+   KDD 2001.
+2. D. Filan et al., "Clusterability in neural networks", arXiv:2103.03386, 2021.
 """
 
 from __future__ import annotations
@@ -158,10 +158,13 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
     Attributes
     ----------
-    row_labels_, column_labels_ : ndarray of shape (n_rows,) and (n_columns,)
-        Cluster of each row (output neuron) and column (input neuron); -1 if its weights are all 0.
-    rows_, columns_ : bool ndarray of shape (n_clusters, n_rows) and (n_clusters, n_columns)
-        The same as indicator matrices, as in scikit-learn's biclusters.
+    row_labels_ : ndarray of shape (n_rows,)
+        Cluster of each row (output neuron); -1 if its weights are all 0.
+    column_labels_ : ndarray of shape (n_columns,)
+        Cluster of each column (input neuron).
+    rows_ : bool ndarray of shape (n_clusters, n_rows)
+        The same as an indicator matrix, as in scikit-learn's biclusters.
+    columns_ : bool ndarray of shape (n_clusters, n_columns)
     normalized_cut_ : float
         Of the labels on the fitted weights.
 
