@@ -36,15 +36,17 @@ def catalog() -> tuple[Source, ...]:
 def load(name: str, **settings: Any) -> Dataset:
     """Load a data set of the catalog, downloading missing files, or a folder of images.
 
+    Raises InputError for an unknown name, files that are damaged or can't be had or read, or wrong
+    settings.
+
     Parameters
     ----------
     name : str
-        A name from `catalog`, or ``folder:PATH``: a folder with .bmp, .jpeg, .jpg, .pgm, .png,
-        .ppm, .tif, .tiff or .webp files of 8 bits a channel, all in it (without labels) or all in
-        one subfolder per class. A relative path begins where ``clusterbook run`` was typed,
-        otherwise in the current folder. Images are sorted by class and name and held in memory,
-        4 bytes a value; gray ones beside others in color get three equal channels. The estimator
-        DeepCluster reads a larger folder itself, batch by batch.
+        A name from `catalog`, or ``folder:PATH``: a folder with images of 8 bits a channel, all in
+        it (without labels) or all in one subfolder per class. A relative path begins where
+        ``clusterbook run`` was typed, otherwise in the current folder. Images are sorted by class
+        and name and held in memory, 4 bytes a value; gray ones beside others in color get three
+        equal channels. DeepCluster reads a larger folder itself, batch by batch.
     image_size : int
         Pixels of each side of a folder's images (64 by default), which are turned as the camera
         noted and cropped to the square in their middle. All settings are for folders.
@@ -52,11 +54,6 @@ def load(name: str, **settings: Any) -> Dataset:
         Pixels of the short side before the crop (*image_size* by default).
     most : int, optional
         Take a random sample of so many images, always the same; see ``Dataset.rows``.
-
-    Raises
-    ------
-    InputError
-        For an unknown name, files that are damaged or can't be had or read, or wrong settings.
 
     Examples
     --------
@@ -83,17 +80,18 @@ def load(name: str, **settings: Any) -> Dataset:
 def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     """Read one's own table; warns of assumptions and changes, and keeps them in ``notes``.
 
+    Raises InputError if the file can't be read or its data can't be clustered.
+
     Parameters
     ----------
     path : str or path
-        A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; a relative path begins as
-        for `load`. CSV files (.csv or .tsv, also .gz) have commas, semicolons or tabs, and decimal
-        points, or commas unless these separate the values. A first row of numbers alone, other
-        than 0, 1, 2 …, is a sample, not names. An .npz or MATLAB file has the samples as ``X``,
-        labels in an array of their own, and perhaps ``feature_names``.
+        A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; relative as for `load`. CSV
+        files (also .gz) have commas, semicolons or tabs, and decimal points, or commas unless these
+        separate the values. A first row of numbers alone, other than 0, 1, 2 …, is a sample, not
+        names. An .npz or MATLAB file has the samples as ``X``, and perhaps ``feature_names``.
     labels : str, optional
-        Column with the class of each row, text or numbers; by default the one called ``label``,
-        ``class``, ``target`` or ``y``, in any case, if there is one.
+        Column with the class of each row; by default ``label``, ``class``, ``target`` or ``y``, in
+        any case, if there is one.
     features : list of str, optional
         Columns to use, in this order; by default all others.
     id_column : str, optional
@@ -102,8 +100,6 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}
         Refuse missing values, or fill them with the column's median (text with ``missing``).
-
-    Raises InputError if the file can't be read or its data can't be clustered.
 
     Examples
     --------

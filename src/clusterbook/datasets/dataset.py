@@ -63,13 +63,6 @@ class Dataset:
 
         The source's own split if it has one; otherwise a random one with 20% of the samples in
         the test part, stratified by class.
-
-        Examples
-        --------
-        >>> from clusterbook import datasets
-        >>> X_train, X_test, y_train, y_test = datasets.load("wine").split(random_state=0)
-        >>> X_train.shape, X_test.shape
-        ((142, 13), (36, 13))
         """
         from sklearn.model_selection import train_test_split
 
@@ -93,13 +86,6 @@ def content(dataset: Dataset) -> str:
     """The SHA-256 (hexadecimal) of ``X`` and, if there are labels, ``y``: types, shapes and values.
 
     A record keeps it of its data, and the catalog has it for each data set.
-
-    Examples
-    --------
-    >>> from clusterbook import datasets
-    >>> wine = datasets.load("wine")
-    >>> content(wine) == wine.source.content
-    True
     """
     digest = hashlib.sha256()
     for array in (dataset.X, dataset.y):
@@ -113,11 +99,6 @@ def as_classes(labels: ArrayLike) -> tuple[np.ndarray, tuple[str, ...]]:
     """The class of each row, int64, and the names of the classes in sorted order.
 
     *labels* are all numbers or all text; whole floats are named as integers.
-
-    Examples
-    --------
-    >>> as_classes([10.0, 9.0, 9.0])
-    (array([1, 0, 0]), ('9', '10'))
     """
     distinct, y = np.unique(np.asarray(labels).ravel(), return_inverse=True)
     names = [int(one) if isinstance(one, float) and one.is_integer() else one
@@ -179,18 +160,15 @@ def make_synthetic(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """IDC's synthetic experiment: four clusters in three features, beside ten nuisance features.
 
-    Svirsky & Lindenbaum, *Interpretable Deep Clustering for Tabular Data*, 2024. This follows the
-    geometry of their code, with other random numbers. k-means hardly sees the
-    nuisance: the 25.72% that Table 2 gives it is the floor of the measure, not its score.
-
-    The first feature separates clusters 0 and 1 from 2 and 3; the second 0 from 1; the third 2
-    from 3. So two features tell each cluster from all others; the third is noise within it.
+    This follows the geometry of the authors' code, with other random numbers. The first feature
+    separates clusters 0 and 1 from 2 and 3; the second 0 from 1; the third 2 from 3. So two
+    features tell each cluster from all others; the third is noise within it.
 
     Returns X, float32, shape (4 * n_samples, 13), rows in random order, informative features first
     with mean 0 and standard deviation 1; y, int64; and *informative*, bool, shape (4, 13): the
     features that tell each cluster from the others. *n_samples* counts those of each cluster, and
-    *nuisance* is the standard deviation of the ten nuisance features: 0.01 in the released code,
-    0.1 in the draft.
+    *nuisance* is the standard deviation of the other features: 0.01 in the released code, 0.1 in
+    the draft.
 
     Examples
     --------

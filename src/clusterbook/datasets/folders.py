@@ -82,18 +82,6 @@ def read_image(file: str | Path) -> Image.Image:
 def read_folder(path: str | os.PathLike[str], *, image_size: int = 64, resize: int | None = None,
                 most: int | None = None) -> Dataset:
     """The images of a folder, each as a square; `clusterbook.datasets.load` has the parameters.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for name in ("sky/1.png", "sky/2.png", "grass/1.png"):
-    ...         file = Path(folder) / name
-    ...         file.parent.mkdir(exist_ok=True)
-    ...         Image.new("RGB", (40, 30), "blue" if "sky" in name else "green").save(file)
-    ...     found = read_folder(folder, image_size=8)
-    >>> found.X.shape, found.image_shape, found.y.tolist(), found.classes
-    ((3, 192), (3, 8, 8), [0, 1, 1], ('grass', 'sky'))
     """
     whole("image_size", image_size, 1)
     short = image_size if resize is None else resize

@@ -169,14 +169,11 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
 def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: ArrayLike,
                      X_test: ArrayLike, gates_test: ArrayLike, labels_test: ArrayLike, *,
                      random_state: int = 0) -> float:
-    """Accuracy of a simple classifier that predicts labels of new samples from gated features.
+    """Accuracy of a linear support vector machine on gated features of new samples.
 
-    A linear support vector machine is trained on ``X_train * gates_train``. Gates that are computed
-    from the sample carry its cluster even where the features don't; compare with gates of 1, and
-    with the features set to 1.
-
-    Samples and gates have shape (n_samples, n_features), labels (n_samples,). The released form
-    draws without a seed.
+    Gates that are computed from the sample carry its cluster even where the features don't; compare
+    with gates of 1, and with the features set to 1. Samples and gates have shape (n_samples,
+    n_features), labels (n_samples,). The released form draws without a seed.
     """
     gates_train = _gates(gates_train, X_train, labels_train)
     gates_test = _gates(gates_test, X_test, labels_test)
@@ -262,11 +259,6 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
 
     Both are array-like of bool, shape (n_rows, n_features), with one row per sample or per cluster;
     for samples, take ``informative[y]``. Each row needs an informative feature.
-
-    Examples
-    --------
-    >>> selection_f1([[1, 1, 0, 0]], [[1, 0, 0, 0]])
-    0.6666666666666666
     """
     selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
     hits = (selected & informative).sum(1)

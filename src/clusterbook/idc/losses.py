@@ -27,13 +27,6 @@ def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
     The gradient in :math:`\mu` is 1 where the gate is strictly between 0 and 1, otherwise 0: the
     noise is what lets a closed gate learn. Its standard deviation is 0.5 in the paper, and 0.25 in
     the released code, which draws N(0, 0.5²) and halves it.
-
-    Examples
-    --------
-    >>> _ = torch.manual_seed(0)
-    >>> gates = stochastic_gates(torch.zeros(10_000))
-    >>> print(f"{gates.mean():.2f} {(gates == 0).float().mean():.3f}")
-    0.50 0.023
     """
     return hard_gates(mu + noise * torch.randn_like(mu))
 

@@ -36,11 +36,6 @@ def squared_distance(logits: Tensor, alpha: float) -> Tensor:
 
     A scalar from 0 to 4; Eq. 13 is the sum over samples. *logits*, (n_samples, n_clusters), are
     :math:`W z` with unit :math:`z` and rows of :math:`W` of length :math:`2\alpha`.
-
-    Examples
-    --------
-    >>> squared_distance(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), alpha=1.0)
-    tensor(0.5000)
     """
     return 2 - logits.max(1).values.mean() / alpha
 
@@ -181,13 +176,6 @@ class ConvAutoencoder(Autoencoder):
     Batch normalization and ReLU follow each convolution but the decoder's last, which ends in a
     sigmoid, so that pixels lie in [0, 1]. Raises InputError unless *image_shape* is (channels,
     height, width) with height and width divisible by 4.
-
-    Examples
-    --------
-    >>> network = ConvAutoencoder((1, 28, 28))
-    >>> z = network.encode(torch.rand(2, 784))
-    >>> z.shape, network.decode(z).shape
-    (torch.Size([2, 10]), torch.Size([2, 784]))
     """
 
     def __init__(self, image_shape: Sequence[int], embedding_size: int = 10):

@@ -47,10 +47,9 @@ __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "netwo
 
 
 def degree_scale(A: np.ndarray) -> np.ndarray:
-    r"""Scale a bipartite graph's weights by the degrees: :math:`D_r^{-1/2} A D_c^{-1/2}`.
+    r"""Scale weights *A* (n_rows, n_columns), not negative: :math:`D_r^{-1/2} A D_c^{-1/2}`.
 
-    *A* (n_rows, n_columns) holds the edge weights, not negative; a row or column without weight
-    stays 0. The singular values of the result lie in [0, 1] and the first is 1.
+    A row or column without weight stays 0. The singular values lie in [0, 1]; the first is 1.
     """
     rows, columns = (1 / np.sqrt(np.where(degrees > 0, degrees, np.inf))
                      for degrees in (A.sum(1), A.sum(0)))
@@ -118,9 +117,8 @@ def as_weights(W: ArrayLike) -> np.ndarray:
 def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
     """All layers' absolute weights as one matrix: neurons of even layers × neurons of odd layers.
 
-    *layers* are weight matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
-    neurons; biases are no edges. Raises ValueError if a layer's weights are all 0, or two layers do
-    not fit.
+    *layers* are matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
+    neurons. Raises ValueError if a layer's weights are all 0, or two layers do not fit.
     """
     matrices = [np.abs(as_weights(layer)) for layer in layers]
     sizes = [matrices[0].shape[1], *map(len, matrices)]
@@ -141,8 +139,7 @@ Labels = tuple[np.ndarray, np.ndarray]
 class WeightCoclustering(BiclusterMixin, BaseEstimator):
     """Spectral co-clustering of a weight matrix: rows and columns share one set of clusters.
 
-    Raises ValueError for weights that are not a matrix, not finite or all 0, and for too many
-    clusters.
+    Raises ValueError for weights that are no matrix, not finite or all 0, and too many clusters.
 
     Parameters
     ----------
@@ -159,9 +156,9 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     Attributes
     ----------
     row_labels_ : ndarray of shape (n_rows,)
-        Cluster of each row (output neuron); -1 if its weights are all 0.
+        Cluster of each output neuron; -1 if its weights are all 0.
     column_labels_ : ndarray of shape (n_columns,)
-        Cluster of each column (input neuron).
+        Of each input neuron.
     rows_ : bool ndarray of shape (n_clusters, n_rows)
         The same as an indicator matrix, as in scikit-learn's biclusters.
     columns_ : bool ndarray of shape (n_clusters, n_columns)
