@@ -128,29 +128,6 @@ def test_more_images_than_pca_samples_are_reduced_by_a_random_part(monkeypatch, 
     assert not torch.equal(model.reduction_.mean, plain.reduction_.mean)
 
 
-def test_the_history_describes_the_clusters_that_each_epoch_learned(plain):
-    model = deep().fit(X, Y)
-    assert model.assignments_.shape == (3, 150) and model.assignments_.dtype == np.int32
-    for row, labels in zip(model.history_.rows, model.assignments_[:2], strict=True):
-        sizes = np.bincount(labels, minlength=8).tolist()
-        assert row["sizes"] == sizes and row["active"] == 8 and 0 < row["inertia"] < 1
-        assert (row["smallest"], row["largest"]) == (min(sizes), max(sizes))
-        assert row.pop("nmi_labels") == pytest.approx(deepcluster.geometric_nmi(Y, labels))
-    before = model.assignments_[0]
-    assert row["nmi_previous"] == pytest.approx(deepcluster.geometric_nmi(before, labels))
-    assert 0 < row["churn"] == pytest.approx(deepcluster.churn(before, labels))
-    assert everything(model) == everything(plain)           # classes influence nothing
-    z = plain.transform(X)
-    assert np.array_equal(plain.predict(X), plain.labels_)
-    np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, rtol=1e-5)
-    distances = ((z[:, None] - plain.cluster_centers_) ** 2).sum(2)
-    assert np.array_equal(distances.argmin(1), plain.labels_)
-    assert plain.inertia_ == pytest.approx(distances.min(1).sum(), rel=1e-3)
-    seen = (IMAGES - plain.pixel_mean_) / plain.pixel_std_
-    with torch.no_grad():
-        np.testing.assert_allclose(plain.features(X), plain.network_.features(seen), atol=1e-5)
-
-
 def test_a_clustering_is_described_beside_the_one_before():
     first, previous, last = [0, 0, 1, 1, 2], [0, 1, 0, 1, 1], [2, 1, 2, 1, 1]
     row = estimator.describe(np.array([first, previous, last]), 3, y=last)

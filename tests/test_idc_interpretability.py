@@ -12,7 +12,6 @@ import torch
 from clusterbook import IDC, metrics
 from clusterbook.errors import InputError
 from clusterbook.idc import (
-    as_in_table_1,
     cluster_features,
     diversity,
     faithfulness,
@@ -171,21 +170,6 @@ def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
     for kept, largest in ((24, expected), (2, expected * two)):
         found = integrated_gradients(model, WIDE, kept=kept)
         np.testing.assert_allclose(found, largest, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("use_gating", [True, False])
-def test_table_1_has_means_over_subsets(use_gating):
-    model = trained(use_gating=use_gating)
-    found = as_in_table_1(model, WIDE, Y, subsets=3, size=20)
-    gates = model.local_gates(WIDE) if use_gating else integrated_gradients(model, WIDE)
-    parts = np.random.default_rng(0).choice(60, (3, 20), replace=False)
-    assert len(np.unique(parts)) == 60
-    rows = [(uniqueness(WIDE[part], gates[part]),
-             faithfulness(model.predict, WIDE[part], gates[part], Y[part], original=True))
-            for part in parts]
-    measured = [found.pop("uniqueness_1k"), found.pop("faithfulness_1k")]
-    assert measured == pytest.approx(np.mean(rows, axis=0))
-    assert [*found] == ["ungated_input_acc"] * use_gating
 
 
 @pytest.mark.parametrize(("call", "says"), [
