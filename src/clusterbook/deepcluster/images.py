@@ -1,6 +1,4 @@
-"""Images to cluster and their augmentation: those of files by torchvision's transforms, as in the
-released code, those in one tensor by batched forms of the same.
-"""
+"""Images and their augmentation, by torchvision's transforms or, in one tensor, batched forms."""
 
 from __future__ import annotations
 
@@ -74,8 +72,8 @@ def random_boxes(n: int, height: int, width: int, generator: torch.Generator,
     """Random parts of images, distributed as those of torchvision's ``RandomResizedCrop``.
 
     The area is uniform in *scale*, the logarithm of the aspect ratio in `RATIO`; the first of ten
-    draws that fits is placed at random. If none fits, it is the largest part in the middle whose
-    ratio is in bounds. Returns top, left, height and width, int64, (n, 4).
+    draws that fits is placed at random, else the largest part in the middle is taken. Returns top,
+    left, height and width, int64, (n, 4).
     """
     area, shape, position = torch.rand(3, n, 10, generator=generator, dtype=torch.float64)
     area = height * width * (scale[0] + (scale[1] - scale[0]) * area)
