@@ -34,6 +34,8 @@ from .. import training
 from ..errors import InputError
 from ..metrics import accuracy, contingency
 
+__all__ = ["as_in_table_1", "cluster_features", "diversity", "faithfulness", "generalizability",
+           "greedy_accuracy", "integrated_gradients", "open_features", "selection_f1", "uniqueness"]
 KEPT = 15               # features of a sample, |S| in Table 1 of the paper
 
 

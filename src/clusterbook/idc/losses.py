@@ -15,6 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+__all__ = ["gumbel_softmax", "hard_gates", "open_probability", "stochastic_gates",
+           "total_coding_rate"]
+
 # ----------------------------------------------------------------------------------- gates, Eq. 1
 
 
