@@ -90,7 +90,8 @@ class TELL(DeepClusterer):
         Per epoch ``reconstruction`` (mean squared error of a pixel) and ``clustering`` (as
         ``loss_``, over the epoch's batches); where it was evaluated, ``loss``, ``occupied``
         (clusters that have samples), and `metrics.scores` if ``fit`` was given classes.
-    network_ : Autoencoder
+    network_ : Module
+        The autoencoder.
     layer_ : ClusterLayer
 
     Examples
