@@ -15,7 +15,7 @@ from torch import multiprocessing, nn
 from clusterbook import DeepCluster, datasets
 from clusterbook.deepcluster import clustering, distributed, fit_reduction, kmeans, reduce
 from clusterbook.deepcluster.distributed import BatchNorm2d
-from clusterbook.deepcluster.images import StreamedImages
+from clusterbook.deepcluster.images import FolderImages
 from clusterbook.errors import OutOfTime
 
 SIZE = 2
@@ -129,22 +129,22 @@ def first_step() -> tuple[list[torch.Tensor], list[torch.Tensor]]:
 def trained(X: Any = None, **more: Any) -> dict[str, Any]:
     """What a training leaves; 303 images in batches of 101, the last of one in each process."""
     held, read = [], [0]
-    own_kmeans, own_image = clustering.kmeans, StreamedImages._image
+    own_kmeans, own_image = clustering.kmeans, FolderImages._image
 
     def counting(X: torch.Tensor, *arguments: Any, **options: Any) -> Any:
         held.append(len(X))
         return own_kmeans(X, *arguments, **options)
 
-    def reading(images: StreamedImages, *arguments: Any) -> torch.Tensor:
+    def reading(images: FolderImages, *arguments: Any) -> torch.Tensor:
         read[0] += 1
         return own_image(images, *arguments)
 
-    clustering.kmeans, StreamedImages._image = counting, reading
+    clustering.kmeans, FolderImages._image = counting, reading
     try:
         model = DeepCluster(**{**SETTINGS, "epochs": 4, **more}).fit(
             digits(303) if X is None else X)
     finally:
-        clustering.kmeans, StreamedImages._image = own_kmeans, own_image
+        clustering.kmeans, FolderImages._image = own_kmeans, own_image
     return {"labels": model.labels_, "weights": model.network_.state_dict(), "held": held,
             "read": read[0], "rows": model.history_.rows,
             "assignments": model.assignments_.shape,

@@ -5,9 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import pickle
 import re
-import struct
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -268,13 +266,6 @@ def test_a_damaged_file_is_named_and_replaced_when_asked(server, home, monkeypat
     assert datasets.status("mnist") == "here" and path.read_bytes() == TINY[path.name]
 
 
-class Python2Pickler(pickle._Pickler):
-    """Writes bytes as Python 2 wrote its text, which is how the official batches are written."""
-
-    dispatch = {**pickle._Pickler.dispatch, bytes: lambda self, obj: self.write(
-        b"T" + struct.pack("<i", len(obj)) + obj)}
-
-
 def packed(files: dict[str, bytes], mode: str) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode=mode) as archive:
@@ -293,19 +284,18 @@ def test_tox171_is_read_from_its_matlab_file_and_cifar10_in_the_official_order(s
     np.testing.assert_array_equal(data.X, X.astype(np.float32))
     assert data.X.flags.c_contiguous and data.feature_names == ("gene 1", "gene 2")
     assert data.y.tolist() == [1, 0] and data.classes == ("2", "4")
-    pixels = np.random.default_rng(1).integers(0, 256, size=(12, 3072), dtype=np.uint8)
-    batches, labels = {}, [9, 0, 3, 3, 1, 2, 4, 5, 6, 7, 8, 9]
+    rows = np.random.default_rng(1).integers(0, 256, size=(12, 3073), dtype=np.uint8)
+    rows[:, 0] = labels = [9, 0, 3, 3, 1, 2, 4, 5, 6, 7, 8, 9]
+    batches = {}
     for place in (3, 5, 2, 1, 4, 0):  # two images each, in no useful order
-        rows, text = slice(2 * place, 2 * place + 2), io.BytesIO()
-        Python2Pickler(text, protocol=2).dump({b"data": pixels[rows], b"labels": labels[rows]})
         name = "test_batch" if place == 5 else f"data_batch_{place + 1}"
-        batches[f"cifar-10-batches-py/{name}"] = text.getvalue()
-    server.serve("cifar10", {"cifar-10-python.tar.gz": packed(batches, "w:gz")})
+        batches[f"cifar-10-batches-bin/{name}.bin"] = rows[2 * place : 2 * place + 2].tobytes()
+    server.serve("cifar10", {"cifar-10-binary.tar.gz": packed(batches, "w:gz")})
     data = datasets.load("cifar10")
-    np.testing.assert_array_equal(data.X, pixels.astype(np.float32) / 255)
+    np.testing.assert_array_equal(data.X, rows[:, 1:].astype(np.float32) / 255)
     assert data.y.tolist() == labels and data.y.dtype == np.int64
     assert data.image_shape == (3, 32, 32) and data.classes[9] == "truck"
-    assert files_in(home) == ["TOX-171.mat", "cifar-10-python.tar.gz"]  # not unpacked
+    assert files_in(home) == ["TOX-171.mat", "cifar-10-binary.tar.gz"]  # not unpacked
 
 
 def jpeg(color: tuple[int, int, int]) -> bytes:

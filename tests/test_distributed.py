@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import _ranks
 import numpy as np
 import pytest
 import torch
+from _fits import written
 from _support import SEED, TRAINS, Book, Torchrun, shown, tree, wait_for
-from PIL import Image
 from sklearn.metrics import adjusted_rand_score
 
 
@@ -21,10 +20,7 @@ from sklearn.metrics import adjusted_rand_score
 def found(tmp_path_factory):
     """What one process computes, what the first and the second of two do, and their folder."""
     folder = tmp_path_factory.mktemp("ranks")
-    (folder / "images").mkdir()
-    for number, image in enumerate(_ranks.digits(61)):
-        Image.fromarray((image.reshape(8, 8) * 255).astype(np.uint8)).save(
-            folder / "images" / f"{number:03}.png")
+    written(folder / "images", _ranks.digits(61))
     return _ranks.alone(folder), *_ranks.together(folder), folder
 
 
@@ -41,18 +37,9 @@ def test_the_same_features_give_the_same_clusters(found):
             assert close(one["clusters"][name][1], centers), name
             assert one["clusters"][name][2] == pytest.approx(inertia, rel=1e-5, abs=1e-6), name
         assert torch.equal(*(one["clusters"][name][1] for one in ranks)), name
-
-
-def test_an_empty_cluster_takes_the_same_samples(found):
-    expected, *ranks, _ = found
-    for one in ranks:
-        assert all(map(torch.equal, one["split"], expected["split"]))
     assert [len(labels.unique()) for labels in expected["split"]] == [5, 5]
-
-
-def test_moments_are_of_all_features(found):
-    expected, *ranks, _ = found
-    for one in ranks:
+    for one in ranks:       # after two empty ones took part of others; and the PCA before
+        assert all(map(torch.equal, one["split"], expected["split"]))
         for name, parts in expected["reductions"].items():
             assert all(map(close, one["reductions"][name], parts)), name
 
@@ -74,34 +61,23 @@ def test_one_step_has_the_same_averaged_gradients(found):
             assert float((grad - exact).abs().max()) < 1e-5 * float(gradients[0].abs().max())
 
 
-def test_trained_labels_are_those_of_one_process(found):
+def test_a_training_is_that_of_one_process_and_each_holds_a_part(found):
     expected, first, second = (one["trained"] for one in found[:3])
     assert adjusted_rand_score(expected["labels"], first["labels"]) > 0.9
     assert np.array_equal(first["labels"], second["labels"])
     assert all(map(torch.equal, first["weights"].values(), second["weights"].values()))
     assert [row["loss"] for row in first["rows"]] == pytest.approx(
         [row["loss"] for row in expected["rows"]], rel=1e-2)
-
-
-def test_each_holds_its_part_of_the_features_and_the_first_the_assignments(found):
-    expected, first, second = (one["trained"] for one in found[:3])
-    assert expected["held"] == [303] * 5
-    assert (first["held"], second["held"]) == ([152] * 5, [151] * 5)
+    assert [one["held"] for one in (expected, first, second)] == [[303] * 5, [152] * 5, [151] * 5]
     assert (first["assignments"], second["assignments"]) == ((5, 303), (1, 303))
-
-
-def test_images_in_files_are_read_in_parts(found):
     expected, *ranks = (one["files"] for one in found[:3])
     for one in ranks:
         assert torch.equal(one["statistics"], expected["statistics"])
         assert adjusted_rand_score(expected["labels"], one["labels"]) > 0.9
         assert one["read"] < 0.52 * expected["read"]
-
-
-def test_noise_is_of_each_rank_and_shared_numbers_are_not(found):
     expected, first, second = (one["noise"] for one in found[:3])
-    assert not torch.equal(first[0], second[0])
-    assert torch.equal(first[1], second[1]) and torch.equal(first[1], expected[1])
+    assert not torch.equal(first[0], second[0])             # noise is of each rank,
+    assert torch.equal(first[1], second[1]) and torch.equal(first[1], expected[1])  # no more
 
 
 def test_rank_0_alone_writes_and_all_resume_from_its_file(found):
@@ -148,17 +124,14 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
     command = (tmp_path, book.environment(TMPDIR=temporary), "tiny", "--profile", "tiny-paper",
                "--record", "records", "--output", "out.ipynb")
     saved, before = book.root / "_build/checkpoints/tiny-paper-seed0/main.pt", tree(tmp_path)
-    for rank in (1, 0):
-        run, begun = Torchrun(*command), time.time()
-        wait_for(lambda since=begun: saved.exists() and saved.stat().st_mtime > since,
-                 run.process)
-        os.kill(run.rank(rank), signal.SIGKILL)
-        status, said = run.end()
-        assert status not in (0, None), said
-        left = {Path(one).name for one in tree(tmp_path, ["__pycache__"]).keys() - before}
-        # What kill -9 of rank 0 leaves there is the system's to remove.
-        assert rank == 0 or not list(temporary.glob("clusterbook-*"))
-        assert left <= {"main.pt", "main.json", "clock.json", "tiny-paper-seed0.json"}, left
+    run = Torchrun(*command)
+    wait_for(saved.exists, run.process)
+    os.kill(run.rank(1), signal.SIGKILL)
+    status, said = run.end()
+    assert status not in (0, None), said
+    left = {Path(one).name for one in tree(tmp_path, ["__pycache__"]).keys() - before}
+    assert not list(temporary.glob("clusterbook-*"))
+    assert left <= {"main.pt", "main.json", "clock.json", "tiny-paper-seed0.json"}, left
     status, said = Torchrun(*command).end()
     assert status == 0, said
     assert said.count("tiny-paper-seed0: record in records") == 1, said

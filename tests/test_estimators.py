@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from _fits import SHAPE, Items, X, Y, before_steps, everything, generators, make, same
+from _fits import SHAPE, X, Y, before_steps, everything, generators, make, same, written
 from _support import CHECKOUT, PACKAGE, module_of
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
@@ -38,7 +38,6 @@ class Vectors(nn.Linear):
         super().__init__(shape[0], 16)
 
 
-ITEMS = Items(torch.from_numpy(X).view(-1, *SHAPE))
 OWN = {"network": Vectors, "image_shape": None, "n_components": 2, "normalize": False}
 
 
@@ -241,11 +240,12 @@ IDC8 = {"epochs": 8, "evaluate_every": 1}
     (IDC, {**IDC8, "select": "silhouette"}, X, [32]),
     (IDC, {**IDC8, "select": "loss", "batch_norm": "gated"}, X, [8, 20]),
     (IDC, {"gtcr_projection_dim": 4, "use_gating": False}, X, [5, 8]),
-    # Seeds of streamed images and dropout are drawn anew.
-    (DeepCluster, {"epochs": 3}, X, [1, 5, 9]), (DeepCluster, {"flip": True}, ITEMS, [5]),
+    # The seeds of images from files are drawn anew.
+    (DeepCluster, {"epochs": 3}, X, [1, 5, 9]), (DeepCluster, {"flip": True}, None, [5]),
     (DeepCluster, {"renew_classifier": False}, X, [4])])
 def test_a_killed_run_resumes_in_any_stage(kind, options, data, deaths, tmp_path, monkeypatch):
     """It ends like one that was never stopped, and repeats no finished epoch."""
+    data = written(tmp_path / "images") if data is None else data
     with before_steps() as steps:
         whole = everything(make(kind, **options).fit(data, Y))
     finished = death = begun = 0                        # steps: saved, fatal, before this piece

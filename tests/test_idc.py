@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import copy
-import math
-import warnings
 from functools import cache
 
 import numpy as np
 import pytest
 import torch
-from _fits import before_steps, everything, same
+from _fits import everything, same
 
 from clusterbook import IDC, metrics
 from clusterbook.datasets import make_synthetic
 from clusterbook.errors import InputError
-from clusterbook.idc import greedy_accuracy, networks, open_features
+from clusterbook.idc import greedy_accuracy, open_features
 
 X, Y, INFORMATIVE = make_synthetic(15, random_state=0)      # 60 samples: three batches of 20
 EVERY = {"evaluate_every": 1}
 FLAT = X.copy()
 FLAT[:, [4, 9]] = 7.0, 0.0
-# The published configuration.
-MNIST = """
-{dataset: MNIST10K, data_dir: idc/data, scaler: MinMaxScaler, batch_size: 100, seeds: 1,
- epochs: &epochs 700, ae_non_gated_epochs: 10, ae_pretrain_epochs: 300,
- start_global_gates_training_on_epoch: 400, mask_percentage: 0.9, latent_noise_std: 0.01,
- trainer: {devices: 1, max_epochs: *epochs}, validate: true, save_seed_checkpoints: false,
- gtcr_loss: true, gtcr_projection_dim: null, gtcr_eps: 1, eps: 0.1, use_gating: true,
- gates_hidden_dim: 784, encdec: [512, 512, 2048, &bn_layer 10, 2048, 512, 512],
- clustering_head: [*bn_layer, 2048], tau: 100, aux_classifier: [2048], local_gates_lambda: 1,
- global_gates_lambda: 0.0001, gtcr_lambda: 0.01,
- lr: {pretrain: 1e-3, clustering: 1e-2, aux_classifier: 1e-2},
- sched: {pretrain_min_lr: 1e-6, clustering_min_lr: 1e-6}}
-"""
 
 
 def idc(**options):
@@ -89,21 +74,6 @@ def test_history_agrees_with_the_fitted_model():
     assert same(model, seldom)
 
 
-def test_learning_rates_fall_along_a_cosine_over_the_stages_that_share_an_optimizer():
-    rates = {}
-
-    def note(_number, optimizer):
-        rates.setdefault(optimizer, []).append(optimizer.param_groups[0]["lr"])
-
-    with before_steps(note):
-        idc(lr_pretrain=0.3, lr_clustering=0.2, lr_aux_classifier=0.1).fit(X)
-    pretraining, head, auxiliary = rates.values()
-    for found, high in ((pretraining, 0.3), (head, 0.2)):
-        expected = [1e-6 + (high - 1e-6) * (1 + math.cos(math.pi * t / 9)) / 2 for t in range(9)]
-        assert found == pytest.approx(expected, abs=1e-9)   # three epochs of three batches
-    assert auxiliary == [0.1] * 6
-
-
 @pytest.mark.parametrize(("batch_norm", "drift"), [
     ("gated", set()), ("mixed", set()),
     ("drifting", {"running_mean", "running_var", "num_batches_tracked"})])
@@ -127,15 +97,6 @@ def test_calibration_makes_the_encoder_see_gated_samples_as_one_batch():
     # A running variance divides by n - 1, a batch's own by n.
     torch.testing.assert_close(model.embed(gated), by_itself.detach(), rtol=0.05, atol=0.05)
     assert not torch.allclose(mixed, by_itself, rtol=0.05, atol=0.05)
-
-
-@pytest.mark.parametrize("options", [
-    {"form": "paper"}, {"batch_norm": "mixed"}, {"batch_norm": "gated"}, {"tau": 1.0},
-    {"gtcr_projection_dim": 5}, {"gtcr_eps": 0.5}, {"eps": 0.5}, {"gtcr_lambda": 1.0},
-    {"local_gates_lambda": 9.0}, {"global_gates_lambda": 9.0}, {"mask_percentage": 0.5},
-    {"latent_noise_std": 0.5}, {"lr_aux_classifier": 0.1}], ids=str)
-def test_every_setting_changes_the_result(options):
-    assert not same(plain(), idc(**options).fit(X))
 
 
 @pytest.mark.parametrize(("select", "column", "best", "begins"), [
@@ -165,36 +126,6 @@ def test_the_kept_epoch_is_the_best_of_the_last_stage_whatever_the_classes(
     without = idc(select=select, **options).fit(X)
     assert same(without, model) and without.kept_epoch_ == model.kept_epoch_
     assert not any("acc" in row for row in without.history_.rows)
-
-
-def test_of_equally_good_epochs_the_first_is_kept():
-    best, first, later = (torch.nn.Linear(1, 1) for _ in range(3))
-    best = networks.Best(best)
-    for epoch, value, model in ((3, 1.0, first), (4, 1.0, later), (5, 0.5, later)):
-        best.offer(epoch, value, model)
-    assert best.epoch == 3 and torch.equal(best.model.weight, first.weight)
-
-
-def test_a_configuration_of_the_original_is_read(tmp_path):
-    path = tmp_path / "cfg.yaml"
-    path.write_text(MNIST)
-    with pytest.warns(UserWarning) as caught:
-        model = IDC.from_config(path)
-    assert model._settings() == IDC(constant_columns="keep")._settings()
-    assert set(str(caught[0].message).partition("ignored: ")[2].split(", ")) == {
-        "dataset", "data_dir", "scaler", "seeds", "trainer", "sched", "save_seed_checkpoints",
-        "validate"}
-    path.write_text("lr: {pretrain: 2e-4}\nnum_clusters: 3\nencdec: [9, 5, 9]\ntau: 2")
-    with warnings.catch_warnings(action="error"):
-        model = IDC.from_config(path, random_state=4, tau=3.0)
-    expected = {"n_clusters": 3, "lr_pretrain": 2e-4, "lr_clustering": 1e-2, "encdec": [9, 5, 9],
-                "tau": 3.0, "constant_columns": "keep", "epochs": 700}
-    assert {name: model._settings()[name] for name in expected} == expected
-    for content, key in (("gtcr_los: true", "'gtcr_los'; did you mean 'gtcr_loss'"),
-                         ("lr: {gates: 1}", "'lr_gates'"), ("batch_norm: gated", "'batch_norm'")):
-        path.write_text(content)
-        with pytest.raises(InputError, match=f"key in the configuration .*{key}"):
-            IDC.from_config(path)
 
 
 def test_constant_columns_are_left_out_with_a_warning_and_keep_their_places():

@@ -12,7 +12,6 @@ import torch
 from clusterbook import IDC, metrics
 from clusterbook.errors import InputError
 from clusterbook.idc import (
-    as_in_table_1,
     cluster_features,
     diversity,
     faithfulness,
@@ -131,23 +130,6 @@ def test_generalizability_by_hand():
                             [1, 0, 0]) == 1
 
 
-def test_the_predictions_of_faithfulness_run_on_one_thread(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    used = []
-
-    def predict(samples):
-        used.append(torch.get_num_threads())
-        return nearest_corner(samples)
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        faithfulness(predict, X, GATES, Y)
-        assert used[:6] == [1] * 6 and torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-
-
 def literal_greedy(y_true, y_pred):
     clusters, classes, right = set(y_pred), set(y_true), 0
     while clusters and classes:
@@ -188,32 +170,6 @@ def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
     for kept, largest in ((24, expected), (2, expected * two)):
         found = integrated_gradients(model, WIDE, kept=kept)
         np.testing.assert_allclose(found, largest, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("use_gating", [True, False])
-def test_table_1_has_means_over_subsets(use_gating):
-    model = trained(use_gating=use_gating)
-    found = as_in_table_1(model, WIDE, Y, subsets=3, size=20)
-    gates = model.local_gates(WIDE) if use_gating else integrated_gradients(model, WIDE)
-    parts = np.random.default_rng(0).choice(60, (3, 20), replace=False)
-    assert len(np.unique(parts)) == 60
-    rows = [(uniqueness(WIDE[part], gates[part]),
-             faithfulness(model.predict, WIDE[part], gates[part], Y[part], original=True))
-            for part in parts]
-    measured = [found.pop("uniqueness_1k"), found.pop("faithfulness_1k")]
-    assert measured == pytest.approx(np.mean(rows, axis=0))
-    assert [*found] == ["ungated_input_acc"] * use_gating
-
-
-def test_ungated_input_meets_no_gate_and_what_is_undefined_is_left_out():
-    model = trained()
-    model.model_.gating.layers[2].bias.data.fill_(-9.0)         # all gates closed
-    assert len(np.unique(model.predict(WIDE))) == 1
-    found = as_in_table_1(model, WIDE, Y, subsets=3, size=20)
-    model.model_.gating = None
-    assert found == {"uniqueness_1k": 0.0,
-                     "ungated_input_acc": metrics.accuracy(Y, model.predict(WIDE))}
-    assert found["ungated_input_acc"] > metrics.accuracy(Y, np.zeros(60, dtype=int))
 
 
 @pytest.mark.parametrize(("call", "says"), [

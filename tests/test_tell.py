@@ -10,7 +10,6 @@ from torch.nn import functional
 from clusterbook.errors import InputError
 from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, clustering_loss
 from clusterbook.tell.layer import squared_distance
-from clusterbook.tell.networks import Model
 
 ALPHAS = [1e-3, 0.3, 5.0]
 EVERY_ALPHA = pytest.mark.parametrize("alpha", ALPHAS)
@@ -151,11 +150,3 @@ def test_pixels_keep_their_places():
 def test_a_table_is_not_squeezed_into_pixels():
     table, z = DenseAutoencoder(4, (5,), 3, sigmoid=False), 100 * torch.randn(50, 3)
     assert table.decode(z).abs().max() > 1
-
-
-def test_a_model_in_float64_computes_in_it():
-    model = Model(DenseAutoencoder(6, (4,), 3, dropout=0), ClusterLayer(2, 3)).double()
-    x = unit_vectors(5, 6, 0)
-    z, raw = model.network.encode(x), model.network.encoder(x)
-    torch.testing.assert_close(z, raw / raw.norm(dim=1, keepdim=True), rtol=0, atol=1e-14)
-    assert {part.dtype for part in model(x)} == {torch.float64}

@@ -186,19 +186,6 @@ def test_each_option_changes_what_it_says(options, literal):
         not torch.allclose(usual.cluster_layer.weight, net.cluster_layer.weight, atol=1e-5))
 
 
-def test_without_a_network_it_is_spherical_k_means_in_batches():
-    ours = tell(3, **NONE).fit(7 * X)
-    with training.seeded(0) as generator:
-        W = functional.normalize(torch.empty(K, 64).uniform_(-1 / 8, 1 / 8)) * 2 * ALPHA
-        z = functional.normalize(torch.tensor(X))
-        batches = (batch for _ in range(3) for batch in full_batches(z, generator))
-        expected = literal_centers(W, batches)
-    assert_close(torch.tensor(ours.cluster_centers_), expected, atol=1e-5)
-    assert np.array_equal(ours.labels_, (z @ expected.T).argmax(1).numpy())
-    np.testing.assert_allclose(ours.transform(3 * X), z, atol=1e-6)
-    assert ours.loss_ == pytest.approx((2 - 2 * (z @ expected.T).amax(1)).mean().item(), abs=1e-5)
-
-
 def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
     ours = tell(2, **FCN, training="two-stage", snapshot_epochs=[1, 2]).fit(X)
     first, second = ours.at(1), ours.at(2)

@@ -7,11 +7,10 @@ import pytest
 from sklearn.cluster import SpectralClustering, SpectralCoclustering
 from sklearn.metrics import adjusted_rand_score as ari
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from clusterbook import weights
 from clusterbook.weights import NullTest, WeightCoclustering, bipartite, coclustering, network_test
-from clusterbook.weights.coclustering import normalized_cut, null_tests, partition, share_inside
+from clusterbook.weights.coclustering import normalized_cut, partition, share_inside
 
 SIZES = (12, 9, 7, 8, 5)
 
@@ -30,19 +29,6 @@ def one_layer(n_rows: int, n_columns: int, k: int, seed: int, off: float = 0.3):
     """A planted layer, and the labels of its rows and columns in one vector."""
     (W,), (columns, rows) = planted(seed, k, (n_columns, n_rows), off=off)
     return W, np.concatenate([rows, columns])
-
-
-def test_a_layer_is_clustered_on_one_thread(monkeypatch):
-    used, found = [], coclustering.singular_vectors
-
-    def watched(*arguments):
-        used.append({pool["num_threads"] for pool in threadpool_info()})
-        return found(*arguments)
-
-    monkeypatch.setattr(coclustering, "singular_vectors", watched)
-    with threadpool_limits(2):
-        null_tests(one_layer(12, 10, 2, seed=0)[0], n_shuffles=2, random_state=0)
-    assert used == [{1}] * 3
 
 
 def labels_of(model: WeightCoclustering) -> np.ndarray:
@@ -191,23 +177,6 @@ def test_z_and_p_by_hand():
     assert [NullTest(v, flat).z for v in (0.2, 0.3, 0.4)] == [-np.inf, 0, np.inf]
 
 
-def test_a_layer_and_its_shuffles_are_clustered_alike_without_dead_neurons():
-    W, _ = one_layer(32, 24, 2, 0)
-    rng = np.random.RandomState(3)
-    expected = {"cut": [], "share": [], "share_of_squares": []}
-    for matrix in [W, *(weights.shuffle(W, rng) for _ in range(9))]:
-        model = WeightCoclustering(2, random_state=3).fit(matrix)
-        labels = model.row_labels_, model.column_labels_
-        expected["cut"].append(normalized_cut(matrix, *labels))
-        expected["share"].append(share_inside(matrix, *labels))
-        expected["share_of_squares"].append(share_inside(matrix, *labels, power=2))
-    padded = np.insert(np.insert(W, [0, 3, 3], 0.0, axis=1), 1, 0.0, axis=0)
-    tests = null_tests(padded, 2, n_shuffles=9, random_state=3)
-    assert {name: [t.value, *t.null] for name, t in tests.items()} == expected
-    assert [test.larger for test in tests.values()] == [False, True, True]
-    assert all(test.p == 0.1 and abs(test.z) > 5 for test in tests.values())
-
-
 @pytest.mark.parametrize("keep_zeros", [False, True])
 def test_a_network_and_its_shuffles_are_cut_alike_without_isolated_neurons(keep_zeros):
     layers = [np.where(np.abs(layer) > 1, layer, 0) for layer in planted(1, 2, off=1)[0]]
@@ -250,11 +219,3 @@ def test_weights_and_settings_that_do_not_fit_are_refused(use, says):
 @parametrize_with_checks([WeightCoclustering(random_state=0)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
-
-
-def test_the_weight_of_a_layer_of_torch_is_taken_as_it_is():
-    torch = pytest.importorskip("torch")
-    layer = torch.nn.Linear(12, 8)
-    found = WeightCoclustering(2, random_state=0).fit(layer.weight)
-    same = WeightCoclustering(2, random_state=0).fit(layer.weight.detach().numpy())
-    assert np.array_equal(found.row_labels_, same.row_labels_) and layer.weight.requires_grad

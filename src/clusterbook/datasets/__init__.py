@@ -19,10 +19,8 @@ from .. import paths
 from ..checks import one_of
 from ..errors import InputError
 from ..progress import bar
-from . import loaders
-from .dataset import Dataset, Source, content
-from .folders import PREFIX, find_images, read_folder
-from .loaders import make_synthetic
+from . import dataset
+from .dataset import PREFIX, Dataset, Source, content, make_synthetic
 
 __all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
            "make_synthetic", "read", "status"]
@@ -38,30 +36,24 @@ def catalog() -> tuple[Source, ...]:
 def load(name: str, **settings: Any) -> Dataset:
     """Load a data set of the catalog, downloading missing files, or a folder of images.
 
+    Raises InputError for an unknown name, files that are damaged or can't be had or read, or wrong
+    settings.
+
     Parameters
     ----------
     name : str
-        A name from `catalog`, or ``folder:PATH``: a folder with .bmp, .jpeg, .jpg, .pgm, .png,
-        .ppm, .tif, .tiff or .webp files of 8 bits a channel, all in it (without labels) or all in
-        one subfolder per class. A relative path begins where ``clusterbook run`` was typed,
-        otherwise in the current folder. Images are sorted by class and name and held in memory,
-        4 bytes a value; the estimator DeepCluster reads a larger folder itself, batch by batch.
+        A name from `catalog`, or ``folder:PATH``: a folder with images of 8 bits a channel, all in
+        it (without labels) or all in one subfolder per class. A relative path begins where
+        ``clusterbook run`` was typed, otherwise in the current folder. Images are sorted by class
+        and name and held in memory, 4 bytes a value; gray ones beside others in color get three
+        equal channels. DeepCluster reads a larger folder itself, batch by batch.
     image_size : int
         Pixels of each side of a folder's images (64 by default), which are turned as the camera
         noted and cropped to the square in their middle. All settings are for folders.
     resize : int, optional
         Pixels of the short side before the crop (*image_size* by default).
-    color : {"refuse", "convert"}
-        Refuse a mixture of gray and color images, or give every image three channels.
-    unreadable : {"refuse", "skip"}
-        Refuse images that can't be read, or leave them out with a warning.
     most : int, optional
         Take a random sample of so many images, always the same; see ``Dataset.rows``.
-
-    Raises
-    ------
-    InputError
-        For an unknown name, files that are damaged or can't be had or read, or wrong settings.
 
     Examples
     --------
@@ -70,6 +62,8 @@ def load(name: str, **settings: Any) -> Dataset:
     ((1797, 64), (1, 8, 8))
     """
     if str(name).startswith(PREFIX):
+        from .folders import read_folder  # on first use, because it takes torchvision
+
         return read_folder(name.removeprefix(PREFIX), **settings)
     source, home = _source(name), paths.data_home()
     if settings:
@@ -80,23 +74,24 @@ def load(name: str, **settings: Any) -> Dataset:
                          f"expected {source.files[file]}; `clusterbook data {name}` replaces it")
     if wrong:
         fetch(name)
-    return getattr(loaders, source.loader)(source, *[home / file for file in source.files])
+    return getattr(dataset, source.loader)(source, *[home / file for file in source.files])
 
 
 def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     """Read one's own table; warns of assumptions and changes, and keeps them in ``notes``.
 
+    Raises InputError if the file can't be read or its data can't be clustered.
+
     Parameters
     ----------
     path : str or path
-        A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; a relative path begins as
-        for `load`. CSV files (.csv or .tsv, also .gz) have commas, semicolons or tabs, and decimal
-        points, or commas unless these separate the values. A first row of numbers alone, other
-        than 0, 1, 2 …, is a sample, not names. An .npz or MATLAB file has the samples as ``X``,
-        labels in an array of their own, and perhaps ``feature_names``.
+        A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; relative as for `load`. CSV
+        files (also .gz) have commas, semicolons or tabs, and decimal points, or commas unless these
+        separate the values. A first row of numbers alone, other than 0, 1, 2 …, is a sample, not
+        names. An .npz or MATLAB file has the samples as ``X``, and perhaps ``feature_names``.
     labels : str, optional
-        Column with the class of each row, text or numbers; by default the one called ``label``,
-        ``class``, ``target`` or ``y``, in any case, if there is one.
+        Column with the class of each row; by default ``label``, ``class``, ``target`` or ``y``, in
+        any case, if there is one.
     features : list of str, optional
         Columns to use, in this order; by default all others.
     id_column : str, optional
@@ -105,8 +100,6 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}
         Refuse missing values, or fill them with the column's median (text with ``missing``).
-
-    Raises InputError if the file can't be read or its data can't be clustered.
 
     Examples
     --------
@@ -121,6 +114,13 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     from .tables import read_table  # on first use, because it takes pandas
 
     return read_table(path, **settings)
+
+
+def find_images(path: str | os.PathLike[str]) -> Any:
+    """The images of a folder, not opened: a `folders.Folder`."""
+    from .folders import Folder
+
+    return Folder(path)
 
 
 def status(name: str) -> str:

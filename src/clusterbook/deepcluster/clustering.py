@@ -124,7 +124,7 @@ class Clusters:
 
 def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
            reassign_empty: bool = True, seed: int = 0) -> Clusters:
-    r"""Cluster the rows of *X* by k-means (Eq. 2), starting from k-means++ [1]_.
+    r"""Cluster the rows of *X* by k-means (Eq. 2), starting from k-means++.
 
     .. math::
 
@@ -137,9 +137,8 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
     *X* is float32, (n_samples, n_features), on any device. Of *n_init* starts the one with the
     smallest inertia is kept. A start ends after *max_iter* rounds of assigning all samples and
     moving centers, 20 in the released code, or when no sample changes its cluster. Empty clusters
-    are filled by `split_empty`, or keep their center.
-
-    .. [1] D. Arthur, S. Vassilvitskii, "k-means++: The Advantages of Careful Seeding", SODA 2007.
+    are filled by `split_empty`, or keep their center. For k-means++ see Arthur and Vassilvitskii,
+    SODA 2007.
 
     Examples
     --------

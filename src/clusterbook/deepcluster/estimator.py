@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
@@ -32,18 +31,17 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.data import Dataset
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..datasets.folders import find_images
+from ..datasets.folders import Folder
 from ..errors import InputError, unknown
 from ..metrics import accuracy
 from . import clustering, distributed, networks
 from .clustering import Clusters, Reduction, epoch_indices
-from .images import IMAGENET, ArrayImages, StreamedImages
+from .images import IMAGENET, ArrayImages, FolderImages
 
-Images = ArrayLike | Dataset | str | os.PathLike
+Images = ArrayLike | str | os.PathLike
 
 #: Images that the PCA is fitted to; of more a random part, so that not all features are held.
 PCA_SAMPLES = 100_000
@@ -54,10 +52,9 @@ class DeepCluster(DeepClusterer):
     """Visual features from alternating k-means with training on its labels.
 
     Images are an array, (n_samples, n_features), of rows of ``image_shape`` with pixels in [0, 1];
-    a `torch.utils.data.Dataset` of PIL images or tensors (or of tuples that begin with one); or the
-    path of a folder. The last two are read batch by batch, resized, cropped, and gray or in color
-    as ``image_shape`` says. Held are the features of at most 100,000 images, the reduced ones of
-    all, and all epochs' labels, 4 bytes a number.
+    or the path of a folder, which is read batch by batch, resized, cropped, and gray or in color as
+    ``image_shape`` says. Held are the features of at most 100,000 images, the reduced ones of all,
+    and all epochs' labels, 4 bytes a number.
 
     Parameters
     ----------
@@ -92,19 +89,21 @@ class DeepCluster(DeepClusterer):
 
     Attributes
     ----------
-    labels_, cluster_centers_ : ndarrays of shape (n_samples,) and (n_clusters, n_components)
-        By the final network; centers are in the space of `transform`, and ``inertia_`` is the sum
-        of squared distances to them.
+    labels_ : ndarray of shape (n_samples,)
+        By the final network.
+    cluster_centers_ : ndarray of shape (n_clusters, n_components)
+        In the space of `transform`; ``inertia_`` is the sum of squared distances to them.
     history_ : History
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
         ``largest``, ``sizes``, and `geometric_nmi` and `churn` to the epoch before,
-        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes;
-        ``feature_seconds``, ``clustering_seconds`` (with PCA), ``training_seconds``.
+        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
-    network_, reduction_ : Module, Reduction
-    pixel_mean_, pixel_std_ : Tensor of shape (channels,)
+    network_ : Module
+    reduction_ : Reduction
+    pixel_mean_ : Tensor of shape (channels,)
+    pixel_std_ : Tensor of shape (channels,)
 
     Examples
     --------
@@ -176,15 +175,15 @@ class DeepCluster(DeepClusterer):
                      **({} if rank else {"assignments": assignments})}
             # Of the current epoch: pseudo-labels in the order of training, and what goes with them
             targets = torch.empty(n, dtype=torch.int64, device=device)
-            row, batches, started = {}, None, 0.0
+            row, batches = {}, None
 
             def start_epoch(epoch: int) -> None:
-                nonlocal row, batches, started
-                clusters, _, spent = self._cluster(network, images, generator)  # steps 1 to 3
+                nonlocal row, batches
+                clusters, _ = self._cluster(network, images, generator)         # steps 1 to 3
                 labels = clusters.labels.cpu()
                 if not rank:                    # the first process alone keeps what is reported
                     assignments.labels[epoch - 1] = labels
-                    row = {"inertia": clusters.inertia / n, **spent,
+                    row = {"inertia": clusters.inertia / n,
                            **describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)}
                 if self.renew_classifier and epoch > 1:                         # step 4
                     networks.initialize(head)
@@ -194,7 +193,6 @@ class DeepCluster(DeepClusterer):
                 targets.copy_(clusters.labels[order.to(device)])
                 batches = images.batches(self.batch_size, order, generator)
                 network.train()
-                started = _seconds(device)
 
             def step(_epoch: int, labels: Tensor) -> dict[str, Tensor]:
                 """A step of network and classifier on the pseudo-labels (Eq. 1)."""
@@ -213,20 +211,18 @@ class DeepCluster(DeepClusterer):
                 shuffle=False,                              # `start_epoch` shuffles
                 # Batch normalization needs two images, each process one.
                 drop_last=0 < n % self.batch_size < max(2, size), state=state,
-                on_epoch_start=start_epoch, description="DeepCluster",
-                on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
-            clusters, reduction, _ = self._cluster(network, images, generator)
+                on_epoch_start=start_epoch, on_epoch=lambda *_: row, description="DeepCluster")
+            clusters, reduction = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
         self.labels_, self.assignments_ = clusters.labels.cpu().numpy(), assignments.labels.numpy()
         self._take(network.eval(), images.shape, images.statistics, reduction, clusters.centers,
                    clusters.inertia)
         return self
 
-    def _cluster(self, network: nn.Module, images: ArrayImages | StreamedImages,
-                 generator: torch.Generator) -> tuple[Clusters, Reduction, dict[str, float]]:
-        """Features, PCA and k-means of all images: steps 1 to 3; and the seconds that they took."""
+    def _cluster(self, network: nn.Module, images: ArrayImages | FolderImages,
+                 generator: torch.Generator) -> tuple[Clusters, Reduction]:
+        """Features, PCA and k-means of all images: steps 1 to 3."""
         n, options = len(images), {"whiten": self.whiten, "normalize": self.normalize}
-        started = _seconds(images.device)
 
         def outputs(rows: Tensor) -> Iterator[Tensor]:
             own = distributed.part(rows)
@@ -235,19 +231,16 @@ class DeepCluster(DeepClusterer):
         everything = torch.arange(n)
         if n <= PCA_SAMPLES:
             features = torch.cat(list(outputs(everything)))
-            computed = _seconds(images.device)
             fitted = clustering.fit_reduction(features, self.n_components, **options)
             reduced = clustering.reduce(features, fitted)
         else:           # a second pass over all images holds the reduced features only
             rows = torch.randperm(n, generator=generator)[:PCA_SAMPLES].sort().values
             fitted = clustering.fit_reduction(outputs(rows), self.n_components, **options)
             reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs(everything)])
-            computed = _seconds(images.device)
         clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
                                      seed=int(torch.randint(2**31, (), generator=generator)))
         clusters.labels = distributed.rows(clusters.labels)
-        return clusters, fitted, {"feature_seconds": computed - started,
-                                  "clustering_seconds": _seconds(images.device) - computed}
+        return clusters, fitted
 
     def _checkpoint(self, *about: Any) -> Any:
         own = None if distributed.here.rank else super()._checkpoint(*about)
@@ -324,16 +317,15 @@ class DeepCluster(DeepClusterer):
         return checks.image_shape(self.image_shape)
 
     def _images(self, X: Images, shape: tuple[int, ...] | None, statistics: Tensor | None,
-                device: torch.device, fitting: bool = False) -> ArrayImages | StreamedImages:
+                device: torch.device, fitting: bool = False) -> ArrayImages | FolderImages:
         """The images as the network sees them."""
-        if isinstance(X, str | os.PathLike | Dataset):
-            return StreamedImages(X if isinstance(X, Dataset) else find_images(X).files, shape,
-                                  statistics, scale=self.crop_scale, flip=self.flip,
-                                  resize=self.resize, device=device,
-                                  num_workers=self.num_workers)
+        augmented = {"scale": self.crop_scale, "flip": self.flip}
+        if isinstance(X, str | os.PathLike):
+            return FolderImages(Folder(X), shape, statistics, **augmented, resize=self.resize,
+                                device=device, num_workers=self.num_workers)
         X = self._validated(X, fitting)
         return ArrayImages(as_tensor(X, device).view(-1, *(shape or X.shape[1:])), statistics,
-                           scale=self.crop_scale, flip=self.flip)
+                           **augmented)
 
     def _step_size(self, n_samples: int, shape: tuple[int, ...]) -> int:
         """Multiply-adds of a training step; raises InputError for too few or too small images."""
@@ -377,10 +369,3 @@ def describe(assignments: np.ndarray, n_clusters: int, y: ArrayLike | None) -> d
     if y is not None:
         row["nmi_labels"] = geometric_nmi(y, labels)
     return row
-
-
-def _seconds(device: torch.device) -> float:
-    """A clock, read when the device has finished its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()

@@ -1,22 +1,17 @@
-"""Images to cluster and their augmentation: those of files by torchvision's transforms, as in the
-released code, those in one tensor by batched forms of the same.
-"""
+"""Images and their augmentation, by torchvision's transforms or, in one tensor, batched forms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import log
-from pathlib import Path
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
-from ..datasets.folders import upright
+from ..datasets.folders import Folder
 from ..errors import InputError
 from . import distributed
 
@@ -77,8 +72,8 @@ def random_boxes(n: int, height: int, width: int, generator: torch.Generator,
     """Random parts of images, distributed as those of torchvision's ``RandomResizedCrop``.
 
     The area is uniform in *scale*, the logarithm of the aspect ratio in `RATIO`; the first of ten
-    draws that fits is placed at random. If none fits, it is the largest part in the middle whose
-    ratio is in bounds. Returns top, left, height and width, int64, (n, 4).
+    draws that fits is placed at random, else the largest part in the middle is taken. Returns top,
+    left, height and width, int64, (n, 4).
     """
     area, shape, position = torch.rand(3, n, 10, generator=generator, dtype=torch.float64)
     area = height * width * (scale[0] + (scale[1] - scale[0]) * area)
@@ -139,29 +134,24 @@ class ArrayImages:
             yield images if generator is None else distributed.part(images)
 
 
-class StreamedImages:
-    """Images that are read in batches when they are needed.
+class FolderImages:
+    """The images of a folder, read in batches when they are needed.
 
-    Items of *dataset* are paths, PIL images or tensors (channels, height, width), or tuples that
-    begin with one; *shape* is that of the network's input, to whose channels files and PIL images
-    are converted. All are read once at first; raises InputError if one can't be used.
+    *shape* is that of the network's input, to whose channels they are converted. All are read once
+    at first; raises InputError if one can't be.
     """
 
-    def __init__(self, dataset: Any, shape: tuple[int, ...], statistics: Tensor | None, *,
+    def __init__(self, folder: Folder, shape: tuple[int, ...], statistics: Tensor | None, *,
                  scale: Sequence[float] | None, flip: bool, resize: int | None, num_workers: int,
                  device: torch.device) -> None:
-        self.dataset, self.shape, self.device = dataset, shape, device
+        self.folder, self.shape, self.device = folder, shape, device
         self._num_workers = num_workers
         self._plain = clustering_transform(shape[1:], resize)
         self._random = training_transform(shape[1:], scale, flip, resize)
-        own = distributed.part(torch.arange(len(self))).tolist()
-        batches = [own[i:i + 64] for i in range(0, len(own), 64)]
-        found = [sums for batch in self._loader(range(len(self)), self._sums, batches)
-                 for sums in batch]
-        names = dataset if isinstance(dataset, tuple) else range(len(self))
-        broken = sum(distributed.gathered([f"{names[i]} ({sums})" for i, sums in
-                                           zip(own, found, strict=True) if isinstance(sums, str)]),
-                     [])
+        own = distributed.part(torch.arange(len(self)))
+        found = [sums for batch in self._loader(self._sums, own[:, None],
+                                                torch.arange(len(own)).split(64)) for sums in batch]
+        broken = sum(distributed.gathered([one for one in found if isinstance(one, str)]), [])
         if broken:
             raise InputError(f"{len(broken)} of {len(self)} images can't be used: "
                              f"{', '.join(broken[:5])}; repair or remove them")
@@ -171,57 +161,49 @@ class StreamedImages:
         self.statistics = statistics
 
     def __len__(self) -> int:
-        return len(self.dataset)
+        return len(self.folder)
 
     def batches(self, batch_size: int, rows: Tensor | None = None,
                 generator: torch.Generator | None = None) -> Iterator[Tensor]:
         """All images, or those of *rows*, in batches; see `ArrayImages.batches`."""
-        rows = torch.arange(len(self)) if rows is None else rows
-        items, batches = TensorDataset(rows), torch.arange(len(rows)).split(batch_size)
+        items = (torch.arange(len(self)) if rows is None else rows)[:, None]
+        batches = torch.arange(len(items)).split(batch_size)
         if generator is not None:
             # A seed for each image, so that its augmentation does not depend on the worker.
-            items = TensorDataset(rows, torch.randint(2**31, rows.shape, generator=generator))
-            batches = map(distributed.part, batches)
-        for batch in self._loader(items, self._stacked, [batch.tolist() for batch in batches]):
+            seeds = torch.randint(2**31, items.shape, generator=generator)
+            items, batches = torch.cat([items, seeds], 1), map(distributed.part, batches)
+        for batch in self._loader(self._stacked, items, batches):
             yield normalize(batch.to(self.device, non_blocking=True), self.statistics)
 
-    def _loader(self, items: Any, read: Callable[[list], Any], batches: list[list[int]]
+    def _loader(self, read: Callable[[list], Any], items: Tensor, batches: Iterable[Tensor]
                 ) -> DataLoader:
         """What *read*, called by the workers, makes of the items of each batch."""
         # The loader draws a number to seed its workers; it must not be the caller's.
-        return DataLoader(items, batch_sampler=batches, collate_fn=read,
-                          num_workers=self._num_workers,
+        return DataLoader(items, batch_sampler=[batch.tolist() for batch in batches],
+                          collate_fn=read, num_workers=self._num_workers,
                           generator=torch.Generator().manual_seed(0))
 
-    def _stacked(self, items: list[tuple[Tensor, ...]]) -> Tensor:
-        return torch.stack([self._image(*(int(number) for number in item)) for item in items])
+    def _stacked(self, items: list[Tensor]) -> Tensor:
+        return torch.stack([self._image(*item.tolist()) for item in items])
 
     def _image(self, row: int, seed: int | None = None) -> Tensor:
         """An image for clustering, or for training with this seed."""
-        image = self.dataset[row]
-        image = image[0] if isinstance(image, tuple | list) else image
-        with Image.open(image) if isinstance(image, Path) else nullcontext(image) as image:
-            if isinstance(image, Image.Image):
-                image = upright(image, "L" if self.shape[0] == 1 else "RGB")
+        image = self.folder[row][0].convert("L" if self.shape[0] == 1 else "RGB")
         if seed is None:
             return self._plain(image)
         with torch.random.fork_rng([]):
             torch.default_generator.manual_seed(seed)
             return self._random(image)
 
-    def _sums(self, rows: list[int]) -> list[Tensor | str]:
+    def _sums(self, items: list[Tensor]) -> list[Tensor | str]:
         """For each image the sums of its pixels and of their squares, or what is wrong with it."""
         found = []
-        for row in rows:
+        for row in map(int, items):
             try:
                 pixels = self._image(row).double().flatten(1)
-                if len(pixels) != self.shape[0]:
-                    raise ValueError(f"{len(pixels)} channels instead of {self.shape[0]}")
-                if not -0.001 < pixels.min() <= pixels.max() < 1.001:       # resizing rounds
-                    raise ValueError("pixels outside [0, 1]; return images that are not normalized")
                 found.append(torch.stack([pixels.sum(1), pixels.square().sum(1)]))
-            except Exception as error:      # a data set may raise anything; the caller is told
-                found.append(str(error).split("\n")[0] or type(error).__name__)
+            except Exception as error:      # a damaged file can break its reader anywhere
+                found.append(f"{self.folder.names[row]} ({error})")
         return found
 
 

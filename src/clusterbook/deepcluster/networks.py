@@ -90,9 +90,8 @@ class Network(nn.Module):
 class ConvNet(Network):
     """A small network for images of 8 x 8 to 64 x 64 pixels; not from the paper.
 
-    Blocks of 32, 64, 128 and, from 16 pixels on, 256 channels: a 3 x 3 convolution, pooling to half
-    the size (but in the last), batch normalization and ReLU; then the mean over 2 x 2 parts, and
-    one linear layer.
+    Blocks of 32, 64, 128 and, from 16 pixels on, 256 channels: convolution, pooling (but in the
+    last), batch normalization and ReLU; then the mean over 2 x 2 parts, and one linear layer.
     """
 
     n_features, smallest = 256, 8

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 r"""IDC: clusters of a table's rows, with the features that each row and each cluster needs.
 
 Svirsky & Lindenbaum, *Interpretable Deep Clustering for Tabular Data*, ICML 2024. An autoencoder
@@ -58,33 +59,9 @@ In the reported numbers:
 """
 
 from .estimator import IDC
-from .interpretability import (
-    as_in_table_1,
-    cluster_features,
-    diversity,
-    faithfulness,
-    generalizability,
-    greedy_accuracy,
-    integrated_gradients,
-    open_features,
-    selection_f1,
-    uniqueness,
-)
-from .losses import (
-    gumbel_softmax,
-    hard_gates,
-    open_probability,
-    stochastic_gates,
-    total_coding_rate,
-)
+from .interpretability import *
+from .losses import *
 from .networks import GlobalGates
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
-
-__all__ = [
-    "IDC", "GlobalGates", "as_in_table_1", "cluster_features", "diversity", "faithfulness",
-    "generalizability", "greedy_accuracy", "gumbel_softmax", "hard_gates", "integrated_gradients",
-    "open_features", "open_probability", "selection_f1", "stochastic_gates", "total_coding_rate",
-    "uniqueness",
-]

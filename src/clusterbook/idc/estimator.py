@@ -14,19 +14,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
-from pathlib import Path
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .. import checks, training
+from .. import training
 from ..base import DeepClusterer, as_tensor
 from ..errors import InputError
 from ..metrics import davies_bouldin, scores, silhouette
@@ -35,17 +33,14 @@ from .interpretability import greedy_accuracy, open_features
 from .networks import Best, Model, adam, descend
 
 SCORED_SAMPLES = 2000       # at most, drawn at random, for silhouette and Davies–Bouldin index
-#: Keys of the original's configuration that do nothing here.
-_IGNORED = ("dataset", "data_dir", "scaler", "filepath_samples", "seeds", "save_seed_checkpoints",
-            "validate", "trainer", "sched")
 
 
 @dataclass(eq=False, repr=False)
 class IDC(DeepClusterer):
     r"""Interpretable deep clustering: clusters, and the features that each sample needs for them.
 
-    Parameters that the original's configuration has carry its names, and the defaults of its MNIST
-    configuration. Scale tables first, to mean 0 and standard deviation 1, or to [0, 1].
+    Names and defaults are those of the authors' configuration for MNIST. Scale tables first, to
+    mean 0 and standard deviation 1, or to [0, 1].
 
     Parameters
     ----------
@@ -95,15 +90,19 @@ class IDC(DeepClusterer):
 
     Attributes
     ----------
-    labels_, used_features_ : ndarray of shape (n_samples,), of bool and shape (n_features,)
-        Clusters of the samples; which columns were not left out as constant.
+    labels_ : ndarray of shape (n_samples,)
+        Clusters of the samples.
+    used_features_ : ndarray of bool, shape (n_features,)
+        Which columns were not left out as constant.
     history_ : History
         Per epoch the parts of the loss; of evaluated epochs also ``overall``, the epoch over all
         stages, sums of gates and numbers of open ones, ``occupied``, the number of clusters with
         samples, ``silhouette`` and ``davies_bouldin`` of the embeddings, and `metrics.scores` with
         ``acc_greedy`` if ``fit`` was given classes.
-    kept_epoch_, compression_ : int, float
-        The epoch, over all stages, whose networks, ``model_``, were kept; the head's loss in it.
+    kept_epoch_ : int
+        The epoch, over all stages, whose networks, ``model_``, were kept.
+    compression_ : float
+        The head's loss in it.
 
     Examples
     --------
@@ -152,28 +151,6 @@ class IDC(DeepClusterer):
     select: str = "loss"
     constant_columns: str = "drop"
     evaluate_every: int = 10
-
-    @classmethod
-    def from_config(cls, path: str | Path, **settings: Any) -> IDC:
-        """An estimator with the settings of a YAML file such as the original's ``cfg_mnist.yaml``.
-
-        *settings* replace the file's, and constant columns are kept, as the original keeps them. A
-        warning names the keys that are ignored, such as those of the data, and ``trainer``; one
-        that the original does not know raises InputError.
-        """
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        ignored = [key for key in _IGNORED if content.pop(key, None) is not None]
-        if ignored:
-            warnings.warn(f"{path}: ignored: {', '.join(ignored)}", UserWarning, stacklevel=2)
-        rates = content.pop("lr", {})                   # floats, since YAML 1.1 reads 1e-3 as text
-        content |= {f"lr_{name}": float(rate) for name, rate in rates.items()}
-        if "num_clusters" in content:
-            content["n_clusters"] = content.pop("num_clusters")
-        names = [parameter.name for parameter in fields(cls)]
-        known = names[names.index("n_clusters"):names.index("form")]    # the others are ours alone
-        for key in content:
-            checks.one_of(f"key in the configuration {path},", key, known)
-        return cls(**{"constant_columns": "keep", **content, **settings})
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> IDC:
         """Train all stages on samples of shape (n_samples, n_features), at least two.

@@ -34,6 +34,8 @@ from .. import training
 from ..errors import InputError
 from ..metrics import accuracy, contingency
 
+__all__ = ["as_in_table_1", "cluster_features", "diversity", "faithfulness", "generalizability",
+           "greedy_accuracy", "integrated_gradients", "open_features", "selection_f1", "uniqueness"]
 KEPT = 15               # features of a sample, |S| in Table 1 of the paper
 
 
@@ -69,13 +71,11 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     .. math:: 1 - \frac2{K(K-1)} \sum_{k<l} \frac{|S_k \cap S_l|}{|S_k \cup S_l|}
 
     with the features :math:`S_k` of `cluster_features`: 0 if all clusters use the same, 1 if no
-    two share one. The paper's formula sums over ordered pairs and divides by the number of
-    unordered ones, which is twice this number minus 1.
+    two share one. The paper's formula is twice this number minus 1.
 
     In the *original* form the sum runs over all ordered pairs, each cluster with itself included,
-    and is divided by :math:`K(K-1)`, for *n_clusters* or as many as occur. It lies between
-    :math:`-1/(K-1)` and :math:`1 - 1/(K-1)` (for K = 10: -0.1111 and 0.8889), and above only if a
-    cluster has no open feature, because a pair without any counts as different.
+    and is divided by :math:`K(K-1)`, for *n_clusters* or as many as occur: from :math:`-1/(K-1)` to
+    :math:`1 - 1/(K-1)`, or above if a cluster has no open feature.
 
     Examples
     --------
@@ -107,8 +107,7 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
 
     for gates *w* and the nearest neighbor *k* of sample *i*; *X* and *gates* have shape
     (n_samples, n_features). Its unit is one over the data's, so it can't be compared between data
-    sets, nor between scalings of one. Of equal samples the first stands for all; with *original*
-    their ratio 0 / 0 makes the measure NaN.
+    sets. Of equal samples the first stands for all; with *original* 0 / 0 makes the measure NaN.
     """
     X, gates = np.asarray(X, dtype=np.float64), _gates(gates, X)
     back = np.arange(len(X))
@@ -135,9 +134,8 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     removal to the classes *y*, (n_samples,); without them, to the clusters of the whole samples.
 
     In the *original* form, used with classes, the features that any gate selects are removed one
-    after another, the most important first, all that were removed stay out, and importance is
-    correlated with the *accuracy that is left*. Both series fall, whatever is removed, so the
-    number is above 0 for features that don't matter too.
+    after another, the most important first, and stay out, and importance is correlated with the
+    *accuracy that is left*. Both series fall, so the number is above 0 for any features.
 
     Examples
     --------
@@ -169,14 +167,11 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
 def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: ArrayLike,
                      X_test: ArrayLike, gates_test: ArrayLike, labels_test: ArrayLike, *,
                      random_state: int = 0) -> float:
-    """Accuracy of a simple classifier that predicts labels of new samples from gated features.
+    """Accuracy of a linear support vector machine on gated features of new samples.
 
-    A linear support vector machine is trained on ``X_train * gates_train``. Gates that are computed
-    from the sample carry its cluster even where the features don't; compare with gates of 1, and
-    with the features set to 1.
-
-    Samples and gates have shape (n_samples, n_features), labels (n_samples,). The released form
-    draws without a seed.
+    Gates that are computed from the sample carry its cluster even where the features don't; compare
+    with gates of 1, and with the features set to 1. Samples and gates have shape (n_samples,
+    n_features), labels (n_samples,). The released form draws without a seed.
     """
     gates_train = _gates(gates_train, X_train, labels_train)
     gates_test = _gates(gates_test, X_test, labels_test)
@@ -187,12 +182,11 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
 
 def integrated_gradients(model: BaseEstimator, X: ArrayLike, *, kept: int = KEPT, steps: int = 32
                          ) -> np.ndarray:
-    """The features that a network without gates uses for each sample's cluster, found afterwards.
+    """The features that a network without gates uses for each sample's cluster.
 
-    A feature's attribution is its value times the mean gradient of the cluster's logit with respect
-    to it, along the straight line from 0 to the sample. Of each sample the *kept* largest absolute
-    attributions are returned, divided by the largest, and 0 elsewhere, so that they can be scored
-    as gates; shape (n_samples, n_features).
+    A feature's attribution is its value times the mean gradient of the cluster's logit along the
+    straight line from 0 to the sample. The *kept* largest absolute ones of each sample, divided by
+    the largest, and 0 elsewhere, can be scored as gates; shape (n_samples, n_features).
     """
     net, samples, found = model.model_, model._samples(X), []
     for part in samples.split(1000):
@@ -213,11 +207,10 @@ def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: 
                   size: int = 1000, random_state: int = 0) -> dict[str, float]:
     """Uniqueness and faithfulness as the paper's Table 1 has them, and what gates cost.
 
-    Both are means over *subsets* of *size* samples, drawn at random so that none is in two.
-    Faithfulness has the released form, by the classes *y*. Gates are the network's own, or without
-    any its `integrated_gradients`. ``ungated_input_acc`` is the accuracy of a network with gates
-    that gets whole samples: one pass, no other training. A measure that is not defined in every
-    subset is left out.
+    Both are means over *subsets* of *size* samples, drawn at random so that none is in two, and
+    left out if one is not defined. Faithfulness has the released form, by the classes *y*. Gates
+    are the network's own, or without any its `integrated_gradients`. ``ungated_input_acc`` is the
+    accuracy of a network with gates that gets whole samples, without another training.
     """
     X, y = np.asarray(X), np.asarray(y)
     gates = model.local_gates(X) if model.use_gating else integrated_gradients(model, X)
@@ -260,13 +253,8 @@ def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
     """The mean F1 score of selected against informative features, row by row.
 
-    Both are array-like of bool, shape (n_rows, n_features), with one row per sample or per cluster;
-    for samples, take ``informative[y]``. Each row needs an informative feature.
-
-    Examples
-    --------
-    >>> selection_f1([[1, 1, 0, 0]], [[1, 0, 0, 0]])
-    0.6666666666666666
+    Both are of bool, (n_rows, n_features), a row per sample or cluster. Each row needs an
+    informative feature.
     """
     selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
     hits = (selected & informative).sum(1)

@@ -15,6 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+__all__ = ["gumbel_softmax", "hard_gates", "open_probability", "stochastic_gates",
+           "total_coding_rate"]
+
 # ----------------------------------------------------------------------------------- gates, Eq. 1
 
 
@@ -27,13 +30,6 @@ def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
     The gradient in :math:`\mu` is 1 where the gate is strictly between 0 and 1, otherwise 0: the
     noise is what lets a closed gate learn. Its standard deviation is 0.5 in the paper, and 0.25 in
     the released code, which draws N(0, 0.5²) and halves it.
-
-    Examples
-    --------
-    >>> _ = torch.manual_seed(0)
-    >>> gates = stochastic_gates(torch.zeros(10_000))
-    >>> print(f"{gates.mean():.2f} {(gates == 0).float().mean():.3f}")
-    0.50 0.023
     """
     return hard_gates(mu + noise * torch.randn_like(mu))
 
@@ -57,10 +53,10 @@ def reconstruction_terms(
 ) -> dict[str, Tensor]:
     r"""The four reconstruction errors by name, whose sum is :math:`\mathcal L_\mathrm{recon}`.
 
-    In training mode batch normalization has separate statistics for each kind of input. Without
-    gates the gated term equals the clean one. *network* is an `idc.networks.Autoencoder`; *masked*
-    the fraction of inputs set to 0 in the third term, and *noise* the standard deviation of the
-    factors of the embedding in the fourth, which are absent at 0.
+    Batch normalization has separate statistics for each kind of input. Without gates the gated term
+    equals the clean one. *network* is a `networks.Autoencoder`; *masked* the fraction of inputs set
+    to 0 in the third term, and *noise* the standard deviation of the factors of the embedding in
+    the fourth; at 0 the term is absent.
     """
     inputs = {"clean": X}
     if gates is not None:
@@ -95,8 +91,8 @@ def apply_apart(layers: nn.Sequential, *batches: Tensor) -> tuple[Tensor, ...]:
 def open_probability(mu: Tensor, sigma: float) -> Tensor:
     r"""The probability that a gate with noise *sigma* is above 0: :math:`\Phi((\mu + ½)/\sigma)`.
 
-    The released code takes :math:`\sigma = 1`, although its gates have 0.25: for :math:`\mu` in
-    (-1, 1) the value lies between 0.309 and 0.933, so no gate ever counts as closed.
+    The released code takes :math:`\sigma = 1`, although its gates have 0.25: no gate ever counts as
+    closed, since the value lies between 0.309 and 0.933.
     """
     return 0.5 * torch.erfc(-(mu + 0.5) / (sigma * math.sqrt(2)))
 
@@ -133,12 +129,10 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
                 = \tfrac12 \log\det\Big(I_m + \frac{d}{m\epsilon} G G^\top\Big)
 
     for *m* samples of *d* gates. The two are equal (Sylvester's identity), and the smaller matrix
-    is used. The rate also grows when gates open, and so works against the sparsity penalty. It is
-    NaN where rounding leaves the matrix without a factorization.
+    is used. The rate also grows when gates open. It is NaN where rounding leaves the matrix without
+    a factorization. A *projection*, (n_features, n_dimensions), multiplies the gates first.
 
-    The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples, whose rate only counts open gates;
-    its code has the rate of the batch, which is large when samples differ in their gates. A
-    *projection*, (n_features, n_dimensions), multiplies the gates first.
+    The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples, whose rate only counts open gates.
 
     Examples
     --------
@@ -196,9 +190,8 @@ def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
               \mathbb E_{h \in H_k} h^\top h), \quad \lambda_2 = p / \epsilon
 
     The paper prints :math:`\lambda_2 = p\,(B\epsilon)`, surely meant as a quotient. Beside an
-    expectation the batch size :math:`B` would count twice, so it is left out here; and *h* has
-    length 1, without which :math:`\epsilon` has no scale. Neither can be read off the paper.
-    Arguments as in `compression_released`; a cluster without members counts 0.
+    expectation the batch size :math:`B` would count twice, so it is left out; and *h* has length 1,
+    without which :math:`\epsilon` has no scale. Arguments as in `compression_released`.
     """
     return 0.5 * _cluster_logdets(z, memberships, eps)[0].sum()
 

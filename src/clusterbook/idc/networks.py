@@ -22,10 +22,10 @@ _CHUNK = 4096                               # samples at a time where no gradien
 
 
 class Autoencoder(nn.Module):
-    """Dense layers to an embedding and back, of any widths.
+    """Dense layers to an embedding and back.
 
-    *widths* are those of each layer but the output, encoder first. The middle one is the embedding,
-    of ``embedding_size``, without normalization and ReLU; the two sides may differ.
+    *widths* are those of each layer but the output. The middle one is the embedding, without
+    normalization and ReLU; the two sides may differ.
     """
 
     def __init__(self, n_features: int, widths: Sequence[int]):
@@ -95,10 +95,9 @@ def _initialize(module: nn.Module) -> None:
 class Model(nn.Module):
     """All networks: trained, saved and restored together.
 
-    *widths* are the autoencoder's; *gates*, *head* and *auxiliary* the hidden widths of the gating
-    network, of the clustering head on embeddings, and of the auxiliary classifier on samples.
-    Without *gates* all gates are 1. *projection* is the dimension of the random projection for the
-    coding rate of the gates, a Gaussian matrix that keeps squared lengths on average.
+    *widths* are the autoencoder's; *gates*, *head* and *auxiliary* hidden widths. Without *gates*
+    all gates are 1. *projection* is the dimension of the random projection for the coding rate of
+    the gates, a Gaussian matrix that keeps squared lengths on average.
     """
 
     def __init__(self, n_features: int, n_clusters: int, widths: Sequence[int], *,
@@ -134,11 +133,7 @@ class Model(nn.Module):
         return self.head(embedding).argmax(1)
 
     def calibrate(self, gated: Tensor) -> None:
-        """Set batch normalization's means and variances to those of the gated samples.
-
-        The first training leaves averages over clean, gated and masked inputs, which fit none of
-        them.
-        """
+        """Set batch normalization's means and variances to those of the gated samples."""
         update_bn(gated.tensor_split(-(-len(gated) // _CHUNK)), self.autoencoder)
 
 

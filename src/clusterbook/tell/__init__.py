@@ -3,8 +3,8 @@ r"""TELL: k-means as the last layer of a network whose every part can be read.
 Peng, Li, Tsang, Zhu, Lv, Zhou, *XAI Beyond Classification: Interpretable Neural Clustering*,
 JMLR 23(6), 2022. An autoencoder maps a sample to a point on the unit sphere; a linear layer whose
 rows are the cluster centers compares it with all of them; the largest output names the cluster.
-`layer` has the layer and its losses (section 2.2 of the paper), `networks` the autoencoders
-(section 4.2), `estimator` the training (sections 2.3 and 4.1).
+`layer` has the layer, its losses (section 2.2 of the paper) and the autoencoders (section 4.2),
+`estimator` the training (sections 2.3 and 4.1).
 
 Differences from the authors' code
 ----------------------------------
@@ -25,8 +25,14 @@ Differences from the authors' code
 """
 
 from .estimator import TELL
-from .layer import ClusterLayer, clustering_loss, squared_distance
-from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures
+from .layer import (
+    ClusterLayer,
+    ConvAutoencoder,
+    DenseAutoencoder,
+    FixedFeatures,
+    clustering_loss,
+    squared_distance,
+)
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""

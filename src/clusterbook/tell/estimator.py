@@ -26,8 +26,8 @@ from .. import training
 from ..base import DeepClusterer, as_tensor
 from ..errors import InputError, unknown
 from ..metrics import scores
-from .layer import ClusterLayer, clustering_loss, squared_distance
-from .networks import ConvAutoencoder, DenseAutoencoder, FixedFeatures, Model
+from . import layer
+from .layer import Model
 
 #: The paper's optimizers.
 OPTIMIZERS = {"adadelta": torch.optim.Adadelta, "adam": torch.optim.Adam}
@@ -90,8 +90,9 @@ class TELL(DeepClusterer):
         Per epoch ``reconstruction`` (mean squared error of a pixel) and ``clustering`` (as
         ``loss_``, over the epoch's batches); where it was evaluated, ``loss``, ``occupied``
         (clusters that have samples), and `metrics.scores` if ``fit`` was given classes.
-    network_, layer_ : Module
-        The autoencoder and the cluster layer.
+    network_ : Module
+        The autoencoder.
+    layer_ : ClusterLayer
 
     Examples
     --------
@@ -159,7 +160,7 @@ class TELL(DeepClusterer):
 
             history = training.History()
             parts = {"training": model, "reconstruction": model.network, "centers": model.layer}
-            fixed = isinstance(model.network, FixedFeatures)
+            fixed = isinstance(model.network, layer.FixedFeatures)
             for stage in ("centers",) if fixed else STAGES[self.training]:
                 optimizer = OPTIMIZERS[self.optimizer](parts[stage].parameters())
                 samples = model.eval().embed(data) if stage == "centers" else data
@@ -187,8 +188,8 @@ class TELL(DeepClusterer):
                 loss = terms["reconstruction"] = functional.mse_loss(decoded.float(), X)
             if stage != "reconstruction":
                 logits = model.layer.logits(z.detach() if moves_centers else z)
-                loss = loss + self.clustering_weight * clustering_loss(logits, self.alpha)
-                terms["clustering"] = squared_distance(logits.detach(), self.alpha)
+                loss = loss + self.clustering_weight * layer.clustering_loss(logits, self.alpha)
+                terms["clustering"] = layer.squared_distance(logits.detach(), self.alpha)
             return loss, terms
 
         if self.compile and stage != "centers":
@@ -292,13 +293,14 @@ class TELL(DeepClusterer):
         if kind == "auto":
             kind = "fcn" if self.image_shape is None else "cnn"
         if kind == "cnn":
-            network = ConvAutoencoder(self.image_shape, self.embedding_size)
+            network = layer.ConvAutoencoder(self.image_shape, self.embedding_size)
         elif kind == "fcn":
-            network = DenseAutoencoder(n_features, self.hidden, self.embedding_size, self.dropout,
-                                       sigmoid=self.image_shape is not None)
+            network = layer.DenseAutoencoder(n_features, self.hidden, self.embedding_size,
+                                             self.dropout, sigmoid=self.image_shape is not None)
         else:
-            network = FixedFeatures(n_features)
-        return Model(network, ClusterLayer(self.n_clusters, network.embedding_size, self.alpha))
+            network = layer.FixedFeatures(n_features)
+        centers = layer.ClusterLayer(self.n_clusters, network.embedding_size, self.alpha)
+        return Model(network, centers)
 
     def _take(self, model: Model, loss: float, snapshots: Mapping[str, Model]) -> None:
         self._model, self.network_, self.layer_ = model, model.network, model.layer

@@ -3,8 +3,8 @@ r"""Co-clustering of a network's weights: which output neurons go with which inp
 A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, columns: inputs, as in
 torch) is a bipartite graph: neurons are vertices and :math:`A = |W|` holds the weights of the
 edges. So is the whole network, with the neurons of even layers as rows and those of odd layers as
-columns. Spectral co-clustering [1]_ gives rows and columns one common set of labels, the normalized
-cut measures how much weight runs between clusters [2]_, and a null model of shuffled weights
+columns. Spectral co-clustering (1) gives rows and columns one common set of labels, the normalized
+cut measures how much weight runs between clusters (2), and a null model of shuffled weights
 decides whether that is less than in any other arrangement of the same weights.
 
 Differences from the authors' code
@@ -17,9 +17,9 @@ length, so that its degree does not decide its cluster.
 
 References
 ----------
-.. [1] I. S. Dhillon, "Co-clustering documents and words using bipartite spectral graph
-   partitioning", KDD 2001.
-.. [2] D. Filan et al., "Clusterability in neural networks", arXiv:2103.03386, 2021.
+1. I. S. Dhillon, "Co-clustering documents and words using bipartite spectral graph partitioning",
+   KDD 2001.
+2. D. Filan et al., "Clusterability in neural networks", arXiv:2103.03386, 2021.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "netwo
 
 
 def degree_scale(A: np.ndarray) -> np.ndarray:
-    r"""Scale a bipartite graph's weights by the degrees: :math:`D_r^{-1/2} A D_c^{-1/2}`.
+    r"""Scale weights *A* (n_rows, n_columns), not negative: :math:`D_r^{-1/2} A D_c^{-1/2}`.
 
-    *A* (n_rows, n_columns) holds the edge weights, not negative; a row or column without weight
-    stays 0. The singular values of the result lie in [0, 1] and the first is 1.
+    A row or column without weight stays 0. The singular values lie in [0, 1]; the first is 1.
     """
     rows, columns = (1 / np.sqrt(np.where(degrees > 0, degrees, np.inf))
                      for degrees in (A.sum(1), A.sum(0)))
@@ -118,9 +117,8 @@ def as_weights(W: ArrayLike) -> np.ndarray:
 def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
     """All layers' absolute weights as one matrix: neurons of even layers × neurons of odd layers.
 
-    *layers* are weight matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
-    neurons; biases are no edges. Raises ValueError if a layer's weights are all 0, or two layers do
-    not fit.
+    *layers* are matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
+    neurons. Raises ValueError if a layer's weights are all 0, or two layers do not fit.
     """
     matrices = [np.abs(as_weights(layer)) for layer in layers]
     sizes = [matrices[0].shape[1], *map(len, matrices)]
@@ -141,8 +139,7 @@ Labels = tuple[np.ndarray, np.ndarray]
 class WeightCoclustering(BiclusterMixin, BaseEstimator):
     """Spectral co-clustering of a weight matrix: rows and columns share one set of clusters.
 
-    Raises ValueError for weights that are not a matrix, not finite or all 0, and for too many
-    clusters.
+    Raises ValueError for weights that are no matrix, not finite or all 0, and too many clusters.
 
     Parameters
     ----------
@@ -158,10 +155,13 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
     Attributes
     ----------
-    row_labels_, column_labels_ : ndarray of shape (n_rows,) and (n_columns,)
-        Cluster of each row (output neuron) and column (input neuron); -1 if its weights are all 0.
-    rows_, columns_ : bool ndarray of shape (n_clusters, n_rows) and (n_clusters, n_columns)
-        The same as indicator matrices, as in scikit-learn's biclusters.
+    row_labels_ : ndarray of shape (n_rows,)
+        Cluster of each output neuron; -1 if its weights are all 0.
+    column_labels_ : ndarray of shape (n_columns,)
+        Of each input neuron.
+    rows_ : bool ndarray of shape (n_clusters, n_rows)
+        The same as an indicator matrix, as in scikit-learn's biclusters.
+    columns_ : bool ndarray of shape (n_clusters, n_columns)
     normalized_cut_ : float
         Of the labels on the fitted weights.
 

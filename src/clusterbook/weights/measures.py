@@ -1,9 +1,8 @@
 r"""How good clusters of neurons are: what they do on data, and all measures of one network.
 
-The normalized cut sees weights only. Here the same clusters are compared with what the neurons do
-on data, each time beside a null model, because chance alone makes every measure positive: do
-neurons of a cluster fire together, do they prefer the same classes, does their activity tell the
-class, and which classes are lost when they are switched off?
+The normalized cut sees weights only. Here clusters are compared with what the neurons do on data,
+beside a null model, because chance alone makes every measure positive: do neurons of a cluster fire
+together, prefer the same classes, tell the class, and which are lost when they are switched off?
 """
 
 from __future__ import annotations
@@ -233,10 +232,10 @@ def quality(network, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: 
             random_state: int = 0) -> Quality:
     """Cluster a layer's weights and measure how good the clusters are.
 
-    *X* (n_samples, n_features) are test samples, scaled as for training, and *y* (n_samples,) their
-    classes; *layer* lies between two hidden layers and gets *n_clusters*, the whole network
-    *network_clusters* from *n_init* starts of k-means; every null model has *n_shuffles* random
-    versions. Raises InputError as `null_tests`, `neurons` and `network_test`.
+    *X* (n_samples, n_features) are test samples and *y* (n_samples,) their classes; *layer* lies
+    between two hidden ones and gets *n_clusters*, the whole network *network_clusters* from
+    *n_init* starts of k-means; every null model has *n_shuffles* random versions. Raises InputError
+    as `null_tests`, `neurons` and `network_test`.
     """
     weights = network.weights(layer)
     clusters = WeightCoclustering(n_clusters, random_state=random_state).fit(weights)
@@ -253,11 +252,10 @@ def quality(network, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: 
 
 def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clusters: int = 12,
                    n_init: int = 25, n_shuffles: int = 50, random_state: int = 0) -> dict:
-    """How well a network's weights cluster, as flat numbers: its layer, and the whole of it.
+    """How well a network's weights cluster, as flat numbers; for the parameters see `quality`.
 
-    Each test has its value, the mean and spread of its null, z and p. For networks with pruned
-    weights a second null model, ``network_cut_kept``, shuffles the remaining weights among their
-    own places. For the parameters see `quality`.
+    For networks with pruned weights a second null model, ``network_cut_kept``, shuffles the
+    remaining weights among their own places.
     """
     null = {"n_shuffles": n_shuffles, "random_state": random_state}
     weights = _matrices(network)
