@@ -83,11 +83,6 @@ ARGUMENTS = {
     "scatter": (
         [{"plain": ([0.9, 0.8], [1.0, 2.0]), "pruned": (np.array([0.7]), np.array([3.0]))}],
         {"x": "accuracy", "y": "effect size z"}),
-    "response": (
-        [{"adam": [(1e-3, [0.5, 0.6], 0.55, 0.07), (1e-2, [0.7, 0.8, 0.9], 0.8, 0.1)],
-          "sgd": [(1e-3, [0.4], 0.4, None)]}],
-        {"x": "alpha: a scale", "y": "accuracy", "scale": "log", "seeds": "1 to 3 seeds",
-         "lines_are": "optimizer"}),
     "image_grid": (
         [RNG.random((2, 3, 12))],
         {"image_shape": (1, 3, 4), "rows": ["epoch 1", "epoch 2"], "columns": ["a", "b", "c"]}),
@@ -248,27 +243,6 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
     assert [tuple(np.round(p.get_center())) for p in second.patches] == [(0, 2), (1, 0)]
 
 
-def test_a_response_has_every_run_the_mean_and_its_spread():
-    figure = draw("response")
-    axis = figure.axes[0]
-    dots = [c.get_offsets() for c in axis.collections
-            if isinstance(c, mpl.collections.PathCollection)]
-    np.testing.assert_allclose(np.concatenate(dots), [
-        [1e-3, 0.5], [1e-3, 0.6], [1e-2, 0.7], [1e-2, 0.8], [1e-2, 0.9], [1e-3, 0.4]])
-    line, _, (bars,) = axis.containers[0]
-    np.testing.assert_allclose(line.get_xydata(), [[1e-3, 0.55], [1e-2, 0.8]])
-    np.testing.assert_allclose([bar[:, 1] for bar in bars.get_segments()],
-                               [[0.48, 0.62], [0.7, 0.9]])
-    assert [t.get_text() for t in axis.get_xticklabels()] == ["0.001", "0.01"]
-    assert texts(figure.legends[0]) == ["adam", "sgd"]
-    assert axis.get_title("left") == "mean ± 1 standard deviation (1 to 3 seeds)"
-    # Without a spread it claims none; names are not joined.
-    lines = {"": [("cnn", [0.5], 0.5, None), ("fcn", [0.6], 0.6, None)]}
-    axis = draw("response", lines, scale="names").axes[0]
-    assert not axis.get_title("left") and axis.lines[0].get_linestyle() == "None"
-    assert [t.get_text() for t in axis.get_xticklabels()] == ["cnn", "fcn"]
-
-
 def test_image_bars_put_each_image_above_its_counts_and_mark_its_own():
     axes = np.reshape(draw("image_bars").axes, (2, 2, 5))   # six images, five beside each other
     for i, title in enumerate("uvwxyz"):
@@ -401,7 +375,7 @@ def test_two_sliders_have_a_picture_and_a_note_for_every_position_that_was_run()
 @every
 def test_on_a_page_a_figure_is_drawn_for_two_widths_in_the_pages_colors(name):
     about = shown(draw(name))[0].metadata["clusterbook"]
-    html = figures.on_a_page(about, "page")
+    html = figures.glyphs_once(figures.on_a_page(about, "page"))
     wide, narrow = (ET.fromstring(svg) for svg in re.findall("<svg .*?</svg>", html, re.DOTALL))
     for svg, kind, width in (wide, "wide", "784"), (narrow, "narrow", "346"):
         assert (svg.get("class"), svg.get("width")) == (f"cb-{kind}", width)

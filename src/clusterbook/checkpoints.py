@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import json
@@ -31,6 +32,12 @@ def fingerprint(*arrays: Any) -> str:
     """
     return joblib.hash([np.ascontiguousarray(array.numpy(force=True) if isinstance(array, Tensor)
                                              else array) for array in arrays])
+
+
+def code_hash(*folders: Path) -> str:
+    """A hash of the Python files of some folders, of what they parse to: comments do not count."""
+    files = sorted({file for folder in folders for file in folder.glob("*.py")})
+    return joblib.hash([(file.name, ast.dump(ast.parse(file.read_bytes()))) for file in files])
 
 
 class Checkpoint:

@@ -26,10 +26,9 @@ from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
 from . import paths, training
-from .checkpoints import Checkpoint, fingerprint
+from .checkpoints import Checkpoint, code_hash, fingerprint
 from .checks import as_seed, number, one_of, whole
 from .errors import InputError
-from .paths import code_hash
 
 
 class MLP(nn.Sequential):

@@ -33,15 +33,12 @@ from .checks import as_seed
 from .errors import InputError, OutOfTime, unknown
 from .progress import bar
 
+#: Multiply-adds of a training step, forward and backward, up to which one thread computes it: about
+#: a tenth of a second on one core. Digits of 8 x 8 and tables lie below (TELL 2.0e9, DeepCluster
+#: 0.4e9, IDC 1.0e9 at most), MNIST and CIFAR above (from 2.7e9). On two busy cores a second thread
+#: made small steps 7 to 45 times slower, because each waits for the other, and large ones 1.7 times
+#: faster.
 SMALL_STEP = 2.5e9
-"""Multiply-adds of a training step, forward and backward, up to which one thread computes it.
-
-About a tenth of a second on one core. The chapters' steps on 8 x 8 digits and on tables of a few
-thousand rows lie below (TELL 0.4e9, with the dense network 2.0e9; DeepCluster 0.4e9; IDC 0.2e9, its
-largest tables 1.0e9), MNIST and CIFAR above (DeepCluster from 2.7e9, TELL 5.0e9, IDC 4.5e9). On two
-busy cores a second thread made the small steps 7 to 45 times slower, because each thread waits for
-the one that doesn't run, and the large ones 1.7 times faster.
-"""
 
 
 class TrainingError(RuntimeError):
@@ -247,10 +244,10 @@ def train(
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
-        Saved when due, at the end, and on Ctrl-C as of the last finished epoch.
+        Saved when due, at the end, and, as of the last finished epoch, where training is stopped.
     stop : callable, optional
-        Asked after each epoch but the last whether the time is over. Then the checkpoint is saved
-        and OutOfTime raised; without a checkpoint training goes on.
+        Asked after each epoch but the last, if there is a checkpoint, whether the time is over;
+        then OutOfTime is raised. Ctrl-C stops training, too.
     stage : str, optional
         This call's name, unique where several share one checkpoint: a finished stage is restored
         and skipped. It also stands in the history's rows.
@@ -312,16 +309,15 @@ def train(
                     unsaved = ({**earlier, name: _snapshot(state, generator, gpus, history)},
                                {"stage": stage, "epoch": epoch, "epochs": epochs,
                                 "seconds_an_epoch": pace, "rows": list(history.rows)})
-                    is_over = epoch < epochs and stop is not None and stop()
-                    if checkpoint.due or is_over or epoch == epochs:
+                    if checkpoint.due or epoch == epochs:
                         checkpoint.save(*unsaved)
                         unsaved = None
-                    if is_over:
+                    if epoch < epochs and stop is not None and stop():
                         raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
                                         "time given is over")
                 shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
                 shown.update()
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, OutOfTime):
         if unsaved:
             checkpoint.save(*unsaved)
         raise
