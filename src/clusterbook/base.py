@@ -222,12 +222,6 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
     -------
     dict of str to float
         In mebibytes (2**20 bytes); NaN on systems other than Linux.
-
-    Examples
-    --------
-    >>> from sklearn.cluster import KMeans
-    >>> list(peak_memory({"two": KMeans(2, n_init=1)}, np.arange(20.0).reshape(10, 2)))
-    ['two']
     """
     if not sys.platform.startswith("linux"):
         return dict.fromkeys(estimators, math.nan)

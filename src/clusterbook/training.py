@@ -76,14 +76,6 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
 
     Torch's global generators (the CPU's, and the GPU's if *device* is one) are seeded on entry and
     restored on exit. Yields a CPU generator for shuffling, a stream of its own.
-
-    Examples
-    --------
-    >>> with seeded(0):
-    ...     first = torch.rand(3)
-    >>> with seeded(0):
-    ...     torch.equal(first, torch.rand(3))
-    True
     """
     for_torch, for_shuffling = np.random.SeedSequence(as_seed(random_state)).generate_state(2)
     gpus = _gpus(resolve_device(device))
@@ -96,7 +88,7 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
 
 
 def _gpus(device: torch.device) -> list[int]:
-    """The CUDA devices that computing on *device* draws random numbers from."""
+    """The CUDA device whose random numbers computing on *device* draws, if any."""
     return [device.index] if device.type == "cuda" else []
 
 
@@ -108,13 +100,6 @@ def multiply_adds(forward: Callable[[Tensor], Any], shape: tuple[int, ...], devi
     """The multiply-adds of *forward*'s matrix products and convolutions; backward takes twice them.
 
     On the device "meta", on which the networks must lie too, nothing is computed.
-
-    Examples
-    --------
-    >>> with torch.device("meta"):
-    ...     layer = nn.Linear(64, 10)
-    >>> multiply_adds(layer, (256, 64)) == 256 * 64 * 10
-    True
     """
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         forward(torch.zeros(shape, device=device))
@@ -126,19 +111,12 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
             ) -> Iterator[int]:
     """Set the number of threads of torch, BLAS and OpenMP inside the ``with`` block; yields it.
 
-    It decides the last bits of a sum, and after some epochs the clusters. So it follows the work
-    and not the machine: a *step* of at most `SMALL_STEP` multiply-adds is computed by one thread, a
-    larger one by as many as torch takes by itself (this process's share of the cores). The number
-    *asked* for wins, then the one with which the training of an existing *checkpoint* was begun,
-    then OMP_NUM_THREADS. The estimators apply the rule to all of ``fit``.
+    It decides the last bits of a sum, and after some epochs the clusters. So it follows the work: a
+    *step* of at most `SMALL_STEP` multiply-adds is computed by one thread, a larger one by as many
+    as torch takes by itself. The number *asked* for wins, then the one with which the training of
+    an existing *checkpoint* was begun, then OMP_NUM_THREADS.
 
     Raises InputError for a number below 1, or a file that is no checkpoint.
-
-    Examples
-    --------
-    >>> with threads(1e6, asked=1) as number:
-    ...     number, torch.get_num_threads()
-    (1, 1)
     """
     if asked is not None:
         checks.whole("threads", asked, 1)
@@ -225,8 +203,8 @@ def train(
     ----------
     step : callable
         ``step(epoch, *batch)`` does everything for one batch, the optimizer's step included, and
-        returns scalar tensors by name, the same names throughout an epoch; they are averaged over
-        its samples on the device and read once.
+        returns scalar tensors by name, the same throughout an epoch, which are averaged over its
+        samples.
     tensors : tuple of Tensor
         Each (n_samples, ...), on the device; a batch holds the same rows of each.
     epochs, batch_size : int
@@ -256,18 +234,16 @@ def train(
 
     Examples
     --------
-    >>> x = torch.linspace(-1, 1, 32).reshape(-1, 1)
-    >>> with seeded(0) as generator:
-    ...     model = nn.Linear(1, 1)
-    ...     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    ...     def step(epoch, x, y):
-    ...         loss = nn.functional.mse_loss(model(x), y)
-    ...         optimizer.zero_grad()
-    ...         loss.backward()
-    ...         optimizer.step()
-    ...         return {"loss": loss}
-    ...     history = train(step, (x, 3 * x), epochs=20, batch_size=8, generator=generator,
-    ...                     state={"model": model, "optimizer": optimizer})
+    >>> x, model = torch.linspace(-1, 1, 32).reshape(-1, 1), nn.Linear(1, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    >>> def step(epoch, x, y):
+    ...     optimizer.zero_grad()
+    ...     loss = nn.functional.mse_loss(model(x), y)
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return {"loss": loss}
+    >>> history = train(step, (x, 3 * x), epochs=20, batch_size=8, generator=torch.Generator(),
+    ...                 state={"model": model, "optimizer": optimizer})
     >>> len(history), round(model.weight.item(), 3)
     (20, 3.0)
     """

@@ -122,16 +122,14 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
          start: Key | None = None, pause: float = 0.6) -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
-    With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
-    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, its numbers as
-    ``DIR/name.csv``, and it is listed with its texts in ``DIR/figures.json``. In a run with other
-    parameters than the notebook's, the texts say so. A run for other figures alone shows nothing.
+    With ``clusterbook run CHAPTER --figures DIR`` the figure is also written as ``DIR/name.png``
+    and ``DIR/name.svg``, its numbers as ``DIR/name.csv``, and it is listed with its texts in
+    ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so. A
+    run for other figures alone shows nothing.
 
     Jupyter and Colab show a PNG. The book's pages show the SVGs that the output's metadata hold:
-    they take the page's colors, and a figure of `clusterbook.figures` is drawn again for a phone.
-
-    Several figures are shown one at a time, with a slider or two to step through them or play them
-    (see ``clusterbook.figures.steps``).
+    they take the page's colors, and a `styled` figure is drawn again for a phone. Several figures
+    are shown one at a time, with a slider or two to step through them or play them.
 
     Raises InputError if name, alt or caption is missing, or the files can't be written.
 
@@ -147,8 +145,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     caption : str
         What to look at, and what the figure does not show. Markdown, no measured number.
     origin : str, or mapping of positions to str
-        Live or recorded, the seeds, the time: a page shows it below the caption, or each position
-        its own.
+        Live or recorded, the seeds, the time: shown below the caption, or beside each position.
     sliders : sequence of str
         Their names.
     start : str or tuple of str, optional
@@ -189,7 +186,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:
         kept["csv"] = _packed(csv)
-    # The book's build makes figures of the page from these (clusterbook.book).
+    # The book's pages show these.
     packed = _packed([[title, *_svgs(picture)] for title, picture in pictures.items()])
     if "explorable" not in kept or len(packed) < 2.5 * sum(map(len, pngs)):
         kept["drawn"] = packed
@@ -198,10 +195,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
 
 
 def shown() -> dict[str, Numbers]:
-    """The numbers of every figure that this process has shown, by name; in a kernel, of the page.
-
-    A copy: changing it changes nothing of what `show` keeps.
-    """
+    """The numbers of every figure that this process has shown, by name; a copy."""
     return dict(_shown)
 
 
