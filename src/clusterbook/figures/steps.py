@@ -1,9 +1,9 @@
 """The steps of a figure, as HTML and as numbers: pictures drawn beforehand, one for each position.
 
-In the HTML, sliders lead from one to another. The pictures and a short script are in it, so it
-works in the book, in Jupyter, on Colab and from a file, without network and widgets. Without
-scripts, and in print, the middle position is shown. A position that was not run says so: nothing is
-interpolated. The numbers, a few for each series, are compared with expected ones.
+In the HTML, sliders lead from one to another, which a short script adds to the pictures: it works
+in the book, in Jupyter, on Colab and from a file, without network and widgets. Without scripts the
+middle position is shown. A position that was not run says so: nothing is interpolated. The numbers,
+a few for each series, are compared with expected ones.
 """
 
 from __future__ import annotations
@@ -71,33 +71,14 @@ def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Se
 
 
 _TEMPLATE = """\
-{% macro named(place, i) %}
-{% if values|length == 1 %}{{ i }} of {{ places|length }}: {% endif %}{{ place[0] }}
-{%- endmacro %}
-<div class="cb-steps" data-pause="{{ pause }}">
+<div class="cb-steps" data-names="{{ names|tojson|forceescape }}" \
+data-values="{{ values|tojson|forceescape }}" data-pause="{{ pause }}">
 <style>
 {{ style|safe }}</style>
-{% for place in places %}
-<div class="cb-step" data-at="{{ place[1]|join(" ") }}" \
-data-title="{{ named(place, loop.index) }}" data-note="{{ place[2] }}"\
+{% for title, at, note in places %}
+<div class="cb-step" data-at="{{ at|join(" ") }}" data-title="{{ title }}" data-note="{{ note }}"\
 {{ " hidden" if loop.index0 != start }}>{{ pictures[loop.index0]|safe }}</div>
 {% endfor %}
-<div class="cb-steps-bar" role="group" aria-label="Positions of the figure">
-<button type="button" aria-label="Previous step">&#8249;</button>
-{% for each in values %}
-{% set name, at = names[loop.index0], places[start][1][loop.index0] %}
-<label>{% if values|length > 1 %}<span>{{ name }}</span>{% endif %}
-<input type="range" min="0" max="{{ each|length - 1 }}" value="{{ at }}" \
-step="1" aria-label="{{ name }}" aria-valuetext="{{ each[at] }}" \
-data-values="{{ each|tojson|forceescape }}"></label>
-{% if loop.first %}
-<button type="button" aria-label="Next step">&#8250;</button>
-<button type="button" aria-label="Play">&#9654;</button>
-{% endif %}
-{% endfor %}
-<output aria-live="polite">{{ named(places[start], start + 1) }}\
-{{ " · " if places[start][2] }}{{ places[start][2] }}</output>
-</div>
 <script>
 {{ script|safe }}</script>
 </div>"""
