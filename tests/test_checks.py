@@ -8,7 +8,6 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
-from _support import put
 
 from clusterbook import checks, paths
 from clusterbook.errors import InputError, unknown
@@ -70,19 +69,6 @@ def test_folders_are_those_that_the_environment_names(monkeypatch, tmp_path):
     assert paths.checkpoint("main-0") == tmp_path / "main-0.pt"
     monkeypatch.setenv("CLUSTERBOOK_RUN", '{"chapter": "tell"}')
     assert paths.run_context() == {"chapter": "tell"}
-
-
-def test_a_hash_of_code_is_of_all_that_runs_in_some_folders(tmp_path):
-    for name in ("a/one.py", "a/two.py", "b/one.py"):
-        put(tmp_path, {name: "x = 1\n"})
-    before = paths.code_hash(tmp_path / "a")
-    put(tmp_path, {"a/one.py": "x  =  1     # why\n", "b/one.py": "x = 2\n"})
-    assert paths.code_hash(tmp_path / "a") == before != paths.code_hash(tmp_path / "b")
-    both = paths.code_hash(tmp_path / "a", tmp_path / "b")
-    put(tmp_path, {"b/one.py": "x = 3\n"})
-    assert paths.code_hash(tmp_path / "a", tmp_path / "b") != both
-    (tmp_path / "a" / "two.py").unlink()
-    assert paths.code_hash(tmp_path / "a") != before
 
 
 @pytest.mark.parametrize("temporary", [None, "run.tmp"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 import torch
 from _fits import SHAPE, X, Y, before_steps, everything, generators, make, same, written
 from _support import CHECKOUT, PACKAGE, module_of
+from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
 from torch import nn
 
 from bookledger import records
 from clusterbook import IDC, TELL, DeepCluster, paths, training
+from clusterbook.base import peak_memory
 from clusterbook.checkpoints import Checkpoint
 from clusterbook.classifier import train_classifier
 from clusterbook.errors import InputError, OutOfTime
@@ -401,3 +404,25 @@ def test_data_that_cannot_be_used_are_refused_before_and_after_training(kind):
                 with pytest.raises(ValueError, match=says):
                     getattr(model, ask)(rows)
     assert counted[0] == 0
+
+
+class Takes(BaseEstimator):
+    """Holds so many megabytes while it is fitted, and gives them back."""
+
+    def __init__(self, megabytes=0):
+        self.megabytes = megabytes
+
+    def fit(self, X, y=None):
+        return np.ones(self.megabytes * 2**17).sum()
+
+
+def test_what_a_fit_takes_is_seen_whatever_came_before(monkeypatch):
+    wanted, rows = {"small": 1, "large": 300, "small again": 1}, np.ones((2**20, 8))
+    estimators = {name: Takes(size) for name, size in wanted.items()}
+    if sys.platform.startswith("linux"):
+        taken = peak_memory(estimators, rows)
+        assert list(taken) == list(wanted)
+        for name, size in wanted.items():
+            assert size <= taken[name] < size + 12, name        # without the 64 MB of data
+    monkeypatch.setattr(sys, "platform", "darwin")              # nothing is made up
+    assert np.isnan(list(peak_memory(estimators, rows).values())).all()

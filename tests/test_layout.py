@@ -18,7 +18,7 @@ import clusterbook
 FLOORS = {
     "clusterbook": (
         ("errors",), ("checks", "paths"), ("metrics", "figures", "progress", "checkpoints"),
-        ("batchnorm", "footprint", "table"), ("datasets", "training"), ("base",),
+        ("batchnorm", "table"), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
         ("config", "formats", "slices"), ("claims", "versions"), ("checks", "machine"),

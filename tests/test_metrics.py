@@ -37,9 +37,7 @@ def vectors(table) -> tuple[np.ndarray, np.ndarray]:
 
 def test_contingency_by_hand():
     table = metrics.contingency(["cat", "dog", "cat", "cat", "eel"], [-1, 7, -1, 7, 2])
-    # Rows: cat, dog, eel; columns: -1, 2, 7.
-    assert table.tolist() == [[2, 0, 1], [0, 0, 1], [0, 1, 0]]
-    assert table.dtype == np.int64
+    assert table.tolist() == [[2, 0, 1], [0, 0, 1], [0, 1, 0]]      # cat, dog, eel; -1, 2, 7
 
 
 @quick

@@ -75,7 +75,7 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
     assert said[-1] == "-p n can't change fixed"
     whole, kept = listed(tmp_path / "whole"), tmp_path / "out.ipynb"
     runs.run("tiny", overrides={"n": "4"}, only=["a-second"], figures=tmp_path / "one", output=kept,
-             formats="pdf", width="single", style="dark")
+             formats="pdf", width="single", style="paper")
     assert listed(tmp_path / "one") == {"a-second": whole["a-second"]}
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
         "a-second.csv", "a-second.pdf", "figures.json", "index.html"]

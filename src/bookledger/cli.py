@@ -221,7 +221,7 @@ _COMMANDS = {
         ("--format", "pdf,svg,png", "of the figures' files (default: png,svg)",
          {"dest": "formats"}),
         ("--width", "WIDTH", "of the figures: single (3.5 inches), double (7.2), or inches", {}),
-        ("--style", "STYLE", "of the figures: plain, paper (small, black on white) or dark", {}),
+        ("--style", "STYLE", "of the figures: plain or paper (small, black on white)", {}),
         ("--record", "DIR", "write the run's record (default DIR: the checkout's data/records)",
          {**_PATH, "dest": "records", "nargs": "?", "const": True}),
         ("--for", "2h", "with --record: stop at the end of an epoch after this time; the same "

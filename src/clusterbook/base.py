@@ -1,14 +1,18 @@
-"""The base of the estimators: shared settings, the start of a fit, prediction, files of models."""
+"""The base of the estimators: settings, the start of a fit, prediction, files, memory of a fit."""
 
 from __future__ import annotations
 
 import inspect
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,10 +24,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from . import checks, paths, training
-from .checkpoints import Checkpoint, as_json, fingerprint
+from .checkpoints import Checkpoint, as_json, code_hash, fingerprint
 from .errors import InputError
 from .metrics import contingency
-from .paths import code_hash
 
 #: Settings that there are no more, with the one value that the networks in data/records have.
 FORMER = {
@@ -201,6 +204,49 @@ def variant(estimator: DeepClusterer, seed: int, name: str = "main",
     """
     return base.clone(estimator).set_params(
         **{"random_state": seed, "checkpoint": paths.checkpoint(f"{name}-{seed}"), **changes})
+
+
+def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]:
+    """The rise of a process's peak memory while an estimator is fitted, without that of a GPU.
+
+    Freed memory stays with a process and its peak never falls. So one process loads the library and
+    the data, and a fork of it fits each estimator. Raises what a fit raised.
+
+    Parameters
+    ----------
+    estimators : mapping of str to estimator
+        Not fitted; of importable classes, since they are sent to another process.
+    X : array-like of shape (n_samples, n_features)
+
+    Returns
+    -------
+    dict of str to float
+        In mebibytes (2**20 bytes); NaN on systems other than Linux.
+    """
+    if not sys.platform.startswith("linux"):
+        return dict.fromkeys(estimators, math.nan)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(_rises, dict(estimators), X).result()
+
+
+def _rises(estimators: dict[str, Any], X: ArrayLike) -> dict[str, float]:
+    global _fits                        # a fork has them without a copy, which would raise its peak
+    _fits = {name: (estimator, X) for name, estimator in estimators.items()}
+    taken = {}
+    for name in estimators:
+        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as fork:
+            taken[name] = fork.submit(_rise, name).result()
+    return taken
+
+
+def _rise(name: str) -> float:
+    """The rise of this process's peak of resident memory in a fit, in mebibytes."""
+    import resource  # not on Windows
+
+    estimator, X = _fits[name]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    estimator.fit(X)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
 
 
 def as_tensor(X: np.ndarray, device: torch.device) -> Tensor:

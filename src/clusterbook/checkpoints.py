@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import json
@@ -20,17 +21,15 @@ from .errors import InputError
 
 
 def fingerprint(*arrays: Any) -> str:
-    """A hash of the content, type and shape of arrays or tensors.
-
-    Examples
-    --------
-    >>> fingerprint(np.zeros(3)) == fingerprint(torch.zeros(3, dtype=torch.float64))
-    True
-    >>> fingerprint(np.zeros(3)) == fingerprint(np.zeros((3, 1)))
-    False
-    """
+    """A hash of the content, type and shape of arrays or tensors."""
     return joblib.hash([np.ascontiguousarray(array.numpy(force=True) if isinstance(array, Tensor)
                                              else array) for array in arrays])
+
+
+def code_hash(*folders: Path) -> str:
+    """A hash of the Python files of some folders, of what they parse to: comments do not count."""
+    files = sorted({file for folder in folders for file in folder.glob("*.py")})
+    return joblib.hash([(file.name, ast.dump(ast.parse(file.read_bytes()))) for file in files])
 
 
 class Checkpoint:
@@ -62,7 +61,7 @@ class Checkpoint:
         self._identity |= {"the data": data, "the code": code}
         self._temporary = Path(f"{path}.tmp")
         self._saved_at = time.monotonic()
-        # A path that can't be written to is refused now, not when the first save is due.
+        # Refuse a path that can't be written to now, not when the first save is due.
         paths.write_atomically(self._temporary, noun="the checkpoint")
         self._temporary.unlink()
 

@@ -26,10 +26,9 @@ from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
 from . import paths, training
-from .checkpoints import Checkpoint, fingerprint
+from .checkpoints import Checkpoint, code_hash, fingerprint
 from .checks import as_seed, number, one_of, whole
 from .errors import InputError
-from .paths import code_hash
 
 
 class MLP(nn.Sequential):
@@ -131,8 +130,7 @@ def train_classifier(
     random_state : int, RandomState instance or None
         Seeds initialization, dropout and the order of the samples.
     device, threads, checkpoint, progress
-        As of the estimators: "auto" takes a GPU if there is one, small steps one thread, a killed
-        run resumes from its checkpoint, and a bar is shown where a person watches.
+        As of the estimators.
     """
     device = training.resolve_device(device)
     X, y = _samples(X, y, device)

@@ -7,12 +7,12 @@ Notes
 -----
 The released code of TELL shifts the predicted labels after it has matched them, which is wrong
 where cluster 0 is empty; IDC's matches greedily. Both are avoided here by scoring a zero-padded
-contingency table with Munkres' algorithm [1]_.
+contingency table with Munkres' algorithm (1).
 
 References
 ----------
-.. [1] J. Munkres, "Algorithms for the assignment and transportation problems", Journal of the
-   Society for Industrial and Applied Mathematics 5(1), 1957.
+1. J. Munkres, "Algorithms for the assignment and transportation problems", Journal of the Society
+   for Industrial and Applied Mathematics 5(1), 1957.
 """
 
 from __future__ import annotations

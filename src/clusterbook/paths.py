@@ -1,4 +1,4 @@
-"""Where things are, in a checkout and in an installed wheel; hashes of code; atomic writes.
+"""Where things are, in a checkout and in an installed wheel; what a run asks; atomic writes.
 
 Data files are where ``CLUSTERBOOK_DATA`` says. A run writes figures, records and checkpoints only
 where the environment says so: ``clusterbook run --figures DIR`` sets ``CLUSTERBOOK_FIGURES``.
@@ -6,13 +6,10 @@ where the environment says so: ``clusterbook run --figures DIR`` sets ``CLUSTERB
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import hashlib
 import json
 import os
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,19 +69,6 @@ def run_context() -> dict[str, Any]:
     ``asked("tables")`` begin with it and a hyphen.
     """
     return json.loads(os.environ.get("CLUSTERBOOK_RUN", "{}"))
-
-
-def code_hash(*folders: Path) -> str:
-    """A SHA-256 of the Python files of some folders, of what they parse to: comments do not count.
-    """
-    files = sorted({file for folder in folders for file in folder.glob("*.py")})
-    parsed = [(file.parent.name, file.name, _parsed(file.read_bytes())) for file in files]
-    return hashlib.sha256(repr(parsed).encode()).hexdigest()
-
-
-@cache
-def _parsed(source: bytes) -> str:
-    return hashlib.sha256(ast.dump(ast.parse(source)).encode()).hexdigest()
 
 
 def write_atomically(path: Path, *parts: bytes, noun: str = "the file",

@@ -99,7 +99,7 @@ def shuffled(X: ArrayLike, seed: int) -> np.ndarray:
 def cloud(X: ArrayLike, seed: int) -> np.ndarray:
     """Rows drawn from one normal distribution with the covariances of *X*, of the same shape."""
     X = X - np.mean(X, axis=0, dtype=np.float64)
-    # Rows of X, mixed with normal weights, have the sample's covariance even where it is singular.
+    # Normal weights mix the rows, so the covariance is the sample's even where it is singular.
     return _rng(seed).standard_normal((len(X), len(X))) @ X / len(X) ** 0.5
 
 
@@ -110,10 +110,7 @@ def _rng(seed: int) -> np.random.Generator:
 
 @dataclass
 class Judged:
-    """A clustering and its quality: silhouettes, and lists of the ARI of pairs of runs.
-
-    A list is empty where nothing was computed.
-    """
+    """A clustering and its quality; a list is empty where nothing was computed."""
 
     labels: np.ndarray
     silhouette: float                       # of the scaled features
@@ -223,10 +220,7 @@ def same(one: Judged, other: Judged) -> bool:
 
 
 def better(one: Judged, other: Judged) -> bool:
-    """Whether a stable clustering is another than *other*, and beats it in both respects.
-
-    By `STEADIER` in stability, unless that of *other* is unknown, and by `APART` in the silhouette.
-    """
+    """Whether a stable clustering is another, and better by `STEADIER` and by `APART`."""
     steadier = np.isnan(other.stability) or one.stability > other.stability + STEADIER
     apart = one.silhouette > other.silhouette + APART * np.std(one.null, ddof=1)
     return bool(one.stability >= STABLE and steadier and apart and not same(one, other))
@@ -236,8 +230,8 @@ def effects(X: ArrayLike, labels: ArrayLike, cluster: int
             ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hedges' g of each feature, and its means in the cluster and in all other rows.
 
-    Three arrays of shape (n_features,). g is in pooled standard deviations; infinite where the two
-    means differ and nothing varies, 0 where there are fewer than three rows here or elsewhere.
+    Three arrays of shape (n_features,). g is in pooled standard deviations; infinite where nothing
+    varies but the means differ, 0 where there are fewer than three rows here or elsewhere.
     """
     X, own = np.asarray(X, dtype=np.float64), np.asarray(labels) == cluster
     inside, outside = X[own], X[~own]

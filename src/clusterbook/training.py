@@ -33,15 +33,12 @@ from .checks import as_seed
 from .errors import InputError, OutOfTime, unknown
 from .progress import bar
 
+#: Multiply-adds of a training step, forward and backward, up to which one thread computes it: about
+#: a tenth of a second on one core. Digits of 8 x 8 and tables lie below (TELL 2.0e9, DeepCluster
+#: 0.4e9, IDC 1.0e9 at most), MNIST and CIFAR above (from 2.7e9). On two busy cores a second thread
+#: made small steps 7 to 45 times slower, because each waits for the other, and large ones 1.7 times
+#: faster.
 SMALL_STEP = 2.5e9
-"""Multiply-adds of a training step, forward and backward, up to which one thread computes it.
-
-About a tenth of a second on one core. The chapters' steps on 8 x 8 digits and on tables of a few
-thousand rows lie below (TELL 0.4e9, with the dense network 2.0e9; DeepCluster 0.4e9; IDC 0.2e9, its
-largest tables 1.0e9), MNIST and CIFAR above (DeepCluster from 2.7e9, TELL 5.0e9, IDC 4.5e9). On two
-busy cores a second thread made the small steps 7 to 45 times slower, because each thread waits for
-the one that doesn't run, and the large ones 1.7 times faster.
-"""
 
 
 class TrainingError(RuntimeError):
@@ -79,14 +76,6 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
 
     Torch's global generators (the CPU's, and the GPU's if *device* is one) are seeded on entry and
     restored on exit. Yields a CPU generator for shuffling, a stream of its own.
-
-    Examples
-    --------
-    >>> with seeded(0):
-    ...     first = torch.rand(3)
-    >>> with seeded(0):
-    ...     torch.equal(first, torch.rand(3))
-    True
     """
     for_torch, for_shuffling = np.random.SeedSequence(as_seed(random_state)).generate_state(2)
     gpus = _gpus(resolve_device(device))
@@ -99,7 +88,7 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
 
 
 def _gpus(device: torch.device) -> list[int]:
-    """The CUDA devices that computing on *device* draws random numbers from."""
+    """The CUDA device whose random numbers computing on *device* draws, if any."""
     return [device.index] if device.type == "cuda" else []
 
 
@@ -111,13 +100,6 @@ def multiply_adds(forward: Callable[[Tensor], Any], shape: tuple[int, ...], devi
     """The multiply-adds of *forward*'s matrix products and convolutions; backward takes twice them.
 
     On the device "meta", on which the networks must lie too, nothing is computed.
-
-    Examples
-    --------
-    >>> with torch.device("meta"):
-    ...     layer = nn.Linear(64, 10)
-    >>> multiply_adds(layer, (256, 64)) == 256 * 64 * 10
-    True
     """
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         forward(torch.zeros(shape, device=device))
@@ -129,19 +111,12 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
             ) -> Iterator[int]:
     """Set the number of threads of torch, BLAS and OpenMP inside the ``with`` block; yields it.
 
-    It decides the last bits of a sum, and after some epochs the clusters. So it follows the work
-    and not the machine: a *step* of at most `SMALL_STEP` multiply-adds is computed by one thread, a
-    larger one by as many as torch takes by itself (this process's share of the cores). The number
-    *asked* for wins, then the one with which the training of an existing *checkpoint* was begun,
-    then OMP_NUM_THREADS. The estimators apply the rule to all of ``fit``.
+    It decides the last bits of a sum, and after some epochs the clusters. So it follows the work: a
+    *step* of at most `SMALL_STEP` multiply-adds is computed by one thread, a larger one by as many
+    as torch takes by itself. The number *asked* for wins, then the one with which the training of
+    an existing *checkpoint* was begun, then OMP_NUM_THREADS.
 
     Raises InputError for a number below 1, or a file that is no checkpoint.
-
-    Examples
-    --------
-    >>> with threads(1e6, asked=1) as number:
-    ...     number, torch.get_num_threads()
-    (1, 1)
     """
     if asked is not None:
         checks.whole("threads", asked, 1)
@@ -228,8 +203,8 @@ def train(
     ----------
     step : callable
         ``step(epoch, *batch)`` does everything for one batch, the optimizer's step included, and
-        returns scalar tensors by name, the same names throughout an epoch; they are averaged over
-        its samples on the device and read once.
+        returns scalar tensors by name, the same throughout an epoch, which are averaged over its
+        samples.
     tensors : tuple of Tensor
         Each (n_samples, ...), on the device; a batch holds the same rows of each.
     epochs, batch_size : int
@@ -247,10 +222,10 @@ def train(
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
-        Saved when due, at the end, and on Ctrl-C as of the last finished epoch.
+        Saved when due, at the end, and, as of the last finished epoch, where training is stopped.
     stop : callable, optional
-        Asked after each epoch but the last whether the time is over. Then the checkpoint is saved
-        and OutOfTime raised; without a checkpoint training goes on.
+        Asked after each epoch but the last, if there is a checkpoint, whether the time is over;
+        then OutOfTime is raised. Ctrl-C stops training, too.
     stage : str, optional
         This call's name, unique where several share one checkpoint: a finished stage is restored
         and skipped. It also stands in the history's rows.
@@ -259,18 +234,16 @@ def train(
 
     Examples
     --------
-    >>> x = torch.linspace(-1, 1, 32).reshape(-1, 1)
-    >>> with seeded(0) as generator:
-    ...     model = nn.Linear(1, 1)
-    ...     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    ...     def step(epoch, x, y):
-    ...         loss = nn.functional.mse_loss(model(x), y)
-    ...         optimizer.zero_grad()
-    ...         loss.backward()
-    ...         optimizer.step()
-    ...         return {"loss": loss}
-    ...     history = train(step, (x, 3 * x), epochs=20, batch_size=8, generator=generator,
-    ...                     state={"model": model, "optimizer": optimizer})
+    >>> x, model = torch.linspace(-1, 1, 32).reshape(-1, 1), nn.Linear(1, 1)
+    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    >>> def step(epoch, x, y):
+    ...     optimizer.zero_grad()
+    ...     loss = nn.functional.mse_loss(model(x), y)
+    ...     loss.backward()
+    ...     optimizer.step()
+    ...     return {"loss": loss}
+    >>> history = train(step, (x, 3 * x), epochs=20, batch_size=8, generator=torch.Generator(),
+    ...                 state={"model": model, "optimizer": optimizer})
     >>> len(history), round(model.weight.item(), 3)
     (20, 3.0)
     """
@@ -312,16 +285,15 @@ def train(
                     unsaved = ({**earlier, name: _snapshot(state, generator, gpus, history)},
                                {"stage": stage, "epoch": epoch, "epochs": epochs,
                                 "seconds_an_epoch": pace, "rows": list(history.rows)})
-                    is_over = epoch < epochs and stop is not None and stop()
-                    if checkpoint.due or is_over or epoch == epochs:
+                    if checkpoint.due or epoch == epochs:
                         checkpoint.save(*unsaved)
                         unsaved = None
-                    if is_over:
+                    if epoch < epochs and stop is not None and stop():
                         raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
                                         "time given is over")
                 shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
                 shown.update()
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, OutOfTime):
         if unsaved:
             checkpoint.save(*unsaved)
         raise

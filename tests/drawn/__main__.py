@@ -5,9 +5,6 @@
 times the deviation, at least a quarter of a standard deviation; 0.01 where all are equal, as for
 figures that are drawn from records. Look at the figures before the result is committed: it says
 what they draw, not that they are right.
-
-With ``--machine`` the numbers that a page's file has are taken for those of one more machine, and
-no tolerance becomes smaller: for a page that did not change and deviates on this machine.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ TARGET = ROOT / "data" / "expectations" / "drawn"
 CHAOTIC = 1     # standard deviations: so far apart, processors train different networks
 EXECUTE = """import sys
 from pathlib import Path
-from bookledger.runs import execute
+from bookledger.execution import execute
 execute(Path(sys.argv[1]), Path(sys.argv[2]))"""
 
 
@@ -67,32 +64,20 @@ def reason(within: float) -> str:
         "counts and ranges; the page's checks guard what is said of it")
 
 
-def wider(figures: dict, earlier: dict) -> dict:
-    """Figures with tolerances that hold for the numbers of another machine, too."""
-    return {name: one if earlier.get(name, {}).get("series", {}).keys() != one["series"].keys() else
-            one | {"within": max(one["within"], earlier[name]["within"],
-                                 tolerance(one["series"], earlier[name]["series"]))}
-            for name, one in figures.items()}
-
-
 def main(pages: list[str]) -> None:
-    machine = "--machine" in pages
-    for page in (page for page in pages if page != "--machine"):
-        folder = "book" if page.startswith("audit/") or (ROOT / f"book/{page}.ipynb").is_file() \
-            else "notebooks"
-        notebook = ROOT / folder / f"{page}.ipynb"
-        TARGET.joinpath(page).parent.mkdir(parents=True, exist_ok=True)
+    for page in pages:
+        notebook = next(ROOT / folder / f"{page}.ipynb" for folder in ("book", "notebooks")
+                        if (ROOT / folder / f"{page}.ipynb").is_file())
         target = TARGET / f"{page}.json"
+        target.parent.mkdir(parents=True, exist_ok=True)
         if not target.is_file():
             target.write_text("{}")         # the page's last cell reads it
-        earlier = json.loads(target.read_text(encoding="utf-8"))
         numbers = shown(notebook)
         others = [shown(notebook, **given) for given in levels().values()]
-        figures = {name: {"within": max(tolerance(series, other[name]) for other in others),
-                          "series": series}
-                   for name, series in numbers.items()}
-        figures = wider(figures, earlier) if machine else figures
-        figures = {name: {"why": reason(one["within"]), **one} for name, one in figures.items()}
+        figures = {}
+        for name, series in numbers.items():
+            within = max(tolerance(series, other[name]) for other in others)
+            figures[name] = {"why": reason(within), "within": within, "series": series}
         # A line for each series.
         text = json.dumps(figures, ensure_ascii=False).replace('": {"', '": {\n"').replace(
             '], "', '],\n"').replace("}}, ", "}},\n")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
 
-__all__ = ["heatmap", "image_grid", "maps", "matrix_blocks", "picture", "response", "sampling",
+__all__ = ["heatmap", "image_grid", "maps", "matrix_blocks", "picture", "sampling",
            "scatter", "schematic", "seed_strip", "training_curves"]
 
 _ABOVE = "outside upper left"       # place of a legend
@@ -204,56 +204,6 @@ def scatter(groups: Mapping[str, tuple[ArrayLike, ArrayLike]], *, x: str, y: str
     axis.set(xlabel=_broken(x, 66), ylabel=y)
     if groups:
         figure.legend(loc=_ABOVE if is_narrow() else "outside right upper", ncols=columns)
-    return figure
-
-
-@styled
-def response(lines: Mapping[str, Sequence[tuple[object, ArrayLike, float, float | None]]], *,
-             x: str, y: str, scale: str = "linear", seeds: str = "", lines_are: str = "") -> Chart:
-    """A quantity against a parameter: every run a dot, the mean a line, the spread a bar.
-
-    Parameters
-    ----------
-    lines : mapping
-        Name → points, each (value of the parameter, the quantity in every run, its mean, its
-        spread or None).
-    x, y, lines_are : str
-        The axes, with their units, and what the names of several lines are.
-    scale : {"linear", "log", "steps", "names"}
-        The x axis: of numbers, or of texts in equal steps; names are not joined by a line.
-    seeds : str
-        The number of runs per point, for the title: ``"5 seeds"``.
-    """
-    columns = _columns(lines)
-    figure, [[axis]] = blank(3.8 + 0.2 * -(-len(lines) // columns))
-    values = list(dict.fromkeys(point[0] for points in lines.values() for point in points))
-    evenly = scale in ("steps", "names")
-    for (name, points), color, marker in zip(lines.items(), cycle(COLORS), cycle(_MARKERS)):
-        at = [values.index(point[0]) if evenly else point[0] for point in points]
-        for place, (_, runs, *_) in zip(at, points, strict=True):
-            axis.scatter([place] * len(runs), runs, s=26, color=color, alpha=0.55, linewidth=0,
-                         marker=marker, zorder=3)
-        # None becomes NaN, which is not drawn.
-        mean, spread = np.array([point[2:] for point in points], dtype=float).T
-        axis.errorbar(at, mean, spread, color=color, label=name, capsize=4, zorder=4, marker="_",
-                      markersize=15, linestyle="none" if scale == "names" else "-")
-    axis.set(xlabel=x, ylabel=y)
-    if any(point[3] is not None for points in lines.values() for point in points):
-        axis.set_title(f"mean ± 1 standard deviation ({seeds})", fontsize=9, fontweight="normal")
-    if len(lines) > 1:
-        figure.legend(loc=_ABOVE, title=lines_are, alignment="left", ncols=columns)
-    if evenly:
-        crowded = sum(map(len, values)) > 80
-        axis.set_xticks(range(len(values)), values, rotation=30 if crowded else 0,
-                        ha="right" if crowded else "center")
-        axis.set_xlim(-0.5, len(values) - 0.5)
-        axis.grid(axis="x", visible=False)
-        return figure
-    axis.set_xscale(scale)
-    places = np.sort(np.log(values) if scale == "log" else np.asarray(values, dtype=float))
-    if np.diff(places).min(initial=np.inf) > np.ptp(places) / 14:           # room for all values
-        axis.set_xticks(values, [f"{value:g}" for value in values])
-        axis.set_xticks([], minor=True)
     return figure
 
 

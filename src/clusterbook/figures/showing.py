@@ -10,16 +10,13 @@ import re
 import reprlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import wraps
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
 from markupsafe import escape
-from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -27,7 +24,7 @@ from .. import paths
 from ..checks import one_of
 from ..errors import InputError
 from . import steps
-from .steps import Key, Numbers, middle, numbers, plotted, positions, titled
+from .steps import Key, Numbers, numbers, plotted, titled
 
 __all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "glyphs_once", "inches",
            "is_narrow", "on_a_page", "show", "shown", "styled", "unpacked"]
@@ -40,26 +37,26 @@ NEUTRAL = "#8A8F98"
 _SHEETS = Path(__file__).parent
 _BOOK = mpl.rc_params_from_file(_SHEETS / "book.mplstyle", use_default_template=False)
 _BOOK["axes.prop_cycle"] = mpl.cycler(color=COLORS)
+#: What a style of a run's files changes in the book's.
 STYLES: dict[str, Mapping[str, Any]] = {
-    "plain": {}, "dark": {},
+    "plain": {},
     "paper": mpl.rc_params_from_file(_SHEETS / "paper.mplstyle", use_default_template=False)}
-"""What a style of a run's files changes in the book's; of ``dark`` the colors, after drawing."""
+#: Inches of a paper's columns.
 WIDTHS = {"single": "3.5", "double": "7.2"}
-"""Inches of a paper's columns."""
 FORMATS = ("pdf", "svg", "png")
+#: Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column.
 SCREEN_DPI = 144
-"""Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column."""
+#: Inches of 96 pixels: a phone's screen. The text column's width is in ``book.mplstyle``.
 NARROW = 3.6
-"""Inches of 96 pixels: a phone's screen. The text column's width is in ``book.mplstyle``."""
+#: Characters of a figure's numbers in the book; many pictures have more, pixel by pixel.
 MOST_CSV = 200_000
-"""Characters of a figure's numbers in the book; many pictures have more, pixel by pixel."""
+#: Of marks on a colored ground, in light and dark alike; what is `#FFFFFF` follows the page.
 WHITE = "#FEFEFE"
-"""Of marks on a colored ground, in light and dark alike; what is `#FFFFFF` follows the page."""
+#: Lies beside the files of a run's figures: each one's name, texts, numbers and, if any, steps.
+LIST = "figures.json"
 #: The page's colors (clusterbook.css) in an SVG, which are drawn as on white paper.
 _THEMED = {"#333333": "ink", "#000000": "ink", "#555555": "muted", "#999999": "rule",
            "#e6e6e6": "grid", "#ffffff": "ground"}
-_DARK = {"ink": "#E1E5EA", "muted": "#A9B2BE", "rule": "#3D4754", "grid": "#2C333B",
-         "ground": "#121212"}
 _shown: dict[str, Numbers] = {}
 
 
@@ -120,25 +117,19 @@ def bare(axis: mpl.axes.Axes) -> None:
     axis.spines[:].set_visible(False)
 
 
-LIST = "figures.json"
-"""Lies beside the files of a run's figures: each one's name, texts, numbers and, if any, steps."""
-
-
 def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: str, *,
          origin: str | Mapping[Key, str] = "", sliders: Sequence[str] = ("Step",),
          start: Key | None = None, pause: float = 0.6) -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
-    With ``clusterbook run CHAPTER --figures DIR`` (or the variable ``CLUSTERBOOK_FIGURES``) the
-    figure is also written as ``DIR/name.png`` and ``DIR/name.svg``, its numbers as
-    ``DIR/name.csv``, and it is listed with its texts in ``DIR/figures.json``. In a run with other
-    parameters than the notebook's, the texts say so. A run for other figures alone shows nothing.
+    With ``clusterbook run CHAPTER --figures DIR`` the figure is also written as ``DIR/name.png``
+    and ``DIR/name.svg``, its numbers as ``DIR/name.csv``, and it is listed with its texts in
+    ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so. A
+    run for other figures alone shows nothing.
 
     Jupyter and Colab show a PNG. The book's pages show the SVGs that the output's metadata hold:
-    they take the page's colors, and a figure of `clusterbook.figures` is drawn again for a phone.
-
-    Several figures are shown one at a time, with a slider or two to step through them or play them
-    (see ``clusterbook.figures.steps``).
+    they take the page's colors, and a `styled` figure is drawn again for a phone. Several figures
+    are shown one at a time, with a slider or two to step through them or play them.
 
     Raises InputError if name, alt or caption is missing, or the files can't be written.
 
@@ -154,8 +145,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     caption : str
         What to look at, and what the figure does not show. Markdown, no measured number.
     origin : str, or mapping of positions to str
-        Live or recorded, the seeds, the time: a page shows it below the caption, or each position
-        its own.
+        Live or recorded, the seeds, the time: shown below the caption, or beside each position.
     sliders : sequence of str
         Their names.
     start : str or tuple of str, optional
@@ -177,8 +167,11 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     across, down = 96 * next(iter(pictures.values())).get_size_inches()
     kept, first = dict(about), 0
     if isinstance(figure, Mapping):
-        values, places = positions(figure, None if isinstance(origin, str) else origin)
-        first = [*figure].index(start) if start is not None else middle(values, places)
+        notes = {} if isinstance(origin, str) else origin
+        values, places = steps.positions({key: notes.get(key, "") for key in figure})
+        middle = tuple(len(each) // 2 for each in values)
+        first = ([*figure].index(start) if start is not None else
+                 next((i for i, place in enumerate(places) if place[1] == middle), 0))
         kept["explorable"] = {"values": values, "places": places, "start": first,
                               "names": list(sliders), "pause": pause}
     image = {"width": round(across), "alt": about["alt"]}
@@ -193,7 +186,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:
         kept["csv"] = _packed(csv)
-    # The book's build makes figures of the page from these (clusterbook.book).
+    # The book's pages show these.
     packed = _packed([[title, *_svgs(picture)] for title, picture in pictures.items()])
     if "explorable" not in kept or len(packed) < 2.5 * sum(map(len, pngs)):
         kept["drawn"] = packed
@@ -202,10 +195,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
 
 
 def shown() -> dict[str, Numbers]:
-    """The numbers of every figure that this process has shown, by name; in a kernel, of the page.
-
-    A copy: changing it changes nothing of what `show` keeps.
-    """
+    """The numbers of every figure that this process has shown, by name; a copy."""
     return dict(_shown)
 
 
@@ -234,8 +224,7 @@ def on_a_page(about: Mapping[str, Any], page: str) -> str:
             parts.append(svg.replace(
                 "<svg ", f'<svg class="cb-{kind}" role="img" aria-label="{text}" ', 1))
         pictures.append("".join(parts))
-    return glyphs_once(steps.html(pictures, **about["explorable"]) if "explorable" in about
-                       else pictures[0])
+    return steps.html(pictures, **about["explorable"]) if "explorable" in about else pictures[0]
 
 
 def glyphs_once(html: str) -> str:
@@ -282,15 +271,15 @@ def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: st
     For the names of the files see `show`. Raises InputError if they can't be written.
     """
     formats = paths.look("format", "png,svg").split(",")
+    width, style = paths.look("width"), paths.look("style", "plain")
     about = {"name": name, "alt": alt, "caption": caption, "formats": formats,
              "numbers": numbers(figure)}
-    steps = [figure]
     if isinstance(figure, Mapping):
-        about["steps"], steps = list(titled(figure)), figure.values()
-    for file, drawn in zip(stems(about).values(), steps, strict=True):
+        about["steps"] = list(titled(figure))
+    for i, drawn in enumerate(titled(figure).values(), start=1):
+        file = f"{name}-{i}" if "steps" in about else name
         told = {"png": {"Description": alt}, "pdf": {"Subject": alt, "CreationDate": None},
                 "svg": {"Title": file, "Date": None, "Description": alt}}
-        width, style = paths.look("width"), paths.look("style", "plain")
         if width or style != "plain":
             drawn = _redrawn(drawn, float(width or drawn.get_figwidth()), style)
         for kind in formats:
@@ -316,31 +305,16 @@ def as_asked(formats: str | None, width: str | None, style: str | None) -> dict[
 def _redrawn(figure: Figure, width: float, style: str = "plain") -> Figure:
     """A figure of that width and style: drawn again, or else a scaled copy."""
     if isinstance(figure, Chart) and figure.redraw:
-        redrawn = figure.redraw(width, style)
-    else:
-        redrawn = copy.deepcopy(figure)
-        redrawn.set_size_inches(redrawn.get_size_inches() * width / redrawn.get_figwidth())
-    if style == "dark":
-        redrawn.draw_without_rendering()    # makes the ticks
-        for artist, part in product(redrawn.findobj(), ("color", "facecolor", "edgecolor")):
-            with suppress(AttributeError, TypeError, ValueError):       # without one color
-                color = to_hex(getattr(artist, f"get_{part}")(), keep_alpha=True)
-                if color[:7] in _THEMED and color.endswith("ff"):
-                    getattr(artist, f"set_{part}")(_DARK[_THEMED[color[:7]]])
-    return redrawn
+        return figure.redraw(width, style)
+    scaled = copy.deepcopy(figure)
+    scaled.set_size_inches(scaled.get_size_inches() * width / scaled.get_figwidth())
+    return scaled
 
 
 def listed(folder: Path) -> list[dict[str, Any]]:
     """The ``name``, ``alt``, ``caption`` and titles of ``steps`` of the figures that a run left."""
     path = folder / LIST
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-
-
-def stems(about: Mapping[str, Any]) -> dict[str, str]:
-    """The names of a listed figure's files, without the ending, by the titles of its steps."""
-    steps = about.get("steps", ())
-    return {title: f"{about['name']}-{i}" for i, title in enumerate(steps, start=1)} or {
-        "": about["name"]}
 
 
 @mpl.style.context(["default", _BOOK])

@@ -1,16 +1,16 @@
 """The steps of a figure, as HTML and as numbers: pictures drawn beforehand, one for each position.
 
-In the HTML, sliders lead from one to another. The pictures and a short script are in it, so it
-works in the book, in Jupyter, on Colab and from a file, without network and widgets. Without
-scripts, and in print, the middle position is shown. A position that was not run says so: nothing is
-interpolated. The numbers, a few for each series, are compared with expected ones.
+In the HTML, sliders lead from one to another, which a short script adds to the pictures: it works
+in the book, in Jupyter, on Colab and from a file, without network and widgets. Without scripts the
+middle position is shown. A position that was not run says so: nothing is interpolated. The numbers,
+a few for each series, are compared with expected ones.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,63 +21,70 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 Key = str | tuple[str, ...]
+#: One picture: the sliders' values as a title, their indices, and a note.
+Place = tuple[str, tuple[int, ...], str]
+#: Series → number of points, mean and standard deviation along x and y, correlation of both.
 Numbers = dict[str, list[float]]
-"""Series → number of points, mean and standard deviation along x and y, correlation of both."""
+#: Makes HTML of every template: it escapes texts, and refuses a name that it was not given.
 ENVIRONMENT = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True,
                           lstrip_blocks=True)
-"""Makes HTML of every template: it escapes texts, and refuses a name that it was not given."""
-
-
-class Position(NamedTuple):
-    """One picture: the sliders' values as a title, their indices, and what its title adds."""
-
-    title: str
-    at: tuple[int, ...]
-    note: str = ""
-
-
-def positions(keys: Iterable[Key], notes: Mapping[Key, str] | None = None
-              ) -> tuple[list[list[str]], list[Position]]:
-    """The values of each slider, in order of appearance, and the position of each key.
-
-    Examples
-    --------
-    >>> values, at = positions([("epoch 1", "k = 2"), ("epoch 9", "k = 2"), ("epoch 1", "k = 3")])
-    >>> values
-    [['epoch 1', 'epoch 9'], ['k = 2', 'k = 3']]
-    >>> at[2]
-    Position(title='epoch 1, k = 3', at=(0, 1), note='')
-    """
-    rows = [(key, key if isinstance(key, tuple) else (key,)) for key in keys]
-    values = [list(dict.fromkeys(column)) for column in zip(*(row for _, row in rows), strict=True)]
-    return values, [
-        Position(", ".join(row), tuple(map(list.index, values, row)), (notes or {}).get(key, ""))
-        for key, row in rows]
 
 
 def titled(figure: Figure | Mapping[Key, Figure]) -> dict[str, Figure]:
     """A figure's pictures by the titles of their positions; a figure without sliders by ``""``."""
     if not isinstance(figure, Mapping):
         return {"": figure}
-    return {place.title: picture
-            for place, picture in zip(positions(figure)[1], figure.values(), strict=True)}
+    return {", ".join(_values(key)): picture for key, picture in figure.items()}
 
 
-def middle(values: Sequence[Sequence[str]], places: Sequence[Position]) -> int:
-    """The number of the position in the middle of every slider, or of the first one."""
-    center = tuple(len(each) // 2 for each in values)
-    return next((i for i, place in enumerate(places) if place.at == center), 0)
+def _values(key: Key) -> tuple[str, ...]:
+    return key if isinstance(key, tuple) else (key,)
 
 
-def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]],
-         places: Sequence[Position | Sequence], start: int, names: Sequence[str] = ("Step",),
-         pause: float = 0.6) -> str:
+def positions(notes: Mapping[Key, str]) -> tuple[list[list[str]], list[Place]]:
+    """The values of each slider, in order of appearance, and the place of each key, with its note.
+
+    Examples
+    --------
+    >>> values, places = positions({("epoch 1", "k = 2"): "", ("epoch 9", "k = 2"): ""})
+    >>> values
+    [['epoch 1', 'epoch 9'], ['k = 2']]
+    >>> places[1]
+    ('epoch 9, k = 2', (1, 0), '')
+    """
+    values = [list(dict.fromkeys(each)) for each in zip(*map(_values, notes), strict=True)]
+    return values, [(", ".join(row), tuple(map(list.index, values, row)), note)
+                    for row, note in zip(map(_values, notes), notes.values(), strict=True)]
+
+
+def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Sequence[Sequence],
+         start: int, names: Sequence[str] = ("Step",), pause: float = 0.6) -> str:
     """The pictures, HTML each, with a slider for each name, of which the first can be played.
 
     *values* and *places* are those of `positions`, *start* is the place that is shown first.
     """
+    style, script = (Path(__file__).with_suffix(ending).read_text(encoding="utf-8")
+                     for ending in (".css", ".js"))
     return ENVIRONMENT.from_string(_TEMPLATE).render(
-        pictures=pictures, values=values, places=places, start=start, names=names, pause=pause)
+        pictures=pictures, values=values, places=places, start=start, names=names, pause=pause,
+        style=style, script=script)
+
+
+_TEMPLATE = """\
+<div class="cb-steps" data-names="{{ names|tojson|forceescape }}" \
+data-values="{{ values|tojson|forceescape }}" data-pause="{{ pause }}">
+<style>
+{{ style|safe }}</style>
+{% for title, at, note in places %}
+<div class="cb-step" data-at="{{ at|join(" ") }}" data-title="{{ title }}" data-note="{{ note }}"\
+{{ " hidden" if loop.index0 != start }}>{{ pictures[loop.index0]|safe }}</div>
+{% endfor %}
+<script>
+{{ script|safe }}</script>
+</div>"""
+
+
+# --- numbers -----------------------------------------------------------------------------------
 
 
 def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
@@ -155,78 +162,3 @@ def _moments(x: ArrayLike, y: ArrayLike) -> list[float]:
     related = np.mean((x - x.mean()) * (y - y.mean())) / np.prod(spreads) if all(spreads) else 0
     return [len(x), *(float(f"{value:.4g}") for value in (
         x.mean(), spreads[0], y.mean(), spreads[1], related))]
-
-
-_TEMPLATE = """\
-{# A place is a title, the index of each slider, and a note. #}
-{% macro named(place, i) %}
-{% if values|length == 1 %}{{ i }} of {{ places|length }}: {% endif %}{{ place[0] }}
-{%- endmacro %}
-<div class="cb-steps" data-pause="{{ pause }}">
-<style>
-.cb-steps { margin: 0; }
-.cb-steps img { max-width: 100%; height: auto; }
-.cb-steps:not([data-ready]) .cb-steps-bar { display: none; }
-.cb-steps-bar { display: flex; flex-wrap: wrap; gap: .5rem; align-items: center; }
-.cb-steps-bar button { min-width: 2.75rem; min-height: 2.75rem; font: inherit; cursor: pointer; }
-.cb-steps-bar label { display: flex; flex: 1 1 9rem; gap: .5rem; align-items: center; margin: 0; }
-.cb-steps-bar input { flex: 1 1 4rem; min-width: 4rem; min-height: 2.75rem; }
-.cb-steps-bar output { flex: 1 1 100%; min-height: 1.6em; }
-</style>
-{% for place in places %}
-<div class="cb-step" data-at="{{ place[1]|join(" ") }}" \
-data-title="{{ named(place, loop.index) }}" data-note="{{ place[2] }}"\
-{{ " hidden" if loop.index0 != start }}>{{ pictures[loop.index0]|safe }}</div>
-{% endfor %}
-<div class="cb-steps-bar" role="group" aria-label="Positions of the figure">
-<button type="button" aria-label="Previous step">&#8249;</button>
-{% for each in values %}
-{% set name, at = names[loop.index0], places[start][1][loop.index0] %}
-<label>{% if values|length > 1 %}<span>{{ name }}</span>{% endif %}
-<input type="range" min="0" max="{{ each|length - 1 }}" value="{{ at }}" \
-step="1" aria-label="{{ name }}" aria-valuetext="{{ each[at] }}" \
-data-values="{{ each|tojson|forceescape }}"></label>
-{% if loop.first %}
-<button type="button" aria-label="Next step">&#8250;</button>
-<button type="button" aria-label="Play">&#9654;</button>
-{% endif %}
-{% endfor %}
-<output aria-live="polite">{{ named(places[start], start + 1) }}\
-{{ " · " if places[start][2] }}{{ places[start][2] }}</output>
-</div>
-<script>
-for (const figure of document.querySelectorAll("div.cb-steps:not([data-ready])")) {
-  figure.dataset.ready = "yes";
-  const steps = [...figure.querySelectorAll(".cb-step")];
-  const sliders = [...figure.querySelectorAll("input")], [first] = sliders;
-  const [back, next, play] = figure.querySelectorAll("button");
-  const words = figure.querySelector("output");
-  const value = slider => JSON.parse(slider.dataset.values)[slider.value];
-  let timer = null;
-  const show = () => {
-    const at = sliders.map(slider => slider.value).join(" ");
-    const step = steps.find(each => each.dataset.at === at);
-    steps.forEach(each => each.hidden = each !== step);
-    words.textContent = step ? [step.dataset.title, step.dataset.note].filter(Boolean).join(" · ")
-                             : `${sliders.map(value).join(", ")}: not run`;
-    sliders.forEach(slider => slider.setAttribute("aria-valuetext", value(slider)));
-  };
-  const go = to => { first.value = to; show(); };     // a slider's value stays between its ends
-  const by = change => go(Number(first.value) + change);
-  const turn = (sign, label) => { play.innerHTML = sign; play.setAttribute("aria-label", label); };
-  const stop = () => { clearInterval(timer); timer = null; turn("&#9654;", "Play"); };
-  back.onclick = () => { stop(); by(-1); };
-  next.onclick = () => { stop(); by(1); };
-  sliders.forEach(slider => slider.oninput = () => { stop(); show(); });
-  play.onclick = () => {
-    if (timer) { stop(); return; }
-    if (first.value === first.max) go(0);
-    turn("&#10073;&#10073;", "Pause");
-    timer = setInterval(() => {
-      by(1);
-      if (first.value === first.max) stop();
-    }, 1000 * figure.dataset.pause);
-  };
-}
-</script>
-</div>"""
