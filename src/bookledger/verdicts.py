@@ -27,9 +27,9 @@ from clusterbook.errors import InputError
 from . import config
 from .checks import COMPARE, as_it_stands
 from .claims import Claim, Comparison, Statistic
-from .formats import count, seed_list
+from .machine import hashes, version_of
 from .records import Record, profile_of
-from .versions import hashes, version_of
+from .wording import count, seed_list
 
 
 class Word(NamedTuple):
