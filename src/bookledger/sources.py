@@ -183,5 +183,6 @@ def _of_work(work: str, rows: Sequence[Erratum]) -> list[Erratum]:
 def _in_full(rows: Sequence[Erratum]) -> View:
     claims, sources = {claim.id: claim for claim in load_claims()}, load_sources()
     return View(tuple(rows), [
-        html("erratum", row, sources[row.source], GRADES[row.grade], [claims[id] for id in row.claims])
+        html("erratum", row, sources[row.source], GRADES[row.grade],
+             [claims[id] for id in row.claims])
         for row in rows])

@@ -36,21 +36,20 @@ class Word(NamedTuple):
     """What follows from a verdict's word."""
 
     severity: int       # a claim with several numbers has the most severe of their words
-    level: int          # since the last tag, a step down is a regression
     result: str         # its group among the results of a source
     sentence: str       # its group among the sentences of a text
 
 
 WORDS = {
-    "reproduced": Word(1, 3, "reproduced", "confirmed"),
-    "confirmed": Word(0, 3, "reproduced", "confirmed"),
-    "indicative": Word(2, 2, "indicative", "confirmed"),
-    "inconclusive": Word(5, 1, "inconclusive", "open"),
-    "not reproduced": Word(7, 1, "missed", "contradicted"),
-    "demonstration fails": Word(6, 1, "inconclusive", "open"),
-    "refuted": Word(8, 3, "missed", "contradicted"),
-    "cannot compare": Word(3, 1, "not comparable", "open"),
-    "not attempted": Word(4, 0, "not run", "open"),
+    "reproduced": Word(1, "reproduced", "confirmed"),
+    "confirmed": Word(0, "reproduced", "confirmed"),
+    "indicative": Word(2, "indicative", "confirmed"),
+    "inconclusive": Word(5, "inconclusive", "open"),
+    "not reproduced": Word(7, "missed", "contradicted"),
+    "demonstration fails": Word(6, "inconclusive", "open"),
+    "refuted": Word(8, "missed", "contradicted"),
+    "cannot compare": Word(3, "not comparable", "open"),
+    "not attempted": Word(4, "not run", "open"),
 }
 """The vocabulary, in the order in which counts are given."""
 ENOUGH_SEEDS = 3

@@ -4,15 +4,18 @@
 claims, what changed of those that already had a record, with the verdicts before and after, each
 computed by the code of its commit; the records that were edited; and where each claim of the time
 before claims were merged stands now. It also writes data/records/claims-held.json, the claims as
-they stood at the commits of the records that hold none themselves.
+they stood at the commits of the records that hold none themselves, and last the tables in
+book/amendments.md; ``python tests/amendments page`` writes these alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +27,8 @@ from bookledger.records import HELD, write_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
+PAGE = ROOT / "book" / "amendments.md"
+MARKS = "% Written by python tests/amendments.", "% To here."
 RECORDS = ":(glob)data/records/*-seed*.json"      # not the progress files in under-way
 DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
            "than", "in", "check", "depends_on", "cannot_compare", "not_attempted")
@@ -214,8 +219,50 @@ def write(path: Path, content: object) -> None:
                     encoding="utf-8")
 
 
-def main() -> None:
-    """Write the files."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a cell that is neither code nor a link is shown as it is."""
+    def cell(text: str) -> str:
+        plain = not text.startswith(("`", "<a "))
+        return re.sub(r"([\\`*_{}\[\]<>|$~#])", r"\\\1", text) if plain else text
+
+    lines = [heads, ["---"] * len(heads), *([cell(text) for text in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def tables(history: dict) -> str:
+    """The tables of the page."""
+    about, changed = history["commits"], []
+    for one in history["changes"]:
+        day, subject = about[one["commit"]]
+        fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
+        changed.append((day, f"`{one['commit'][:8]}`", f"`{one['id']}`",
+                        f"{one['change']}{': ' if fields else ''}{fields}",
+                        " → ".join(word or "–" for word in one["verdicts"]),
+                        one["reason"] or subject))
+    edited = [(about[one["commit"]][0], f"`{one['commit'][:8]}`", ", ".join(one["profiles"]),
+               ", ".join(one["fields"]), about[one["commit"]][1]) for one in history["records"]]
+    now = '<a href="scorecard.html#{0}"><code>{0}</code></a>'.format
+    moved = [(f"`{one['id']}`", one["verdict"], now(one["now"]) if one["now"] else one["reason"])
+             for one in history["places"]]
+    return "\n\n".join([
+        f":::{{dropdown}} {len(changed)} changes to claims after the first record of their profile",
+        table(("Date", "Commit", "Claim", "Change", "Verdict", "Reason"), changed), ":::",
+        f"{len(edited)} commits replaced or edited records:",
+        table(("Date", "Commit", "Profiles", "What differs", "Reason"), edited),
+        f":::{{dropdown}} Where each of the {len(moved)} claims before the merge stands now",
+        table(("Claim", "Verdict then", "Now"), moved), ":::"])
+
+
+def page() -> str:
+    """The amendments page with the tables of the history."""
+    begin, end = MARKS
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    shown = tables(json.loads(TARGET.read_text(encoding="utf-8")))
+    return f"{before}{begin}\n\n{shown}\n\n{end}{rest.partition(end)[2]}"
+
+
+def history() -> None:
+    """Write the history and the claims held."""
     records = ROOT / "data" / "records"
     write(records / HELD, claims_held())
     write_manifest(records)
@@ -233,4 +280,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] != ["page"]:
+        history()
+    PAGE.write_text(page(), encoding="utf-8")
