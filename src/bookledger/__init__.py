@@ -36,27 +36,25 @@ if TYPE_CHECKING:       # what a type checker and an editor are to know of them
     from .sources import erratum as erratum
     from .sources import load_errata as load_errata
     from .sources import load_sources as load_sources
-    from .sources import not_demonstrated as not_demonstrated
     from .sources import source_table as source_table
     from .verdicts import WORDS as WORDS
     from .verdicts import Verdict as Verdict
     from .verdicts import judge as judge
     from .views import View as View
     from .views import result as result
-    from .views import say as say
     from .views import scorecard as scorecard
     from .views import status as status
     from .views import under_way as under_way
+    from .views import verdicts as verdicts
 
 _PUBLIC = {
     "checks": ("Expectation", "load_expectations", "refuses"),
     "claims": ("Claim", "Comparison", "load_claims"),
     "notebook": ("Page", "origin", "page", "table"),
     "records": ("Record", "Runs", "arrays", "load_records", "model_file", "recorded"),
-    "sources": ("Erratum", "errata", "erratum", "load_errata", "load_sources",
-                "not_demonstrated", "source_table"),
+    "sources": ("Erratum", "errata", "erratum", "load_errata", "load_sources", "source_table"),
     "verdicts": ("WORDS", "Verdict", "judge"),
-    "views": ("View", "result", "say", "scorecard", "status", "under_way"),
+    "views": ("View", "result", "scorecard", "status", "under_way", "verdicts"),
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 

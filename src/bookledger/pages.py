@@ -29,7 +29,6 @@ from .outputs import Folded, shown
 VIEWS: dict[str, Callable[..., views.View]] = {
     "errata": sources.errata,
     "erratum": sources.erratum,
-    "not-demonstrated": sources.not_demonstrated,
     "parameters": parameters.parameter_table,
     "profiles": parameters.profile_table,
     "result": views.result,
@@ -38,7 +37,7 @@ VIEWS: dict[str, Callable[..., views.View]] = {
     "status": views.status,
     "summary": views.summary,
     "under-way": views.under_way,
-    "verdicts": views.say,
+    "verdicts": views.verdicts,
 }
 """The views that a page can show, by the name that the directive gives them."""
 _MATH = re.compile(r"(?P<before>(?:(?<=[\s>])[^\s<>]{1,12})?)"

@@ -165,7 +165,7 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
 
 
 def profile_of(record: Record) -> dict[str, Any]:
-    """The content of the record's profile; empty where the book has none. Do not change it."""
+    """The content of the record's profile; empty where the book has none."""
     path = config.root() / "notebooks" / "profiles" / f"{record.profile}.toml"
     return read_profile(path) if path.is_file() else {}
 
@@ -173,16 +173,11 @@ def profile_of(record: Record) -> dict[str, Any]:
 def read_profile(path: Path) -> dict[str, Any]:
     """The content of a profile's file; InputError if it can't be read or is not TOML."""
     try:
-        return _profile(path, path.stat().st_mtime_ns)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"profiles/{path.name} can't be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"profiles/{path.name}: not TOML: {error}") from None
-
-
-@cache
-def _profile(path: Path, _written: int) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:

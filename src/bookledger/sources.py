@@ -115,7 +115,8 @@ def errata(work: str | None = None) -> View:
     """
     rows, sources = load_errata(), load_sources()
     if work is not None:
-        rows = _of_work(work, rows)
+        one_of("work with errata", work, {row.work for row in rows})
+        rows = [row for row in rows if row.work == work]
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
     parts: list[str | Table] = [f"{counts(rows)}."] if work is None else []
     for name, group in groupby(rows, key=lambda row: row.work):
@@ -132,16 +133,16 @@ def errata(work: str | None = None) -> View:
     return View(tuple(rows), parts)
 
 
-def not_demonstrated(work: str) -> View:
-    """The errata of a work that no check demonstrates, in full: nothing else on the page does."""
-    return _in_full([row for row in _of_work(work, load_errata()) if not row.checks])
-
-
-def erratum(id: str) -> View:
-    """One erratum in full, with links to its claims and chapters; InputError if it is unknown."""
-    known = {found.id: found for found in load_errata()}
-    one_of("erratum", id, known)
-    return _in_full([known[id]])
+def erratum(*ids: str) -> View:
+    """Errata in full, with links to their claims; InputError for an unknown one."""
+    known, sources = {row.id: row for row in load_errata()}, load_sources()
+    claims, parts = {claim.id: claim for claim in load_claims()}, []
+    for id in ids:
+        one_of("erratum", id, known)
+        row = known[id]
+        parts.append(html("erratum", row, sources[row.source], GRADES[row.grade],
+                          [claims[id] for id in row.claims]))
+    return View(tuple(known[id] for id in ids), parts)
 
 
 def source_table() -> View:
@@ -173,16 +174,3 @@ def as_json() -> bytes:
         "claims": [vars(claim) | {"verdict": verdict} for claim, verdict in rows],
         "errata": load_errata(), "sources": list(load_sources().values()),
     }, indent=1, by_alias=False)
-
-
-def _of_work(work: str, rows: Sequence[Erratum]) -> list[Erratum]:
-    one_of("work with errata", work, {row.work for row in rows})
-    return [row for row in rows if row.work == work]
-
-
-def _in_full(rows: Sequence[Erratum]) -> View:
-    claims, sources = {claim.id: claim for claim in load_claims()}, load_sources()
-    return View(tuple(rows), [
-        html("erratum", row, sources[row.source], GRADES[row.grade],
-             [claims[id] for id in row.claims])
-        for row in rows])

@@ -36,9 +36,6 @@ _MOST_COLUMNS = 4       # that are cut to fit; more would be too narrow to read
 _KINDS = {"Headline results": "result", "Other results": "result",
           "Sentences of the text": "sentence", "Claims of other people": "sentence"}
 """The kinds of claims, and the field of `verdicts.Word` that sums up their verdicts."""
-_STRIPS = ("Green is our tolerance around the published number, the filled dot ours, the line its "
-           "95% interval; hollow dots are seeds.")
-_FOLDED = 8     # more claims than this would stand between a reader and the chapter
 
 
 @dataclass(frozen=True)
@@ -249,7 +246,8 @@ def plot(headline: Sequence[Row]) -> Table:
              f"{part.ours:.4g}", html("strip", number, part)]
             for claim, verdict in rows for number, part in numbers(claim, verdict)[0]
             if offsets(number, part)]
-    return Table("Headline numbers that we measured, and how far they are from the published ones",
+    return Table("Headline numbers that we measured. Green is our tolerance around the published "
+                 "number, the filled dot ours, the line its 95% interval; hollow dots are seeds.",
                  ["Published ± our tolerance", "Ours", "Distance from published"], groups,
                  css="cb-plot")
 
@@ -263,24 +261,14 @@ def manifest_line() -> Markup:
     wrong = sorted([record.name for record in records if record.doubts] + [*missing])
     said = (f"in doubt, or not those of the manifest: {', '.join(wrong)}." if wrong else
             "each matches its checksum in data/records/manifest.json.")
-    return Markup('<p class="cb-source">{}; {} {}</p>').format(
-        count(len(records), "record"), said, _STRIPS)
+    return Markup('<p class="cb-source">{}; {}</p>').format(count(len(records), "record"), said)
 
 
-def say(*names: str) -> View:
-    """The verdicts of chapters and of claims, in the order given, folded if they are many.
-
-    Raises InputError for a name that is neither a chapter with claims nor a claim.
-    """
-    claims, chosen = load_claims(), []
-    for name in names:
-        one_of("chapter or claim", name,
-               {key for claim in claims for key in (claim.id, claim.chapter)})
-        chosen += [claim for claim in claims if name in (claim.id, claim.chapter)]
-    rows = judged(chosen)
+def verdicts(work: str) -> View:
+    """The verdicts on a work's claims, folded; InputError for an unknown work."""
+    rows = _of_work(work)
     counts = counts_line(rows)
-    folded = f"{counts}. Show them." if len(rows) > _FOLDED else ""
-    return View(rows, [Verdicts(counts, rows=rows, folded=folded)])
+    return View(rows, [Verdicts(counts, rows=rows, folded=f"{counts}. Show them.")])
 
 
 def result(work: str) -> View:
@@ -289,21 +277,22 @@ def result(work: str) -> View:
     One row for each headline claim, with at most four of its numbers, or what kept it from being
     measured. The last line counts all verdicts. Raises InputError for an unknown work.
     """
-    claims = load_claims()
-    one_of("chapter with claims", work, {claim.chapter for claim in claims})
-    rows = judged(claim for claim in claims if claim.chapter == work)
-    started = {path.stem.rpartition("-seed")[0] for path in _under_way()}
-    shown = []
+    rows, shown = _of_work(work), []
     for claim, verdict in rows:
         if claim.tier == "headline":
             found = [pair for pair in numbers(claim, verdict)[0] if pair[0].check is None]
             why = verdict.reason if verdict.word in ("cannot compare", "not attempted") else (
                 "" if found else "Demonstrated in code.")
-            begun = not verdict.n and started & {number.profile for number in claim.compares}
-            shown.append([html("headline", claim, verdict), html("told", found[:4], why, begun)])
+            shown.append([html("headline", claim, verdict), html("told", found[:4], why)])
     box = Table("What was reproduced", ["Claim", "Published (or threshold) → ours, mean ± SD"],
                 {"": shown}, css="cb-claims cb-result")
     return View(rows, [box, html("counted", counts_line(rows))])
+
+
+def _of_work(work: str) -> tuple[Row, ...]:
+    claims = load_claims()
+    one_of("chapter with claims", work, {claim.chapter for claim in claims})
+    return judged(claim for claim in claims if claim.chapter == work)
 
 
 # --- records
@@ -369,15 +358,10 @@ def took(records: Sequence[Record]) -> str:
     return mean if all(map(ge, seconds, trained)) else f"more than {mean}"
 
 
-def _under_way() -> list[Path]:
-    """The progress files of runs that were stopped and go on later."""
-    return sorted((config.root() / "data" / "records" / "under-way").glob("*.json"))
-
-
 def under_way() -> View:
     """Runs that were stopped and go on later, as their progress files say; verdicts ignore them."""
     rows = []
-    for path in _under_way():
+    for path in sorted((config.root() / "data" / "records" / "under-way").glob("*.json")):
         run = json.loads(path.read_text(encoding="utf-8"))
         rows += [(path.stem, f"{at['stage'] or name}: epoch {at['epoch']:,} of {at['epochs']:,}, "
                   f"{duration(at['seconds_an_epoch'])} an epoch, begun {run['started'][:10]}")
