@@ -69,6 +69,11 @@ def test_every_claim_was_committed_before_its_first_record():
     assert late == {"tell-selected-run"}, "commit a claim before the run that decides it"
 
 
+def test_the_page_is_that_of_the_history():
+    assert history.PAGE.read_text(encoding="utf-8") == history.page(), (
+        "run python tests/amendments page")
+
+
 def test_the_manifest_lists_every_file():
     listed = json.loads((RECORDS / MANIFEST).read_text(encoding="utf-8"))
     files = {path.name: path for path in RECORDS.glob("*-seed*.*")}

@@ -15,8 +15,8 @@ from scipy import stats
 
 from bookledger import WORDS, Claim, Comparison, Record, judge, load_records
 from bookledger.checks import as_it_stands, cells_of_checks
+from bookledger.machine import hashes, version_of
 from bookledger.verdicts import judge_number, stale_among, t_interval
-from bookledger.versions import hashes, version_of
 from clusterbook import datasets, paths
 from clusterbook.errors import InputError
 
@@ -252,7 +252,7 @@ def versions(tmp_path, monkeypatch):
     """What sets the versions of a book's methods, and a hash that was of demo's version 1."""
     put(tmp_path, {"book/ledger.toml": LEDGER})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
-    monkeypatch.setattr("bookledger.versions.library", lambda: tmp_path / "src")
+    monkeypatch.setattr("bookledger.machine.library", lambda: tmp_path / "src")
     put(tmp_path, {"data/versions.json": json.dumps({"demo 1": [A], "demo 1, other 4": [B]})})
 
     def set_to(**numbers):
@@ -318,7 +318,7 @@ def test_a_raised_version_makes_the_records_of_its_chapters_stale(method, monkey
         put(tmp_path, {f"{path.parent.name}/__init__.py": text.replace("VERSION = ", "VERSION = 9")
                        if path.parent.name == method else text})
     before = stale_among(RECORDS)
-    monkeypatch.setattr("bookledger.versions.library", lambda: tmp_path)
+    monkeypatch.setattr("bookledger.machine.library", lambda: tmp_path)
     assert stale_among(RECORDS) == before | {record.name for record in RECORDS
                                              if record.chapter in (method, "comparison")}
 

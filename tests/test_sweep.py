@@ -13,9 +13,9 @@ import pytest
 from _support import HANG, Book, alive, record, wait_for
 
 from bookledger import runs, sweep
+from bookledger.machine import version_of
 from bookledger.records import dumps
 from bookledger.runs import ChapterError
-from bookledger.versions import version_of
 from clusterbook.errors import InputError
 
 PARAMETERS = """\

@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from .checks import UNMADE, Checked, check, drawn, refuses
 from .records import Line, Record, arrays, model_file, record, recorded
+from .verdicts import count, seed_list
 from .views import Table, View, took
-from .wording import count, duration, seed_list
+from .wording import duration
 
 
 def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float = 0.0) -> str:

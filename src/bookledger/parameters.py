@@ -35,8 +35,8 @@ from clusterbook.errors import InputError
 from . import config, slices
 from .claims import mistake
 from .records import read_profile
+from .verdicts import count
 from .views import Table, View, status
-from .wording import count
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch

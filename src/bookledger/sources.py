@@ -118,7 +118,7 @@ def errata(work: str | None = None) -> View:
         one_of("work with errata", work, {row.work for row in rows})
         rows = [row for row in rows if row.work == work]
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
-    parts: list[str | Table] = [f"{counts(rows)}."] if work is None else []
+    parts: list[str | Table] = [counts(rows)] if work is None else []
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
         page = f"audit/{name}.html" if work is None else ""

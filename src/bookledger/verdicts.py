@@ -29,7 +29,6 @@ from .checks import COMPARE, as_it_stands
 from .claims import Claim, Comparison, Statistic
 from .machine import hashes, version_of
 from .records import Record, profile_of
-from .wording import count, seed_list
 
 
 class Word(NamedTuple):
@@ -234,6 +233,19 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
         if more := sorted(made - set(listed)):
             found.append(f"not of the profile: {seed_list(more)}")
     return found
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun: ``1 seed``, ``3 seeds``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def seed_list(seeds: Iterable[int]) -> str:
+    """Seeds with their noun: ``seed 3``, ``seeds 1, 4``, ``seeds 0–4``."""
+    found = sorted(set(seeds))
+    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
+        return f"seeds {found[0]}–{found[-1]}"
+    return f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def t_interval(numbers: Sequence[float]) -> tuple[float, float] | None:

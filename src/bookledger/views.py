@@ -24,8 +24,8 @@ from clusterbook.figures.steps import ENVIRONMENT
 from . import config, wording
 from .claims import Claim, load_claims
 from .records import MANIFEST, Record, load_records
-from .verdicts import WORDS, Verdict, judge, stale_among
-from .wording import USUAL, compared, count, duration, measured, numbers, offsets
+from .verdicts import WORDS, Verdict, count, judge, stale_among
+from .wording import USUAL, compared, duration, measured, numbers, offsets
 
 Row = tuple[Claim, Verdict]
 
@@ -80,8 +80,8 @@ class Verdicts(Table):
         said = [paragraph(self.caption)]
         for claim, verdict in self.rows:
             said.append(paragraph(f"{claim.id}: {verdict.label}. {verdict.reason}"))
-            said += [f"{_INDENT}{number.stated}: {measured(number, part)}" + (
-                f", {part.label}" if len(claim.compares) > 1 else "")
+            said += [paragraph(f"{_INDENT}{number.stated}: {measured(number, part)}" + (
+                f", {part.label}" if len(claim.compares) > 1 else ""))
                 for number, part in numbers(claim, verdict)[0]]
         return "\n".join(said)
 

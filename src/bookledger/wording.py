@@ -1,33 +1,17 @@
-"""Numbers, seeds, times and what claims compare, in words; and their places in a drawing."""
+"""Numbers, times and what claims compare, in words; and their places in a drawing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from . import config
 from .claims import Claim, Comparison, Statistic
-
-if TYPE_CHECKING:
-    from .verdicts import Verdict
+from .verdicts import Verdict, count
 
 USUAL = ("mean", "single", None)     # statistics that go without saying
 _IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
-
-
-def count(n: int, noun: str) -> str:
-    """A number with its noun: ``1 seed``, ``3 seeds``."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def seed_list(seeds: Iterable[int]) -> str:
-    """Seeds with their noun: ``seed 3``, ``seeds 1, 4``, ``seeds 0–4``."""
-    found = sorted(set(seeds))
-    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
-        return f"seeds {found[0]}–{found[-1]}"
-    return f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def spread(mean: float, sd: float | None) -> str:
