@@ -120,8 +120,9 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert words() == WORDS
     text = str(card)
     assert " ".join(text.split()).startswith(
-        "Headline results, 2: 1 reproduced, 1 missed. Other results, 2: 1 reproduced, 1 not run. "
-        "Sentences of the text, 1: 1 confirmed. Claims of other people, 1: 1 open. ")
+        "Headline results, 2: 1 reproduced, 1 not reproduced. Other results, 2: 1 reproduced, 1 "
+        "not attempted. Sentences of the text, 1: 1 confirmed. Claims of other people, 1: 1 not "
+        "attempted. ")
     assert all(text.count(f"\n{name}: {word}. ") == 1 for name, word in WORDS.items())
     lines = text.splitlines()
     assert max(map(len, lines)) <= WIDTH == 100
@@ -135,11 +136,12 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
         "not reproduced", "    acc = 0.95 ± 0.1: 0.9500 ± 0.0050 (3 seeds), reproduced", ""]
     assert "demo-big: not attempted. 12 GPU days" in lines
     shown = summary()
-    assert "\n\ndemo\n    Headline results: 1 reproduced, 1 missed\n    Other r" in repr(shown)
+    assert "\n\ndemo\n    Headline results: 1 reproduced, 1 not reproduced\n" in repr(shown)
     assert cells(shown.html)[:2] == [
         ["Work", "Headline results", "Other results", "Sentences of the text",
          "Claims of other people"],
-        ["demo", "1 reproduced, 1 missed", "1 reproduced, 1 not run", "1 confirmed", "–"]]
+        ["demo", "1 reproduced, 1 not reproduced", "1 reproduced, 1 not attempted", "1 confirmed",
+         "–"]]
 
 
 def test_a_table_in_a_terminal_is_cut_at_its_widest_columns_or_becomes_paragraphs():

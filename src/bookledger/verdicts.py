@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusterbook.errors import InputError
 
@@ -30,27 +30,10 @@ from .claims import Claim, Comparison, Statistic
 from .machine import hashes, version_of
 from .records import Record, profile_of
 
-
-class Word(NamedTuple):
-    """What follows from a verdict's word."""
-
-    severity: int       # a claim with several numbers has the most severe of their words
-    result: str         # its group among the results of a source
-    sentence: str       # its group among the sentences of a text
-
-
-WORDS = {
-    "reproduced": Word(1, "reproduced", "confirmed"),
-    "confirmed": Word(0, "reproduced", "confirmed"),
-    "indicative": Word(2, "indicative", "confirmed"),
-    "inconclusive": Word(5, "inconclusive", "open"),
-    "not reproduced": Word(7, "missed", "contradicted"),
-    "demonstration fails": Word(6, "inconclusive", "open"),
-    "refuted": Word(8, "missed", "contradicted"),
-    "cannot compare": Word(3, "not comparable", "open"),
-    "not attempted": Word(4, "not run", "open"),
-}
-"""The vocabulary, in the order in which counts are given."""
+WORDS = {"reproduced": 1, "confirmed": 0, "indicative": 2, "inconclusive": 5, "not reproduced": 7,
+         "demonstration fails": 6, "refuted": 8, "cannot compare": 3, "not attempted": 4}
+"""The vocabulary, in the order in which counts are given: a claim with several numbers has the word
+that has the largest number here."""
 ENOUGH_SEEDS = 3
 """With fewer seeds nothing counts as reproduced, and nothing as not reproduced."""
 
@@ -95,7 +78,7 @@ def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) 
     runs = sorted((record for record in records if record.chapter == claim.chapter),
                   key=lambda record: (record.profile, record.seed))
     parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
-    worst = max(parts, key=lambda part: WORDS[part.word].severity)
+    worst = max(parts, key=lambda part: WORDS[part.word])
     if len(parts) > 1 and {part.word for part in parts} == {"confirmed"}:
         worst = replace(worst, reason=f"The {len(parts)} checks hold in "
                         f"{count(min(part.n for part in parts), 'run')}.")

@@ -33,9 +33,7 @@ WIDTH = 100
 """Columns of a terminal that a table fits in."""
 _GAP, _INDENT = "  ", "    "
 _MOST_COLUMNS = 4       # that are cut to fit; more would be too narrow to read
-_KINDS = {"Headline results": "result", "Other results": "result",
-          "Sentences of the text": "sentence", "Claims of other people": "sentence"}
-"""The kinds of claims, and the field of `verdicts.Word` that sums up their verdicts."""
+_KINDS = ("Headline results", "Other results", "Sentences of the text", "Claims of other people")
 
 
 @dataclass(frozen=True)
@@ -177,46 +175,41 @@ def by_chapter(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return {chapter: list(found) for chapter, found in groupby(rows, lambda row: row[0].chapter)}
 
 
-def counts_line(rows: Sequence[Row]) -> str:
-    """The number of claims with each verdict, stale ones apart: ``7 claims: 3 reproduced, …``."""
+def counted(rows: Sequence[Row]) -> str:
+    """How many claims have each verdict, stale ones apart: ``3 reproduced, 1 not attempted``."""
     found = Counter(verdict.label for _, verdict in rows)
     labels = [label for word in WORDS for label in (word, f"{word} (stale)")]
-    return f"{count(len(rows), 'claim')}: " + ", ".join(
-        f"{found[label]} {label}" for label in labels if found[label])
+    return ", ".join(f"{found[label]} {label}" for label in labels if found[label]) or "–"
 
 
-def standing(rows: Sequence[Row]) -> dict[str, tuple[int, str]]:
-    """Of each kind of claims the number, and how they stand: ``3 reproduced, 1 not run``."""
-    told = {}
-    for kind, summed in _KINDS.items():
-        found = [getattr(WORDS[verdict.word], summed) for claim, verdict in rows
-                 if _kind(claim) == kind]
-        names = dict.fromkeys(getattr(word, summed) for word in WORDS.values())
-        told[kind] = len(found), ", ".join(
-            f"{found.count(name)} {name}" for name in names if name in found) or "–"
-    return told
+def counts_line(rows: Sequence[Row]) -> str:
+    """The same after their number: ``4 claims: 3 reproduced, 1 not attempted``."""
+    return f"{count(len(rows), 'claim')}: {counted(rows)}"
 
 
-def _kind(claim: Claim) -> str:
-    """What a claim is: a result of a paper, a sentence of its text, or somebody else's."""
-    if claim.by == "others":
-        return "Claims of other people"
-    if all(number.kind in ("exact", "source-error") for number in claim.compares):
-        return "Sentences of the text"
-    return "Headline results" if claim.tier == "headline" else "Other results"
+def by_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Claims by what they are: a result of a paper, a sentence of its text, or somebody else's."""
+    kinds: dict[str, list[Row]] = {kind: [] for kind in _KINDS}
+    for claim, verdict in rows:
+        sentence = all(number.kind in ("exact", "source-error") for number in claim.compares)
+        kinds["Claims of other people" if claim.by == "others" else
+              "Sentences of the text" if sentence else
+              "Headline results" if claim.tier == "headline" else
+              "Other results"].append((claim, verdict))
+    return kinds
 
 
 def assessed(rows: Sequence[Row]) -> str:
     """How the headline results stand, and then the other kinds of claims, in a few sentences."""
-    return ". ".join(f"{kind}, {n}: {words}"
-                     for kind, (n, words) in standing(rows).items() if n) + "."
+    return ". ".join(f"{kind}, {len(found)}: {counted(found)}"
+                     for kind, found in by_kind(rows).items() if found) + "."
 
 
 def summary() -> View:
     """How the claims of each work stand: results, sentences, and other people's apart."""
     rows = every_claim()
     found = Table("Claims of each work", ["Work", *_KINDS], css="cb-summary", groups={"": [
-        [config.book().method(chapter), *(words for _, words in standing(found).values())]
+        [config.book().method(chapter), *map(counted, by_kind(found).values())]
         for chapter, found in by_chapter(rows).items()]})
     return View(rows, [assessed(rows), found])
 
