@@ -60,16 +60,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Verdicts(Table):
-    """Claims with their verdicts: on a page a row for each number, elsewhere a paragraph a claim.
+    """Claims with their verdicts; as text, a paragraph a claim.
 
-    With *whole*, as on the scorecard, rows have ids and lead to records.
+    If ``whole``, as on the scorecard, rows have ids and lead to records; if ``brief``, as in a
+    result box, a claim has a reason only where nothing was measured.
     """
 
-    heads: Sequence[str] = ("Claim", "What is compared", "Ours, mean ± SD",
-                            "Distance from published")
+    heads: Sequence[str] = ("Claim", "Published ± our tolerance → ours, mean ± SD")
     css: str = "cb-claims"
     rows: Sequence[Row] = ()
     whole: bool = False
+    brief: bool = False
 
     def __html__(self) -> Markup:
         return html("verdicts", self)
@@ -265,21 +266,15 @@ def verdicts(work: str) -> View:
 
 
 def result(work: str) -> View:
-    """The result box of a work: published against ours.
+    """The result box of a work: its headline claims, and the count of all of its verdicts.
 
-    One row for each headline claim, with at most four of its numbers, or what kept it from being
-    measured. The last line counts all verdicts. Raises InputError for an unknown work.
+    Raises InputError for an unknown work.
     """
-    rows, shown = _of_work(work), []
-    for claim, verdict in rows:
-        if claim.tier == "headline":
-            found = [pair for pair in numbers(claim, verdict)[0] if pair[0].check is None]
-            why = verdict.reason if verdict.word in ("cannot compare", "not attempted") else (
-                "" if found else "Demonstrated in code.")
-            shown.append([html("headline", claim, verdict), html("told", found[:4], why)])
-    box = Table("What was reproduced", ["Claim", "Published (or threshold) → ours, mean ± SD"],
-                {"": shown}, css="cb-claims cb-result")
-    return View(rows, [box, html("counted", counts_line(rows))])
+    rows = _of_work(work)
+    headline = [row for row in rows if row[0].tier == "headline"]
+    return View(rows, [
+        Verdicts("What was reproduced", css="cb-claims cb-result", rows=headline, brief=True),
+        html("counted", counts_line(rows))])
 
 
 def _of_work(work: str) -> tuple[Row, ...]:

@@ -107,7 +107,7 @@ def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verd
     found = [pair for pair in pairs if pair[1].n]
     rest = [compared(number) + (f" ({number.statistic})" if number.statistic not in USUAL else "")
             for number, part in pairs if not part.n and number.stated != "–"]
-    return found, ", ".join(rest) or ("" if found else "–")
+    return found, ", ".join(rest)
 
 
 def offsets(number: Comparison, verdict: Verdict
