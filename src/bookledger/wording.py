@@ -105,9 +105,9 @@ def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verd
     """The numbers of a claim that were measured, with their verdicts, and a line on the others."""
     pairs = list(zip(claim.compares, verdict.parts, strict=True))
     found = [pair for pair in pairs if pair[1].n]
-    rest = [compared(number) + (f" ({number.statistic})" if number.statistic not in USUAL else "")
-            for number, part in pairs if not part.n and number.stated != "–"]
-    return found, ", ".join(rest)
+    rest = [compared(number) for number, part in pairs if not part.n and number.stated != "–"]
+    more = f" and {len(rest) - 2} more" if len(rest) > 2 else ""
+    return found, ", ".join(rest[:2]) + more
 
 
 def offsets(number: Comparison, verdict: Verdict
