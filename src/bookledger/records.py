@@ -69,7 +69,7 @@ class Record:
     git
         ``commit`` and ``clean``, the checkout's state; both None outside one.
     code
-        The version of the method (`versions.version_of`); of early records a hash of the code.
+        The version of the method (`machine.version_of`); of early records a hash of the code.
     claims
         `checks.as_it_stands` of each number that the run is compared with, by its id.
     tolerances

@@ -2,9 +2,8 @@
 
 ``python tests/amendments`` writes data/amendments/history.json: for each commit that touches the
 claims, what changed of those that already had a record, with the verdicts before and after, each
-computed by the code of its commit; the records that were edited; and where each claim of the time
-before claims were merged stands now. It also writes data/records/claims-held.json, the claims as
-they stood at the commits of the records that hold none themselves, and last the tables in
+computed by the code of its commit; and the records that were edited. Where each claim of the time
+before claims were merged stands now does not change any more. Last it writes the tables in
 book/amendments.md; ``python tests/amendments page`` writes these alone.
 """
 
@@ -21,9 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from bookledger.checks import as_it_stands
-from bookledger.claims import Comparison, _Loader
-from bookledger.records import HELD, write_manifest
+from bookledger.claims import _Loader
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
@@ -98,18 +95,13 @@ def recorded(commit: str) -> set[str]:
     return {*names, *(name.partition("-")[0] for name in names)}
 
 
-def extract(commit: str, folder: str, *places: str) -> None:
-    """The files of a commit, all or those of some places, in a folder."""
-    archive = subprocess.run(["git", "-C", ROOT, "archive", commit, *places], capture_output=True,
-                             check=True).stdout
-    subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
-
-
 @cache
 def words(commit: str) -> dict[str, str]:
     """The verdict on each claim at a commit, by the code of that commit."""
     with tempfile.TemporaryDirectory() as folder:
-        extract(commit, folder)
+        archive = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True,
+                                 check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
         engine = Path(folder, "src", "bookledger").is_dir()     # before, the library had it inside
         code = WORDS.format("bookledger" if engine else "clusterbook.evidence")
         done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True,
@@ -172,53 +164,6 @@ def edited_records() -> list[dict]:
     return found
 
 
-def places() -> list[dict]:
-    """Each claim of the commit before claims were merged: its verdict then, and its place now."""
-    merge = next(commit for commit in amended()
-                 if any(id != one["claim"] for id, one in numbers(commit).items()))
-    now = {id: one["claim"] for id, one in numbers("HEAD").items()}
-    for claim in claims("HEAD"):
-        now |= dict.fromkeys([claim["id"], *claim.get("replaces", {})], claim["id"])
-    gone = yaml.safe_load(git("show", "HEAD:data/amendments/gone.yaml"))
-    return [{"id": id, "verdict": word, "now": now.get(id), "reason": gone.get(id)}
-            for id, word in words(f"{merge}~1").items()]
-
-
-@cache
-def held(commit: str) -> dict[str, tuple[str, str | None, str]]:
-    """Each number at a commit: its chapter, its profile, and all that decides its verdict."""
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        extract(commit, folder, "data", "notebooks", "book", ":(exclude)data/records")
-        for id, number in numbers(commit).items():
-            keys = {("holds_in" if key == "in" else key): value
-                    for key, value in number.items() if key not in ("claim", "chapter")}
-            if "metric" not in keys and "check" not in keys or "cannot_compare" in keys:
-                continue
-            why = {"why": "then"} if "tolerance" in keys else {}
-            text = as_it_stands(Comparison(id=id, **keys, **why), Path(folder))
-            found[id] = number["chapter"], number.get("profile"), text
-    return found
-
-
-def claims_held() -> dict[str, dict[str, str]]:
-    """The claims of each record that holds none itself, as they stood at its commit."""
-    found = {}
-    for path in sorted((ROOT / "data" / "records").glob("*-seed*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if "claims" not in record:
-            found[path.stem] = {
-                id: text for id, (chapter, profile, text) in held(record["git"]["commit"]).items()
-                if chapter == record["chapter"] and profile in (None, record["profile"])}
-    return found
-
-
-def write(path: Path, content: object) -> None:
-    """Write a JSON file, with a line for each value."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
-                    encoding="utf-8")
-
-
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table; a cell that is neither code nor a link is shown as it is."""
     def cell(text: str) -> str:
@@ -262,10 +207,7 @@ def page() -> str:
 
 
 def history() -> None:
-    """Write the history and the claims held."""
-    records = ROOT / "data" / "records"
-    write(records / HELD, claims_held())
-    write_manifest(records)
+    """Write the history."""
     found = [change for commit in amended() for change in changes(commit)]
     for change in found:
         commit, id = change["commit"], change["id"]
@@ -275,8 +217,10 @@ def history() -> None:
     edited = edited_records()
     about = {commit: git("show", "-s", "--format=%as%n%s", commit).split("\n", 1)
              for commit in sorted({one["commit"] for one in (*found, *edited)})}
-    write(TARGET, {"commits": about, "changes": found, "records": edited, "places": places()})
-    print(f"{TARGET.relative_to(ROOT)}: {len(found)} changes, {len(places())} places")
+    kept = json.loads(TARGET.read_text(encoding="utf-8"))["places"]
+    text = json.dumps({"commits": about, "changes": found, "records": edited, "places": kept},
+                      indent=1, ensure_ascii=False, sort_keys=True)
+    TARGET.write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
