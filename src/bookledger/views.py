@@ -346,10 +346,10 @@ def took(records: Sequence[Record]) -> str:
     return mean if all(map(ge, seconds, trained)) else f"more than {mean}"
 
 
-def under_way() -> View:
+def under_way(records: Path | None = None) -> View:
     """Runs that were stopped and go on later, as their progress files say; verdicts ignore them."""
-    rows = []
-    for path in sorted((config.root() / "data" / "records" / "under-way").glob("*.json")):
+    folder, rows = records or config.root() / "data" / "records", []
+    for path in sorted((folder / "under-way").glob("*.json")):
         run = json.loads(path.read_text(encoding="utf-8"))
         rows += [(path.stem, f"{at['stage'] or name}: epoch {at['epoch']:,} of {at['epochs']:,}, "
                   f"{duration(at['seconds_an_epoch'])} an epoch, begun {run['started'][:10]}")
