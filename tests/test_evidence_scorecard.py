@@ -180,7 +180,7 @@ def test_another_version_of_a_method_makes_its_records_stale(book):
         edit(path, old, new)
         card = scorecard()
         assert words() == WORDS
-        for text, of_stale in ((str(card), "reproduced (stale)"), (card.html, "cb-stale"),
+        for text, of_stale in ((str(card), "1 reproduced (stale)"), (card.html, "cb-stale"),
                                (verdicts("demo").html, "have changed since these runs")):
             assert (of_stale in text) == stale
 
