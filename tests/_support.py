@@ -184,7 +184,7 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     monkeypatch.setenv("CLUSTERBOOK_BOOK", str(book.root))
     monkeypatch.setattr(paths, "checkout", lambda: book.root)
     monkeypatch.setattr(paths, "__file__", str(book.package / "paths.py"))
-    monkeypatch.setattr("bookledger.versions.library", lambda: book.package)
+    monkeypatch.setattr("bookledger.machine.library", lambda: book.package)
     return book
 
 

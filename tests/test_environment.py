@@ -101,7 +101,7 @@ from clusterbook import paths
 from bookledger import config, parameters
 print([sorted(config.chapters()), len(evidence.load_claims()), len(evidence.load_records()),
        len(evidence.load_expectations()), len(evidence.load_errata()),
-       len(evidence.load_sources()), len(evidence.amendments().rows),
+       len(evidence.load_sources()),
        [list(parameters.read(name).profiles()) for name in config.chapters()],
        [path.name for path in config.notebooks(paths.root())],
        (paths.root() / "_config.yml").is_file()])

@@ -9,7 +9,7 @@ from _support import put
 
 from bookledger import load_claims, load_errata, load_expectations, load_sources
 from bookledger.claims import Statistic
-from bookledger.formats import spread
+from bookledger.wording import spread
 from clusterbook.errors import InputError
 
 CLAIMS = """\

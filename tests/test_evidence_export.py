@@ -16,7 +16,7 @@ from _support import CHECKOUT, module_of
 from rocrate_validator import services
 
 import bookledger as evidence
-from bookledger import provenance
+from bookledger import sources
 
 release = module_of(CHECKOUT / ".github" / "scripts" / "release.py")
 
@@ -27,14 +27,14 @@ def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
     (site / "records" / "one.json").write_text("{}")
     (site / "notebooks.zip").write_bytes(b"")
     (site / "index.html").write_text("a page")
-    sources = evidence.load_sources()
-    sources["tell-paper"] = replace(sources["tell-paper"], sent=date(2026, 12, 1))
-    monkeypatch.setattr(provenance, "load_sources", lambda: sources)
-    text = provenance.as_json()
+    read = evidence.load_sources()
+    read["tell-paper"] = replace(read["tell-paper"], sent=date(2026, 12, 1))
+    monkeypatch.setattr(sources, "load_sources", lambda: read)
+    text = sources.as_json().decode()
     assert "NaN" not in text and "Infinity" not in text     # which no other JSON reader takes
     said = json.loads(text)
-    card = evidence.scorecard()
-    assert {one["id"]: one["verdict"]["word"] for one in said["claims"]} == card.words()
+    assert {one["id"]: one["verdict"]["word"] for one in said["claims"]} == {
+        claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}
     assert len(said["errata"]) == len(evidence.load_errata())
     assert '"sent": "2026-12-01"' in text
 

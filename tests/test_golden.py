@@ -10,7 +10,7 @@ import torch
 from _support import CHECKOUT, module_of
 from sklearn.cluster import KMeans
 
-from bookledger.versions import version_of
+from bookledger.machine import version_of
 
 script = module_of(CHECKOUT / "tests" / "golden" / "__main__.py")
 STORED = golden.stored()

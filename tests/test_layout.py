@@ -21,9 +21,9 @@ FLOORS = {
         ("batchnorm", "table"), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
-        ("config", "formats", "slices"), ("claims", "versions"), ("checks", "machine"),
-        ("records",), ("verdicts",), ("wording",), ("views",), ("sources",), ("provenance",),
-        ("notebook", "parameters"), ("execution", "site", "underway"), ("outputs", "runs"),
+        ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),
+        ("wording",), ("views",), ("notebook", "parameters", "sources"),
+        ("execution", "site", "underway"), ("outputs", "runs"),
         ("pages", "sweep"), ("build",), ("cli",), ("__main__",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from nbformat.v4 import new_notebook
 
 from bookledger import cli, load_records, runs
+from bookledger.machine import version_of
 from bookledger.runs import ChapterError
-from bookledger.versions import version_of
 from clusterbook.errors import InputError
 from clusterbook.figures.showing import save
 

@@ -14,8 +14,8 @@ from _support import HANG, Book, alive, record, wait_for
 
 from bookledger import execution, runs, sweep
 from bookledger.execution import ChapterError
+from bookledger.machine import version_of
 from bookledger.records import dumps
-from bookledger.versions import version_of
 from clusterbook.errors import InputError
 
 PARAMETERS = """\

@@ -77,7 +77,7 @@ def test_models_and_checkpoints_with_pickled_objects_are_not_loaded(tmp_path, tr
 
 
 @pytest.mark.parametrize("read", [
-    lambda path: claims.read_file(path, dict, "claim"), claims.read_yaml])
+    lambda path: claims.load_claims(path.parent), claims.read_yaml])
 def test_yaml_makes_no_object(tmp_path, trap, read):
     path = tmp_path / "hostile.yaml"
     path.write_text(f"a: !!python/object/apply:os.mkdir ['{trap.struck}']\n", encoding="utf-8")
@@ -116,24 +116,19 @@ def harmless(html: str) -> bool:
 
 
 def test_a_name_is_text_in_every_view(tmp_path, monkeypatch):
-    history = {
-        "commits": {TAG: (TAG, TAG)}, "records": [{"commit": TAG, "profiles": [TAG], "fields": []}],
-        "changes": [{"commit": TAG, "id": TAG, "change": TAG, "fields": {TAG: (TAG, TAG)},
-                     "verdicts": (TAG, TAG), "reason": TAG}],
-        "places": [{"id": TAG, "verdict": TAG, "now": TAG, "reason": TAG}]}
-    monkeypatch.setattr("bookledger.config.load_json", lambda path: history)
-    put(tmp_path, {"under-way/x-seed0.json": json.dumps({"started": TAG, "trainings": {"main": {
-        "stage": TAG, "epoch": 1, "epochs": 2, "seconds_an_epoch": 1.0}}})})
+    put(tmp_path, {"data/records/under-way/x-seed0.json": json.dumps(
+        {"started": TAG, "trainings": {"main": {
+            "stage": TAG, "epoch": 1, "epochs": 2, "seconds_an_epoch": 1.0}}})})
+    monkeypatch.setattr("bookledger.config.root", lambda: tmp_path)
+    record = SimpleNamespace(name=TAG, profile=TAG, seed=TAG, parameters={TAG: TAG}, assumed=[])
+    row = SimpleNamespace(id=TAG, replaces=[TAG], title=TAG, where=TAG, stands=TAG, right=TAG,
+                          changes=TAG, not_demonstrated=TAG, reported=TAG)
     shown = [
-        evidence.amendments().html, evidence.under_way(tmp_path).html,
-        views.table({TAG: {TAG: 0.5}}, TAG).html,
-        views.html("table", views.Table(TAG, [TAG], {TAG: [[TAG]]}, named=True, folded=TAG,
-                                        attributes={"id": TAG})),
+        views.under_way().html, evidence.table({TAG: {TAG: 0.5}}, TAG).html,
+        views.View((), [TAG, views.Table(TAG, [TAG], {TAG: [[TAG]]}, folded=TAG)]).html,
         *(views.html(macro, *values) for macro, values in {
-            "said": ([TAG], TAG), "profile": (TAG, {TAG: TAG}), "seeds": (TAG, [TAG]),
-            "entries": ([(SimpleNamespace(id=TAG), TAG, TAG, {TAG: TAG})], TAG),
-            "told": ([], TAG, False), "counted": (TAG,),
-            "card": (TAG, TAG, TAG, [], TAG, TAG, TAG),
+            "profile": (record,), "seeds": ([record],), "counted": (TAG,),
+            "erratum": (row, SimpleNamespace(name=TAG, version=TAG), TAG, []),
         }.items()),
         parameters.table(TAG, [TAG], [(TAG,)], [TAG]).html,
         figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, (0, 0), TAG)],

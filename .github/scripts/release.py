@@ -19,8 +19,8 @@ from rocrate.model.contextentity import ContextEntity
 from rocrate.rocrate import ROCrate
 
 from bookledger import config, load_records, load_sources, scorecard
-from bookledger.provenance import described
 from bookledger.records import Runs, profile_of
+from bookledger.views import described
 from clusterbook.figures.steps import ENVIRONMENT
 
 CONTENT = ("claims.json", "notebooks.zip", "records", "figures")
@@ -139,7 +139,7 @@ def write_models(folder: Path) -> None:
             front=yaml.safe_dump(front, sort_keys=False), record=record, load=load,
             title=book.title, runs=Runs(one for one in records if one.profile == record.profile),
             says=profile_of(record).get("says", ""), data=sources.get(data),
-            run={name: value for name, value in described([record]).items() if name != "Seeds"},
+            run=described([record]),
             claims=[(claim, verdict) for claim, verdict in rows
                     if any(one.profile == record.profile for one in claim.compares)])
         target = folder / record.name

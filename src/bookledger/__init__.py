@@ -22,11 +22,9 @@ if TYPE_CHECKING:       # what a type checker and an editor are to know of them
     from .claims import Comparison as Comparison
     from .claims import load_claims as load_claims
     from .notebook import Page as Page
+    from .notebook import origin as origin
     from .notebook import page as page
-    from .provenance import amendments as amendments
-    from .provenance import origin as origin
-    from .provenance import status as status
-    from .provenance import under_way as under_way
+    from .notebook import table as table
     from .records import Record as Record
     from .records import Runs as Runs
     from .records import arrays as arrays
@@ -42,24 +40,21 @@ if TYPE_CHECKING:       # what a type checker and an editor are to know of them
     from .verdicts import WORDS as WORDS
     from .verdicts import Verdict as Verdict
     from .verdicts import judge as judge
-    from .views import Scorecard as Scorecard
     from .views import View as View
-    from .views import at_last_tag as at_last_tag
-    from .views import cards as cards
     from .views import result as result
-    from .views import say as say
     from .views import scorecard as scorecard
-    from .views import table as table
+    from .views import status as status
+    from .views import under_way as under_way
+    from .views import verdicts as verdicts
 
 _PUBLIC = {
     "checks": ("Expectation", "load_expectations", "refuses"),
     "claims": ("Claim", "Comparison", "load_claims"),
-    "notebook": ("Page", "page"),
-    "provenance": ("amendments", "origin", "status", "under_way"),
+    "notebook": ("Page", "origin", "page", "table"),
     "records": ("Record", "Runs", "arrays", "load_records", "model_file", "recorded"),
     "sources": ("Erratum", "errata", "erratum", "load_errata", "load_sources", "source_table"),
     "verdicts": ("WORDS", "Verdict", "judge"),
-    "views": ("Scorecard", "View", "at_last_tag", "cards", "result", "say", "scorecard", "table"),
+    "views": ("View", "result", "scorecard", "status", "under_way", "verdicts"),
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 

@@ -32,7 +32,7 @@ from .claims import read_yaml
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
-_SHOWN = ("_config.yml", "book", "notebooks", "data/amendments", "data/claims", "data/errata",
+_SHOWN = ("_config.yml", "book", "notebooks", "data/claims", "data/errata",
           "data/expectations", "data/versions.json", "data/records", "data/sources")
 
 

@@ -62,22 +62,20 @@ class Expectation:
         return self
 
 
-def as_it_stands(number: Comparison, root: Path | None = None) -> str:
+def as_it_stands(number: Comparison) -> str:
     """All that decides a number's verdict, which records keep: ``value, mean: acc = 0.9 ± 0.02``.
 
     Of a check also what is expected, and a hash of the parsed code of the cell that makes it and of
-    the notebook's functions that it calls, in the book at *root* (default: this one).
+    the notebook's functions that it calls.
     """
     how = f", {number.statistic}" if number.statistic else ""
     text = f"{number.kind}{how}: {number.stated}"
     if number.check is None:
         return text
-    root = root or config.root()
-    expected = next((one for one in load_expectations(root / "data" / "expectations")
-                     if one.id == number.check), None)
+    expected = next((one for one in load_expectations() if one.id == number.check), None)
     rule = expected and f"{expected.relation} {expected.bound} ± {expected.tolerance}"
     cells = {}
-    for path in config.notebooks(root):
+    for path in config.notebooks(config.root()):
         cells |= cells_of_checks(path, path.stat().st_mtime_ns)
     return f"{text}, {rule}, cell {cells.get(number.check)}"
 

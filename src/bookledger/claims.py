@@ -1,14 +1,14 @@
 """Claims: YAML files about the sources, validated when they are loaded.
 
 ``data/claims/README.md`` describes the keys. Verdicts are never written in these files: they follow
-from the records. `read_file`, which names the line of each mistake, also reads expectations and
-errata.
+from the records. `read_folder`, which names the line of each mistake, also reads expectations,
+errata and sources.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import nan
 from pathlib import Path
@@ -31,11 +31,8 @@ Id = Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)+$")]
 
 # --- statistics: how a source turns several runs into one number
 
-OVER_SEEDS: dict[str, Callable[[Sequence[float]], float]] = {
-    "mean": fmean, "single": fmean,
-    "standard deviation": lambda numbers: stdev(numbers) if len(numbers) > 1 else nan,
-}
-STATISTIC = rf"^(?:{'|'.join(OVER_SEEDS)}|best (?:of ([2-9]|[1-9]\d+)|epoch) by (\w+))$"
+STATISTIC = (r"^(?:mean|single|standard deviation|"
+             r"best (?:of ([2-9]|[1-9]\d+)|epoch) by (\w+))$")
 
 
 class Statistic:
@@ -72,8 +69,11 @@ class Statistic:
 
     def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float:
         """The statistic of runs, each its `row` and its number, ordered by seed."""
-        if self.selector is None or self.best_epoch:
-            return OVER_SEEDS.get(self.name, fmean)([number for _, number in runs])
+        numbers = [number for _, number in runs]
+        if self.is_mean:
+            return fmean(numbers)
+        if self.selector is None:
+            return stdev(numbers) if len(numbers) > 1 else nan
         return self.selector.best(runs[:self.seeds],
                                   key=lambda run: run[0][self.selector.metric])[1]
 
@@ -129,16 +129,12 @@ class Comparison:
     not_attempted: str | None = None
 
     @model_validator(mode="after")
-    def _selects_as_the_book_knows(self) -> Comparison:
+    def _has_the_keys_of_its_kind(self) -> Comparison:
         selector = re.fullmatch(STATISTIC, self.statistic)[2] if self.statistic else None
         known = config.book().metrics.selectors
         if selector not in (None, *known):
             raise Mistake(f"a best of runs or epochs is by {' or '.join(known)}, not by "
                           f"{selector!r}", "statistic")
-        return self
-
-    @model_validator(mode="after")
-    def _has_the_keys_of_its_kind(self) -> Comparison:
         needed, optional = KINDS[self.kind]
         known = {key for of_kind in KINDS.values() for keys in of_kind for key in keys}
         given = {key for key in known if getattr(self, key) is not None}
@@ -230,45 +226,42 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 # --- YAML files that are lists of entries
 
 
-def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter"
-                ) -> list[Any]:
-    """Every entry of the YAML files of a folder as a *kind*, by file and line; see `read_file`."""
-    return [entry for path in sorted(Path(folder).glob("*.yaml"))
-            for entry in read_file(path, kind, noun, home)]
+def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter") -> list[Any]:
+    """Every entry of the YAML files of a folder, validated, by file and line.
 
-
-def read_file(path: Path, kind: type, noun: str, home: str | None = None) -> tuple[Any, ...]:
-    """Every entry of a YAML file, validated; it is read again only when it has changed.
-
-    *kind* is a pydantic dataclass and *noun* names it in errors. With *home*, that field takes the
-    file's name, and every entry needs a unique ``id`` that begins with that name.
+    *kind* is a pydantic dataclass, whose field *home* takes the file's name, and *noun* names it in
+    errors. Every entry has a unique ``id`` that begins with the file's name. A file is read again
+    only when it has changed.
 
     Raises InputError for the first mistake, beginning with the file and the line.
     """
-    return _read(path, kind, noun, home, path.stat().st_mtime_ns)
+    return [entry for path in sorted(Path(folder).glob("*.yaml"))
+            for entry in _read(path, kind, noun, home, path.stat().st_mtime_ns)]
 
 
 @cache
-def _read(path: Path, kind: type, noun: str, home: str | None, _written: int) -> tuple:
+def _read(path: Path, kind: type, noun: str, home: str, _written: int) -> tuple:
     file, prefix, found = "/".join(path.parts[-3:]), path.stem.replace("_", "-"), {}
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader) or []
+        text = path.read_text(encoding="utf-8")
+        entries = yaml.load(text, _Loader) or []
     except (ValueError, yaml.YAMLError) as error:
         line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) else 1
         raise InputError(f"{file}:{line}: not valid YAML: {getattr(error, 'problem', error)} (a "
                          "text with ': ', '#', '<' or '>' in it needs quotes)") from None
-    if not isinstance(entries, list) or not all(isinstance(entry, _Mapping) for entry in entries):
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(f"{file}:1: the file must be a list of mappings")
-    for entry in entries:
+    for i, entry in enumerate(entries):
         try:
-            read = kind(**entry, **({home: path.stem} if home else {}))
-            if home and (read.id in found or not read.id.startswith(f"{prefix}-")):
+            read = kind(**entry, **{home: path.stem})
+            if read.id in found or not read.id.startswith(f"{prefix}-"):
                 raise Mistake(f"an id must begin with '{prefix}-' and be unique", "id")
-            found[read.id if home else len(found)] = read
+            found[read.id] = read
         except (TypeError, ValueError) as error:
-            text, keys = mistake(error)
+            said, keys = mistake(error)
+            line = _line(yaml.compose(text).value[i], keys)
             who = f"{noun} {entry['id']}" if "id" in entry else noun
-            raise InputError(f"{file}:{_line(entry, keys)}: {who}: {text}") from None
+            raise InputError(f"{file}:{line}: {who}: {said}") from None
     return tuple(found.values())
 
 
@@ -294,39 +287,34 @@ def mistake(error: Exception) -> tuple[str, tuple[Any, ...]]:
     return str(error), getattr(error, "keys", ())
 
 
-def _line(entry: _Mapping, keys: Sequence) -> int:
+def _line(entry: yaml.MappingNode, keys: Sequence) -> int:
     """The line of the last of nested keys that the file has; a shared key stands further out."""
-    line, inner = entry.line, entry
+    def below(node: yaml.Node, key: str | int) -> tuple[yaml.Node, yaml.Node] | None:
+        if isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+            return node.value[key], node.value[key]
+        inside = node.value if isinstance(node, yaml.MappingNode) else []
+        return {name.value: (name, value) for name, value in inside}.get(key)
+
+    place = inner = entry
     for key in keys:
-        if isinstance(inner, list) and isinstance(key, int):
-            inner = inner[key]
-            line = inner.line
-        elif isinstance(key, str):
-            line = getattr(inner, "lines", {}).get(key, entry.lines.get(key, line))
-            inner = inner.get(key) if isinstance(inner, _Mapping) else None
-    return line
-
-
-class _Mapping(dict):
-    """A YAML mapping that knows the line of each key, and of its own beginning."""
+        place, inner = below(inner, key) or below(entry, key) or (place, inner)
+    return place.start_mark.line + 1
 
 
 class _Loader(yaml.SafeLoader):
     """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique and has a value."""
 
-    def mapping(self, node: yaml.MappingNode) -> _Mapping:
-        values = _Mapping(self.construct_mapping(node, deep=True))
-        values.line, values.lines = node.start_mark.line + 1, {}
-        for key, _ in node.value:
-            wrong = ("has no value" if values[key.value] is None else
-                     "is a duplicate" if key.value in values.lines else "")
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        values, seen = super().construct_mapping(node, deep), set()
+        for key, value in node.value:
+            wrong = ("has no value" if value.tag.endswith(":null") else
+                     "is a duplicate" if key.value in seen else "")
             if wrong:
                 raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} {wrong}",
                                            problem_mark=key.start_mark)
-            values.lines[key.value] = key.start_mark.line + 1
+            seen.add(key.value)
         return values
 
 
-_Loader.add_constructor("tag:yaml.org,2002:map", _Loader.mapping)
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float",
                               re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789"))

@@ -183,18 +183,10 @@ def _data(options) -> None:
         print(f"{'folder:PATH':<16}{'your own':<10}A folder of images, or of one folder per class")
 
 
-def _scorecard(options) -> int:
-    from .views import at_last_tag, scorecard
+def _scorecard(options) -> None:
+    from .views import scorecard
 
-    card = scorecard()
-    print(card)
-    before = at_last_tag() if options.fail_on_regression else {}
-    if before is None:
-        print("no tag to compare with: nothing can have got worse")
-    worse = card.regressions(before or {})
-    for line in worse:
-        print(line, file=sys.stderr)
-    return 1 if worse else 0
+    print(scorecard())
 
 
 # --- their options -----------------------------------------------------------------------------
@@ -243,9 +235,7 @@ _COMMANDS = {
         ("names", "CHAPTER", None, {"nargs": "*"})]),
     "data": (_data, "data sets: what is known, what is here; fetches what is named", [
         ("names", "NAME", None, {"nargs": "*"})]),
-    "scorecard": (_scorecard, "the claims against the records", [
-        ("--fail-on-regression", None, "exit 1 where a claim reproduced at the last tag is no "
-         "longer", _SWITCH)]),
+    "scorecard": (_scorecard, "the claims against the records", []),
 }
 
 

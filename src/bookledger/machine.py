@@ -1,4 +1,10 @@
-"""What a run was made with: code and machine; never who ran it or in which folder."""
+"""What a run is made with: the method's version, the commit, the machine; never who or where.
+
+A method is a package of the book's library with the line ``VERSION = 1`` in its ``__init__``. The
+number is raised with every change of the numbers that the method gives, those of the training loop
+and the scores included: the golden numbers in ``tests/golden`` fail until it is. It is read as
+text, because importing a method takes seconds. A record of another version is stale.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +15,39 @@ import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from . import config
-from .versions import version_of
+
+
+def library() -> Path | None:
+    """The folder of the book's library; None for a book without one."""
+    name = config.book().library
+    return Path(find_spec(name).origin).parent if name else None
+
+
+def version_of(chapter: str) -> str:
+    """The present version of a chapter's code, as a new record has it: ``"demo 1"``.
+
+    A chapter without a method of its own, such as a comparison, has the versions of all methods.
+    """
+    numbers, folder = {}, library()
+    for path in sorted(folder.glob("*/__init__.py")) if folder else ():
+        if line := re.search(r"(?m)^VERSION = (\d+)$", path.read_text(encoding="utf-8")):
+            numbers[path.parent.name] = line[1]
+    methods = [chapter] if chapter in numbers else numbers
+    return ", ".join(f"{method} {numbers[method]}" for method in methods)
+
+
+def hashes() -> dict[str, str]:
+    """Hash of code → its version, for records from before methods had one.
+
+    ``data/versions.json`` lists the hashes of each version; the list does not grow.
+    """
+    listed = config.load_json(config.root() / "data" / "versions.json")
+    return {code: version for version, codes in listed.items() for code in codes}
 
 
 def code_in_use(chapter: str) -> dict[str, Any]:
@@ -21,24 +55,21 @@ def code_in_use(chapter: str) -> dict[str, Any]:
 
     ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
     trains is not the code that ran. What runs write (records, executed notebooks) may differ.
-    Outside a checkout the commit is the one that pip installed from, or None.
+    Outside a checkout the commit is the one that pip installed from (PEP 610), or None.
     """
-    root = config.checkout()
-    commit = git(root, "rev-parse", "HEAD") if root else _installed_commit()
-    clean = True if commit else None
-    if root and commit:
-        clean = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
-                    ":(exclude)book/runs") == ""
+    if root := config.checkout():
+        commit = git(root, "rev-parse", "HEAD")
+        changes = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
+                      ":(exclude)book/runs")
+        clean = changes == "" if commit else None
+    else:
+        try:
+            kept = distribution("clusterbook").read_text("direct_url.json")
+        except PackageNotFoundError:
+            kept = None
+        commit = json.loads(kept or "{}").get("vcs_info", {}).get("commit_id")
+        clean = True if commit else None
     return {"git": {"commit": commit, "clean": clean}, "code": version_of(chapter)}
-
-
-def _installed_commit() -> str | None:
-    """The commit of an installation from a repository, which pip keeps (PEP 610)."""
-    try:
-        kept = distribution("clusterbook").read_text("direct_url.json")
-    except PackageNotFoundError:
-        return None
-    return json.loads(kept or "{}").get("vcs_info", {}).get("commit_id")
 
 
 def git(root: Path, *arguments: str) -> str | None:
@@ -58,8 +89,7 @@ def machine(threads: int = 0) -> dict[str, Any]:
     """
     torch = sys.modules.get("torch")    # a run that used it has imported it
     used_gpu = torch and torch.cuda.is_available() and torch.cuda.is_initialized()
-    cores = os.cpu_count() or 1
-    described = Path("/proc/cpuinfo")
+    cores, described = os.cpu_count() or 1, Path("/proc/cpuinfo")
     found = re.search(r"^model name\s*: *(.+)$", described.read_text(encoding="utf-8"), re.M) if (
         described.is_file()) else None
     return {"cpu": found[1] if found else platform.processor() or platform.machine(),

@@ -5,12 +5,81 @@ Verdicts are no part of it: the directive ``view`` (`pages`) shows them as they 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import ArrayLike
+
 from .checks import UNMADE, Checked, check, drawn, refuses
-from .provenance import origin
-from .records import Line, arrays, model_file, record, recorded
-from .views import table
+from .records import Line, Record, arrays, model_file, record, recorded
+from .verdicts import count, seed_list
+from .views import Table, View, took
+from .wording import duration
+
+
+def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float = 0.0) -> str:
+    """Where the numbers of a figure come from: live or recorded, the seeds, the time.
+
+    *runs* are trained estimators (live), records, or sequences of either. Without a trained
+    estimator, *seed* (one or several) says that a figure is live, and *seconds* how long it took.
+
+    Examples
+    --------
+    >>> origin(seed=0)
+    'live · seed 0'
+    """
+    every = [run for one in runs for run in (one if isinstance(one, (tuple, list)) else [one])]
+    live = [run for run in every if not isinstance(run, Record)]
+    parts = []
+    if live or seed is not None:
+        seconds += sum(run.history_.seconds for run in live if hasattr(run, "history_"))
+        seeds = [run.random_state for run in live] or (
+            [seed] if isinstance(seed, int) else seed)
+        parts.append(["live", seed_list(seeds), *([duration(seconds)] if seconds else [])])
+    records = sorted({run.name: run for run in every if isinstance(run, Record)}.values(),
+                     key=lambda record: (record.profile, record.seed))
+    profiles = {profile: list(group) for profile, group in groupby(
+        records, key=lambda record: record.profile)}
+    if len(profiles) > 2:
+        parts.append([f"recorded {next(iter(profiles))} and {len(profiles) - 1} more profiles",
+                      count(len(records), "run")])
+        profiles = {}
+    for profile, found in profiles.items():
+        parts.append([f"recorded {profile}", seed_list(record.seed for record in found),
+                      took(found) + (" per seed on average" if len(found) > 1 else "")])
+    return "; ".join(map(" · ".join, parts))
+
+
+def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: int = 3,
+          best: Callable[..., str] | None = max) -> View:
+    """A table of measured numbers, of several values their mean ± standard deviation.
+
+    *rows* maps names to columns to numbers, one or one per seed; what a row lacks, or is NaN, is a
+    dash. The *best* mean of each column (``max``, ``min`` or None) is in bold if it differs from
+    each other one by more than the larger of both standard deviations; a single run never is.
+    """
+    heads = list(dict.fromkeys(column for row in rows.values() for column in row))
+    cells: dict[str, list[str]] = {name: [name] for name in rows}
+    for column in heads:
+        values = {name: np.ravel(row.get(column, [])).astype(float) for name, row in rows.items()}
+        means = {name: float(found.mean()) for name, found in values.items()
+                 if found.size and np.isfinite(found).all()}
+        spreads = {name: found.std(ddof=1) if found.size > 1 else math.inf
+                   for name, found in values.items()}
+        top = best(means, key=means.get) if best and means else None
+        others = [abs(means[name] - means[top]) > max(spreads[name], spreads[top])
+                  for name in means if top not in (None, name)]
+        for name, found in values.items():
+            sd = f" ± {spreads[name]:.{digits}f}" if found.size > 1 else ""
+            text = f"{means[name]:.{digits}f}{sd}".replace("-", "−") if name in means else "–"
+            bold = name == top and others and all(others)
+            cells[name].append(Markup("<strong>{}</strong>").format(text) if bold else text)
+    return View(tuple(rows.items()), [Table(caption, ["", *heads], {"": [*cells.values()]},
+                                            css="cb-scores")])
 
 
 class Page:

@@ -31,7 +31,7 @@ from clusterbook.figures.showing import MOST_CSV, unpacked
 
 from . import config, site
 from .parameters import read, read_notebook
-from .views import View, cards
+from .views import View
 
 EXTENSION = "bookledger.pages"
 _LINES = 0.7        # a share of white above which a picture is lines, which a dark page inverts
@@ -54,10 +54,6 @@ class Outputs:
             return []
         if "alt" in about:
             return _figure(renderer, data, about, env) if kind == "image/png" else []
-        if "cards" in about:        # pairs, because the keys of metadata are sorted
-            works = {work: (sentence, png, dict(claims))
-                     for work, sentence, png, claims in about["cards"]}
-            return shown(cards(works), env.docname) if kind == "text/markdown" else []
         if kind == "text/html":
             return [nodes.raw("", fitted(text, env.docname), format="html",
                               classes=["output", "text_html"])]

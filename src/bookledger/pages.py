@@ -23,23 +23,21 @@ from clusterbook import figures
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
 
-from . import config, parameters, provenance, site, sources, views
+from . import config, parameters, site, sources, views
 from .outputs import Folded, shown
 
 VIEWS: dict[str, Callable[..., views.View]] = {
-    "amendments": provenance.amendments,
     "errata": sources.errata,
     "erratum": sources.erratum,
-    "not-demonstrated": lambda work: sources.errata(work, demonstrated=False),
     "parameters": parameters.parameter_table,
     "profiles": parameters.profile_table,
     "result": views.result,
     "scorecard": views.scorecard,
     "sources": sources.source_table,
-    "status": provenance.status,
-    "summary": lambda: views.scorecard().summary(),
-    "under-way": provenance.under_way,
-    "verdicts": lambda *names: views.say(names, here=False),
+    "status": views.status,
+    "summary": views.summary,
+    "under-way": views.under_way,
+    "verdicts": views.verdicts,
 }
 """The views that a page can show, by the name that the directive gives them."""
 _MATH = re.compile(r"(?P<before>(?:(?<=[\s>])[^\s<>]{1,12})?)"
@@ -164,7 +162,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     out = Path(app.outdir)
     shutil.copytree(config.root() / "data" / "records", out / "records", dirs_exist_ok=True,
                     ignore=shutil.ignore_patterns("*.npz", "*.pt", "under-way"))
-    (out / "claims.json").write_text(provenance.as_json(), encoding="utf-8")
+    (out / "claims.json").write_bytes(sources.as_json())
     with zipfile.ZipFile(out / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for page in sorted(app.env.found_docs):
             file = Path(app.env.doc2path(page))

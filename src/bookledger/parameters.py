@@ -34,10 +34,9 @@ from clusterbook.errors import InputError
 
 from . import config, slices
 from .claims import mistake
-from .formats import count
-from .provenance import status
 from .records import read_profile
-from .views import Table, View, html
+from .verdicts import count
+from .views import Table, View, status
 
 MOST_VALUES = 10_000    # of a range, and runs of a command
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
@@ -314,10 +313,8 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
         return Markup("<code>{}</code>").format(text) if text and head in code else text
 
     cells = [[*map(cell, heads, row)] for row in rows]
-    shown = Table(caption, heads, {"": cells}, css="cb-options", scrolls=False,
-                  classes={"Command": "cb-command"}, folded=caption if folded else "",
-                  attributes={"class": "cb-fold"})
-    return View(tuple(rows), html("table", shown), [shown])
+    return View(tuple(rows), [Table(caption, heads, {"": cells}, css="cb-options",
+                                    folded=caption if folded else "")])
 
 
 def _unbroken(command: str) -> Markup:
@@ -368,9 +365,8 @@ def profile_table(name: str) -> View:
     """
     heads = ("Profile", "What it reruns", "Cost of a seed", "Settings that no source has",
              "Command")
-    costs = {profile.name: "; ".join(profile.cells[head] for head in
-                                     ("Time, a seed", "Peak memory"))
-             for profile in status().rows}
+    costs = {profile: "; ".join(cells[head] for head in ("Time, a seed", "Peak memory"))
+             for profile, cells in status().rows}
     rows = []
     for profile in read(name).profiles().values():
         seeds = [*profile.seeds] or [*range(5)]

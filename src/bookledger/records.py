@@ -58,54 +58,28 @@ Amount = Annotated[int | float, Field(ge=0)]
 class Record:
     """The outcome of one run; see `load_records`.
 
-    Attributes
-    ----------
-    parameters, assumed
-        Every parameter as it was in force, and those whose settings the source did not publish.
-    metrics, checks
-        The final measurements, and whether each expectation held.
-    history
-        One row an epoch, to float32's seven digits.
-    git
-        ``commit`` and ``clean``, the checkout's state; both None outside one.
-    code
-        The version of the method (`versions.version_of`); of early records a hash of the code.
-    claims
-        `checks.as_it_stands` of each number that the run is compared with, by its id.
-    tolerances
-        Of early records only; their claims stand in the file `HELD`.
-    machine
-        ``cpu``, ``gpu`` (or None), ``cores``, the ``threads`` of its training (in early records
-        of the largest in the process), and, since November 2026, the widest ``instructions`` that
-        torch used (AVX512, AVX2, DEFAULT).
-    data
-        ``name``, and ``sha256`` of the content (`clusterbook.datasets.content`).
-    started, seconds, peak_memory_mb
-        UTC in ISO 8601; wall time; mebibytes.
-    arrays
-        The SHA-256 of the ``.npz`` file beside the record.
-    path, doubts
-        Where it was loaded from, and what keeps it from reproducing anything; not in the file.
+    ``tolerances`` is of early records only, whose claims stand in the file `HELD`; so is a hash as
+    ``code``. ``path`` and ``doubts``, what keeps it from reproducing anything, are not in the file.
     """
 
     chapter: Name
     profile: Name
-    parameters: dict[str, JsonValue]
-    assumed: Annotated[tuple[str, ...], Strict(False)]
+    parameters: dict[str, JsonValue]        # every one, as it was in force
+    assumed: Annotated[tuple[str, ...], Strict(False)]      # those that the source did not publish
     seed: Whole
     metrics: dict[str, bool | int | float]
-    checks: dict[str, bool]
-    history: Annotated[tuple[dict[str, bool | int | float | str], ...], Strict(False)]
-    git: dict[str, str | bool | None]
-    code: str
+    checks: dict[str, bool]                 # whether each expectation held
+    history: Annotated[tuple[dict[str, bool | int | float | str], ...], Strict(False)]  # by epoch
+    git: dict[str, str | bool | None]       # commit, and whether the checkout was clean
+    code: str                               # the version of the method: `machine.version_of`
     versions: dict[str, str]
-    machine: dict[str, str | Whole | None]
-    data: dict[str, str] | None
+    machine: dict[str, str | Whole | None]  # see `machine.machine`
+    data: dict[str, str] | None             # name, and sha256 of the content
     started: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\+00:00|Z)$")]
-    seconds: Amount
-    peak_memory_mb: Amount | None
-    arrays: str | None
-    claims: dict[str, str] = field(default_factory=dict)
+    seconds: Amount                         # wall time, summed over the pieces of a run
+    peak_memory_mb: Amount | None           # mebibytes
+    arrays: str | None                      # SHA-256 of the .npz file beside it
+    claims: dict[str, str] = field(default_factory=dict)    # `checks.as_it_stands`, by id
     tolerances: dict[str, str | Amount] = field(default_factory=dict)
     path: Path | None = None
     doubts: tuple[str, ...] = ()
@@ -165,7 +139,7 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
 
 
 def profile_of(record: Record) -> dict[str, Any]:
-    """The content of the record's profile; empty where the book has none. Do not change it."""
+    """The content of the record's profile; empty where the book has none."""
     path = config.root() / "notebooks" / "profiles" / f"{record.profile}.toml"
     return read_profile(path) if path.is_file() else {}
 
@@ -173,16 +147,11 @@ def profile_of(record: Record) -> dict[str, Any]:
 def read_profile(path: Path) -> dict[str, Any]:
     """The content of a profile's file; InputError if it can't be read or is not TOML."""
     try:
-        return _profile(path, path.stat().st_mtime_ns)
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"profiles/{path.name} can't be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"profiles/{path.name}: not TOML: {error}") from None
-
-
-@cache
-def _profile(path: Path, _written: int) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:

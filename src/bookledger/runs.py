@@ -48,9 +48,9 @@ from .execution import (
 )
 from .machine import code_in_use
 from .parameters import Chapter, Profile
-from .provenance import described
 from .records import Record, differing, read_record
 from .verdicts import stale_among
+from .views import described
 
 __all__ = ["FAILED_CHECK", "ChapterError", "Run", "cores", "execute", "failed_checks", "make",
            "outputs", "plain", "processes", "recorded", "run", "write_notebook"]

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from datetime import date
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from markupsafe import Markup
 from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
+from pydantic_core import to_json
 
+from clusterbook import __version__
 from clusterbook.checks import one_of
 
 from . import config
 from .claims import STRICT, Id, Mistake, load_claims, read_folder
-from .views import Table, View, html
+from .views import Table, View, assessed, every_claim, html
 
 GRADES = {"number": "changes a published number", "text": "changes what the text says",
           "slip": "typo or slip"}
@@ -106,48 +108,57 @@ def load_errata(folder: Path | str | None = None) -> list[Erratum]:
 # --- views
 
 
-def errata(work: str | None = None, *, demonstrated: bool = True) -> View:
-    """The table of all errata, or of one work's, whose rows lead to the entries.
+def errata(work: str | None = None) -> View:
+    """The table of all errata by work, or of one work's, whose rows lead to the entries.
 
-    Without *demonstrated*, those that no check demonstrates, in full, because nothing else on the
-    page tells of them. Raises InputError for an unknown work.
+    Raises InputError for an unknown work.
     """
-    rows, tables = load_errata(), []
+    rows, sources = load_errata(), load_sources()
     if work is not None:
         one_of("work with errata", work, {row.work for row in rows})
         rows = [row for row in rows if row.work == work]
-    if not demonstrated:
-        return _in_full([row for row in rows if not row.checks])
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
-    several = len({row.work for row in rows}) > 1
+    parts: list[str | Table] = [counts(rows)] if work is None else []
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
-        title = f"{config.book().method(name)}: " if several else ""
-        tables.append(Table(
-            counts(found), ["Erratum", "Grade", "Demonstrated", "Reported"],
-            {"": [_row(row, f"audit/{name}.html" if several else "") for row in found]},
-            css="cb-errata", folded=title + counts(found), attributes={"id": f"errata-of-{name}"}))
-    lead = f"{counts(rows)}." if several else ""
-    return View(tuple(rows), html("said", tables, lead), [*filter(None, [lead]), *tables])
+        page = f"audit/{name}.html" if work is None else ""
+        cells = [[Markup('<a href="{}#{}">{}</a> <div class="cb-source">{}: {}</div>').format(
+            page, row.id, row.title, sources[row.source].name, row.where),
+            GRADES[row.grade], "by a cell" if row.checks else "no", "yes" if row.reported else "no"]
+            for row in found]
+        title = f"{config.book().method(name)}: " if work is None else ""
+        parts.append(Table(
+            counts(found), ["Erratum", "Grade", "Demonstrated", "Reported"], {"": cells},
+            css="cb-errata", folded=title + counts(found)))
+    return View(tuple(rows), parts)
 
 
-def erratum(id: str) -> View:
-    """One erratum in full, with links to its claims and chapters; InputError if it is unknown."""
-    known = {found.id: found for found in load_errata()}
-    one_of("erratum", id, known)
-    return _in_full([known[id]])
+def erratum(*ids: str) -> View:
+    """Errata in full, with links to their claims; InputError for an unknown one."""
+    known, sources = {row.id: row for row in load_errata()}, load_sources()
+    claims, parts = {claim.id: claim for claim in load_claims()}, []
+    for id in ids:
+        one_of("erratum", id, known)
+        row = known[id]
+        parts.append(html("erratum", row, sources[row.source], GRADES[row.grade],
+                          [claims[id] for id in row.claims]))
+    return View(tuple(known[id] for id in ids), parts)
 
 
 def source_table() -> View:
     """The texts and repositories that were read, what each offers, and the letters sent."""
-    rows = load_sources().values()
+    rows = tuple(load_sources().values())
+    offer = Markup("<div><strong>{}</strong>: {}</div>").format
+    cells = [[row.name, row.version, Markup("").join(offer(*one) for one in row.offers.items())]
+             for row in rows]
     sent = [f"{row.name} ({row.sent})" for row in rows if row.sent]
-    return _entries([(row, row.name, row.version, row.offers) for row in rows],
-                    f"Letters sent to authors: {', '.join(sent) or 'none'}.")
+    return View(rows, [
+        Table("What was read", ["Source", "Version", "What it offers"], {"": cells}),
+        f"Letters sent to authors: {', '.join(sent) or 'none'}."])
 
 
 def counts(rows: Sequence[Erratum]) -> str:
-    """``79 errata: 20 change a published number, …; 60 demonstrated by a cell, 4 reported``."""
+    """``79 errata: 20 in a published number, …; 60 demonstrated by a cell, 4 reported``."""
     of = Counter(row.grade for row in rows)
     return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {of['number']} in a published "
             f"number, {of['text']} in what the text says, {of['slip']} typos or slips; "
@@ -155,31 +166,11 @@ def counts(rows: Sequence[Erratum]) -> str:
             f"{sum(bool(row.reported) for row in rows)} reported")
 
 
-def _row(row: Erratum, page: str) -> list[str]:
-    """An erratum in a table, with a link to its entry on a page."""
-    title = Markup('<a href="{}#{}">{}</a> <div class="cb-source">{}: {}</div>').format(
-        page, row.id, row.title, load_sources()[row.source].name, row.where)
-    return [title, GRADES[row.grade], "by a cell" if row.checks else "no",
-            "yes" if row.reported else "no"]
-
-
-def _in_full(rows: Sequence[Erratum]) -> View:
-    claims, sources = {claim.id: claim for claim in load_claims()}, load_sources()
-    entries = []
-    for row in rows:
-        source = sources[row.source]
-        parts = {"Where": f"{source.name} ({source.version}): {row.where}",
-                 "Source": row.stands, "Correct": row.right, "Changes": row.changes,
-                 "No demonstration": row.not_demonstrated, "Reported": row.reported or "no",
-                 "Claims": html("claims_of", [claims[id] for id in row.claims])}
-        entries.append((row, row.title, GRADES[row.grade],
-                        {name: text for name, text in parts.items() if text}))
-    return _entries(entries)
-
-
-def _entries(found: Sequence[tuple[Any, str, str, dict[str, str]]], last: str = "") -> View:
-    """Rows in full, each with its title, its kind and its parts by name; and a last sentence."""
-    texts = [Table(f"{row.id}: {title} ({kind})", ["", ""], {"": [*parts.items()]})
-             for row, title, kind, parts in found]
-    return View(tuple(row for row, *_ in found), html("entries", found, last),
-                [*texts, *filter(None, [last])])
+def as_json() -> bytes:
+    """Claims, verdicts and errata as JSON; keys as in ``data/claims``."""
+    rows = every_claim()
+    return to_json({
+        "title": config.book().title, "version": __version__, "summary": assessed(rows),
+        "claims": [vars(claim) | {"verdict": verdict} for claim, verdict in rows],
+        "errata": load_errata(), "sources": list(load_sources().values()),
+    }, indent=1, by_alias=False)

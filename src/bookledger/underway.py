@@ -22,7 +22,7 @@ from clusterbook.errors import InputError
 from clusterbook.paths import write_atomically
 
 from . import config
-from .provenance import duration
+from .wording import duration
 
 FOLDER = "under-way"
 MOST_ROWS = 300         # of a training's history in a progress file

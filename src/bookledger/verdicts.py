@@ -20,39 +20,20 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusterbook.errors import InputError
 
 from . import config
 from .checks import COMPARE, as_it_stands
 from .claims import Claim, Comparison, Statistic
-from .formats import count, seed_list
+from .machine import hashes, version_of
 from .records import Record, profile_of
-from .versions import hashes, version_of
 
-
-class Word(NamedTuple):
-    """What follows from a verdict's word."""
-
-    severity: int       # a claim with several numbers has the most severe of their words
-    level: int          # since the last tag, a step down is a regression
-    result: str         # its group among the results of a source
-    sentence: str       # its group among the sentences of a text
-
-
-WORDS = {
-    "reproduced": Word(1, 3, "reproduced", "confirmed"),
-    "confirmed": Word(0, 3, "reproduced", "confirmed"),
-    "indicative": Word(2, 2, "indicative", "confirmed"),
-    "inconclusive": Word(5, 1, "inconclusive", "open"),
-    "not reproduced": Word(7, 1, "missed", "contradicted"),
-    "demonstration fails": Word(6, 1, "inconclusive", "open"),
-    "refuted": Word(8, 3, "missed", "contradicted"),
-    "cannot compare": Word(3, 1, "not comparable", "open"),
-    "not attempted": Word(4, 0, "not run", "open"),
-}
-"""The vocabulary, in the order in which counts are given."""
+WORDS = {"reproduced": 1, "confirmed": 0, "indicative": 2, "inconclusive": 5, "not reproduced": 7,
+         "demonstration fails": 6, "refuted": 8, "cannot compare": 3, "not attempted": 4}
+"""The vocabulary, in the order in which counts are given: a claim with several numbers has the word
+that has the largest number here."""
 ENOUGH_SEEDS = 3
 """With fewer seeds nothing counts as reproduced, and nothing as not reproduced."""
 
@@ -97,7 +78,7 @@ def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) 
     runs = sorted((record for record in records if record.chapter == claim.chapter),
                   key=lambda record: (record.profile, record.seed))
     parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
-    worst = max(parts, key=lambda part: WORDS[part.word].severity)
+    worst = max(parts, key=lambda part: WORDS[part.word])
     if len(parts) > 1 and {part.word for part in parts} == {"confirmed"}:
         worst = replace(worst, reason=f"The {len(parts)} checks hold in "
                         f"{count(min(part.n for part in parts), 'run')}.")
@@ -235,6 +216,19 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
         if more := sorted(made - set(listed)):
             found.append(f"not of the profile: {seed_list(more)}")
     return found
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun: ``1 seed``, ``3 seeds``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def seed_list(seeds: Iterable[int]) -> str:
+    """Seeds with their noun: ``seed 3``, ``seeds 1, 4``, ``seeds 0–4``."""
+    found = sorted(set(seeds))
+    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
+        return f"seeds {found[0]}–{found[-1]}"
+    return f"seed{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
 
 
 def t_interval(numbers: Sequence[float]) -> tuple[float, float] | None:

@@ -1,55 +1,55 @@
-"""Claims, verdicts and what they compare in words, and their places in a drawing."""
+"""Numbers, times and what claims compare, in words; and their places in a drawing."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 from . import config
 from .claims import Claim, Comparison, Statistic
-from .formats import count, spread
-from .verdicts import WORDS, Verdict
-
-Row = tuple[Claim, Verdict]
+from .verdicts import Verdict, count
 
 USUAL = ("mean", "single", None)     # statistics that go without saying
 _IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
 _CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 
 
-def by_chapter(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """The rows of each chapter, which stand together."""
-    return {chapter: list(found) for chapter, found in groupby(rows, lambda row: row[0].chapter)}
+def spread(mean: float, sd: float | None) -> str:
+    """Mean ± standard deviation, both with as many decimals as the deviation's two digits need.
+
+    Three where it is zero.
+
+    Examples
+    --------
+    >>> spread(10.0243, 0.0171), spread(0.8, 0)
+    ('10.024 ± 0.017', '0.800 ± 0.000')
+    """
+    if sd is None:
+        return f"{mean:.4g}"
+    decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6) if sd else 3
+    return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"
 
 
-def counts_line(rows: Sequence[Row]) -> str:
-    """The number of claims with each verdict, stale ones apart: ``7 claims: 3 reproduced, …``."""
-    found = Counter(verdict.label for _, verdict in rows)
-    labels = [label for word in WORDS for label in (word, f"{word} (stale)")]
-    parts = ", ".join(f"{found[label]} {label}" for label in labels if found[label])
-    return count(len(rows), "claim") + (f": {parts}" if parts else "")
+def duration(seconds: float) -> str:
+    """A time in the largest unit that fits, two digits: ``45 s``, ``12 min``, ``1.4 h``.
+
+    Examples
+    --------
+    >>> [duration(seconds) for seconds in (8.24, 59.7, 745, 5040, 36000)]
+    ['8.2 s', '60 s', '12 min', '1.4 h', '10 h']
+    """
+    size, unit = (3600, "h") if seconds >= 3600 else (60, "min") if seconds >= 60 else (1, "s")
+    amount = seconds / size
+    return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
 
 
-def section_of(claim: Claim, here: bool = False) -> str:
+def section_of(claim: Claim) -> str:
     """The address of a claim's section, from a page one folder below the book's root.
 
-    ``audit#ANCHOR`` is on the chapter's audit page, a bare anchor in the chapter, which is this
-    page if *here*.
+    ``audit#ANCHOR`` is on the chapter's audit page, a bare anchor in the chapter.
     """
     page, _, anchor = (claim.section or "").rpartition("#")
-    audit = f"../book/audit/{claim.chapter}.html"
-    return f"{audit if page else '' if here else f'../notebooks/{claim.chapter}.html'}#{anchor}"
-
-
-def seeds_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """The seeds of each profile among records, in order."""
-    seeds: dict[str, list[int]] = {}
-    for name in names:
-        profile, _, seed = name.rpartition("-seed")
-        seeds.setdefault(profile, []).append(int(seed))
-    return {profile: sorted(found) for profile, found in seeds.items()}
+    return f"../{'book/audit' if page else 'notebooks'}/{claim.chapter}.html#{anchor}"
 
 
 def measured(number: Comparison, verdict: Verdict) -> str:
@@ -63,7 +63,7 @@ def measured(number: Comparison, verdict: Verdict) -> str:
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
         return (f"{mean}{against}, {_IS[number.relation]} in {round(verdict.ours * verdict.n)} of "
                 f"{seeds}")
-    if number.statistic in USUAL or verdict.ours is None:
+    if number.statistic in USUAL:
         return f"{mean} ({seeds})"
     if math.isclose(verdict.ours, verdict.mean):
         return f"{mean} ({number.statistic}, {seeds})"
@@ -105,12 +105,9 @@ def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verd
     """The numbers of a claim that were measured, with their verdicts, and a line on the others."""
     pairs = list(zip(claim.compares, verdict.parts, strict=True))
     found = [pair for pair in pairs if pair[1].n]
-    rest = [compared(number) + (f" ({number.statistic})" if number.statistic not in USUAL else "")
-            for number, part in pairs if not part.n and number.stated != "–"]
-    if not rest:
-        return found, "" if found else "–"
-    return found, ", ".join(rest if len(rest) <= 3 else rest[:2]) + (
-        f" and {len(rest) - 2} more" if len(rest) > 3 else "")
+    rest = [compared(number) for number, part in pairs if not part.n and number.stated != "–"]
+    more = f" and {len(rest) - 2} more" if len(rest) > 2 else ""
+    return found, ", ".join(rest[:2]) + more
 
 
 def offsets(number: Comparison, verdict: Verdict

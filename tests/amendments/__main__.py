@@ -2,28 +2,30 @@
 
 ``python tests/amendments`` writes data/amendments/history.json: for each commit that touches the
 claims, what changed of those that already had a record, with the verdicts before and after, each
-computed by the code of its commit; the records that were edited; and where each claim of the time
-before claims were merged stands now. It also writes data/records/claims-held.json, the claims as
-they stood at the commits of the records that hold none themselves.
+computed by the code of its commit; and the records that were edited. Where each claim of the time
+before claims were merged stands now does not change any more. Last it writes the tables in
+book/amendments.md; ``python tests/amendments page`` writes these alone.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 import yaml
 
-from bookledger.checks import as_it_stands
-from bookledger.claims import Comparison, _Loader
-from bookledger.records import HELD, write_manifest
+from bookledger.claims import _Loader
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
+PAGE = ROOT / "book" / "amendments.md"
+MARKS = "% Written by python tests/amendments.", "% To here."
 RECORDS = ":(glob)data/records/*-seed*.json"      # not the progress files in under-way
 DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
            "than", "in", "check", "depends_on", "cannot_compare", "not_attempted")
@@ -93,18 +95,13 @@ def recorded(commit: str) -> set[str]:
     return {*names, *(name.partition("-")[0] for name in names)}
 
 
-def extract(commit: str, folder: str, *places: str) -> None:
-    """The files of a commit, all or those of some places, in a folder."""
-    archive = subprocess.run(["git", "-C", ROOT, "archive", commit, *places], capture_output=True,
-                             check=True).stdout
-    subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
-
-
 @cache
 def words(commit: str) -> dict[str, str]:
     """The verdict on each claim at a commit, by the code of that commit."""
     with tempfile.TemporaryDirectory() as folder:
-        extract(commit, folder)
+        archive = subprocess.run(["git", "-C", ROOT, "archive", commit], capture_output=True,
+                                 check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
         engine = Path(folder, "src", "bookledger").is_dir()     # before, the library had it inside
         code = WORDS.format("bookledger" if engine else "clusterbook.evidence")
         done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True,
@@ -167,58 +164,50 @@ def edited_records() -> list[dict]:
     return found
 
 
-def places() -> list[dict]:
-    """Each claim of the commit before claims were merged: its verdict then, and its place now."""
-    merge = next(commit for commit in amended()
-                 if any(id != one["claim"] for id, one in numbers(commit).items()))
-    now = {id: one["claim"] for id, one in numbers("HEAD").items()}
-    for claim in claims("HEAD"):
-        now |= dict.fromkeys([claim["id"], *claim.get("replaces", {})], claim["id"])
-    gone = yaml.safe_load(git("show", "HEAD:data/amendments/gone.yaml"))
-    return [{"id": id, "verdict": word, "now": now.get(id), "reason": gone.get(id)}
-            for id, word in words(f"{merge}~1").items()]
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; a cell that is neither code nor a link is shown as it is."""
+    def cell(text: str) -> str:
+        plain = not text.startswith(("`", "<a "))
+        return re.sub(r"([\\`*_{}\[\]<>|$~#])", r"\\\1", text) if plain else text
+
+    lines = [heads, ["---"] * len(heads), *([cell(text) for text in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-@cache
-def held(commit: str) -> dict[str, tuple[str, str | None, str]]:
-    """Each number at a commit: its chapter, its profile, and all that decides its verdict."""
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        extract(commit, folder, "data", "notebooks", "book", ":(exclude)data/records")
-        for id, number in numbers(commit).items():
-            keys = {("holds_in" if key == "in" else key): value
-                    for key, value in number.items() if key not in ("claim", "chapter")}
-            if "metric" not in keys and "check" not in keys or "cannot_compare" in keys:
-                continue
-            why = {"why": "then"} if "tolerance" in keys else {}
-            text = as_it_stands(Comparison(id=id, **keys, **why), Path(folder))
-            found[id] = number["chapter"], number.get("profile"), text
-    return found
+def tables(history: dict) -> str:
+    """The tables of the page."""
+    about, changed = history["commits"], []
+    for one in history["changes"]:
+        day, subject = about[one["commit"]]
+        fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
+        changed.append((day, f"`{one['commit'][:8]}`", f"`{one['id']}`",
+                        f"{one['change']}{': ' if fields else ''}{fields}",
+                        " → ".join(word or "–" for word in one["verdicts"]),
+                        one["reason"] or subject))
+    edited = [(about[one["commit"]][0], f"`{one['commit'][:8]}`", ", ".join(one["profiles"]),
+               ", ".join(one["fields"]), about[one["commit"]][1]) for one in history["records"]]
+    now = '<a href="scorecard.html#{0}"><code>{0}</code></a>'.format
+    moved = [(f"`{one['id']}`", one["verdict"], now(one["now"]) if one["now"] else one["reason"])
+             for one in history["places"]]
+    return "\n\n".join([
+        f":::{{dropdown}} {len(changed)} changes to claims after the first record of their profile",
+        table(("Date", "Commit", "Claim", "Change", "Verdict", "Reason"), changed), ":::",
+        f"{len(edited)} commits replaced or edited records:",
+        table(("Date", "Commit", "Profiles", "What differs", "Reason"), edited),
+        f":::{{dropdown}} Where each of the {len(moved)} claims before the merge stands now",
+        table(("Claim", "Verdict then", "Now"), moved), ":::"])
 
 
-def claims_held() -> dict[str, dict[str, str]]:
-    """The claims of each record that holds none itself, as they stood at its commit."""
-    found = {}
-    for path in sorted((ROOT / "data" / "records").glob("*-seed*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if "claims" not in record:
-            found[path.stem] = {
-                id: text for id, (chapter, profile, text) in held(record["git"]["commit"]).items()
-                if chapter == record["chapter"] and profile in (None, record["profile"])}
-    return found
+def page() -> str:
+    """The amendments page with the tables of the history."""
+    begin, end = MARKS
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    shown = tables(json.loads(TARGET.read_text(encoding="utf-8")))
+    return f"{before}{begin}\n\n{shown}\n\n{end}{rest.partition(end)[2]}"
 
 
-def write(path: Path, content: object) -> None:
-    """Write a JSON file, with a line for each value."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True) + "\n",
-                    encoding="utf-8")
-
-
-def main() -> None:
-    """Write the files."""
-    records = ROOT / "data" / "records"
-    write(records / HELD, claims_held())
-    write_manifest(records)
+def history() -> None:
+    """Write the history."""
     found = [change for commit in amended() for change in changes(commit)]
     for change in found:
         commit, id = change["commit"], change["id"]
@@ -228,9 +217,13 @@ def main() -> None:
     edited = edited_records()
     about = {commit: git("show", "-s", "--format=%as%n%s", commit).split("\n", 1)
              for commit in sorted({one["commit"] for one in (*found, *edited)})}
-    write(TARGET, {"commits": about, "changes": found, "records": edited, "places": places()})
-    print(f"{TARGET.relative_to(ROOT)}: {len(found)} changes, {len(places())} places")
+    kept = json.loads(TARGET.read_text(encoding="utf-8"))["places"]
+    text = json.dumps({"commits": about, "changes": found, "records": edited, "places": kept},
+                      indent=1, ensure_ascii=False, sort_keys=True)
+    TARGET.write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] != ["page"]:
+        history()
+    PAGE.write_text(page(), encoding="utf-8")
