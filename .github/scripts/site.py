@@ -178,8 +178,8 @@ def _in_notebook(path: Path, name: str, address: Address) -> str:
     if name == "book/intro.ipynb":
         link = f' <a href="{address.launchers(_FIRST)["Colab"]}">Open in Colab</a>'
         notebook.cells[0].source = _once(
-            '(?<=</a>)( <a href="https://colab[^>]*>Open in Colab</a>)?(?=</p>)',
-            link if address.repository else "", notebook.cells[0].source, name)
+            '( <a href="https://colab[^>]*>Open in Colab</a>)?(?<=</a>)</p>',
+            f"{link if address.repository else ''}</p>", notebook.cells[0].source, name)
         return nbformat.writes(notebook) + "\n"
     bootstrap = next(c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", []))
     bootstrap.source = _once('^LIBRARY = ".*?"$', f'LIBRARY = "{address.library}"',

@@ -206,8 +206,6 @@ def _set_by_latex(pages: Path, target: Path) -> Path:
     """Run LaTeX as often as references need, and replace the earlier PDF."""
     import matplotlib
 
-    # Jupyter Book's document class loads bbm, whose fonts no page needs and Debian ships in 1 GB.
-    (pages / "bbm.sty").write_text("\\ProvidesPackage{bbm}", encoding="utf-8")
     # Code is set in matplotlib's font, which has the signs of checks and formulas.
     for font in Path(matplotlib.get_data_path()).glob("fonts/ttf/DejaVuSansMono*.ttf"):
         shutil.copy2(font, pages)

@@ -107,17 +107,10 @@ def finish(app: Sphinx, error: Exception | None) -> None:
             (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
 
 
-def sign(app, what, name, obj, options, signature, returns) -> tuple[str, str] | None:
-    """Leave out of a signature how a default is made."""
-    return (signature.replace("<factory>", "..."), returns) if signature else None
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps and the directive."""
-    app.setup_extension("sphinx.ext.autodoc")       # whose event a step waits for
     app.add_directive("view", Inserted)
     app.connect("html-page-context", adjust, priority=900)
     app.connect("doctree-resolved", fit_tables)
     app.connect("build-finished", finish)
-    app.connect("autodoc-process-signature", sign)
     return {"version": "1.0", "parallel_read_safe": True, "parallel_write_safe": True}
