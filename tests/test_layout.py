@@ -23,8 +23,8 @@ FLOORS = {
     "bookledger": (
         ("config", "formats", "slices"), ("claims", "versions"), ("checks", "machine"),
         ("records",), ("verdicts",), ("wording",), ("views",), ("sources",), ("provenance",),
-        ("notebook", "parameters"), ("execution", "site", "underway"), ("outputs", "runs"),
-        ("pages", "sweep"), ("build",), ("cli",), ("__main__",)),
+        ("notebook", "parameters"), ("execution", "underway"), ("outputs", "runs"),
+        ("pages", "sweep"), ("build",), ("cli",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
 LARGE = {

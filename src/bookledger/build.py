@@ -62,8 +62,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     """
     if pdf and not (shutil.which("latexmk") and shutil.which("xelatex")):
         raise InputError(
-            "the PDF needs a LaTeX with XeLaTeX and latexmk; on Debian and Ubuntu: apt-get install "
-            "latexmk texlive-xetex texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
+            "the PDF needs a LaTeX with XeLaTeX and latexmk; on Debian: apt-get install latexmk "
+            "texlive-xetex texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
     source, output = config.root(), output or (config.checkout() or Path.cwd()) / "_build"
     site = output / "html"
     key = _key(run, _contents([*(source / name for name in _SOURCES), _LIBRARY,

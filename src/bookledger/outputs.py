@@ -2,8 +2,8 @@
 
 MyST-NB finds `Outputs` by the entry point ``myst_nb.mime_renderers`` and asks it for each output;
 on pages that are built without the extension `bookledger.pages` it renders nothing. Drawings are
-what `clusterbook.figures.showing.show` left in the output's metadata. A page has HTML, print has the
-picture or the text.
+what `clusterbook.figures.showing.show` left in the output's metadata. A page has HTML, print has
+the picture or the text.
 """
 
 from __future__ import annotations

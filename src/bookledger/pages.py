@@ -67,9 +67,10 @@ def adjust(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any
            doctree: Any) -> None:
     """Leave out of a page what it does not need, after the theme made it."""
     body = context["body"] = figures.glyphs_once(context.get("body", ""))
-    if 'class="math' not in body:       # MathJax: 2 MB
-        context["script_files"] = [file for file in context["script_files"]
-                                   if app.config.mathjax_path not in str(file.filename)]
+    # Thebe would run code through a server; MathJax has 2 MB.
+    unused = "(?i)thebe" if 'class="math' in body else "(?i)thebe|mathjax"
+    context["script_files"] = [file for file in context["script_files"] if not re.search(
+        unused, f"{file.filename} {file.attributes}")]
     if not pagename.startswith("notebooks/"):       # only a chapter installs what it needs
         context["header_buttons"] = [button for button in context.get("header_buttons", [])
                                      if button.get("label") != "launch-buttons"]
