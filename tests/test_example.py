@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from _support import CHECKOUT, tree, without_settings
@@ -16,14 +18,15 @@ EXAMPLE = CHECKOUT / "tests" / "example"
 
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
-    """A copy of the example, and what runs the command for it."""
-    root = tmp_path_factory.mktemp("another") / "book"
+    """A copy of the example, and what runs the command for it: status, output, messages."""
+    root = tmp_path_factory.mktemp("another") / "a {book} of one's own"
     shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns("_build"))
 
     def command(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "bookledger", *words], cwd=root.parent, capture_output=True,
-            env=without_settings() | {"CLUSTERBOOK_BOOK": root.name}, text=True, check=True).stdout
+        done = subprocess.run(
+            [sys.executable, "-m", "clusterbook", *words], cwd=root.parent, capture_output=True,
+            env=without_settings() | {"CLUSTERBOOK_BOOK": root.name}, text=True)
+        return done.returncode, done.stdout, done.stderr
 
     return root, command
 
@@ -33,7 +36,7 @@ def test_a_second_book_is_run_and_its_record_comes_out_the_same(book):
     file = root / "data" / "records" / "needle-paper-seed3.json"
     before, others = json.loads(file.read_text(encoding="utf-8")), tree(root / "data" / "records")
     file.unlink()
-    said = command("run", "needle", "--profile", "needle-paper", "--seeds", "2-3", "--record")
+    _, said, _ = command("run", "needle", "--profile", "needle-paper", "--seeds", "2-3", "--record")
     assert "needle-paper-seed2: recorded already, skipped" in said
     after = json.loads(file.read_text(encoding="utf-8"))
     for key in ("metrics", "checks", "claims", "parameters", "code"):
@@ -45,19 +48,44 @@ def test_a_second_book_is_run_and_its_record_comes_out_the_same(book):
     shutil.copy2(EXAMPLE / "data" / "records" / "manifest.json", file.parent)
 
 
-def test_a_second_book_has_verdicts_and_pages_of_its_own(book):
-    root, command = book
-    said = command("scorecard")
+def test_a_second_book_has_verdicts_of_its_own(book):
+    _, said, _ = book[1]("scorecard")
     for line in ("Headline results, 1: 1 not reproduced.", "Other results, 1: 1 reproduced.",
                  "5 records; each matches its checksum"):
         assert line in said
     assert "tell" not in said and "TELL" not in said
-    command("book", "--no-execute")
-    pages = {name: BeautifulSoup((root / "_build" / "html" / name).read_text(encoding="utf-8"),
-                                 "html.parser")
+
+
+def test_it_is_built_once_and_a_warning_leaves_the_site_as_it_is(book):
+    root, command = book
+    sources, html = tree(root, leaving_out=["_build"]), root / "_build" / "html"
+    assert command("book")[2].splitlines()[-1] == "building the pages"
+    assert tree(root, leaving_out=["_build"]) == sources, "the build wrote into the sources"
+    site = tree(html)
+    pages = {name: BeautifulSoup((html / name).read_text(encoding="utf-8"), "html.parser")
              for name in ("book/intro.html", "book/scorecard.html", "notebooks/needle.html")}
     words = [badge.text for badge in pages["book/scorecard.html"].select(".cb-verdict")]
     assert {"reproduced", "not reproduced", "confirmed"} == set(words)
     assert pages["book/intro.html"].select_one(".cb-result .cb-verdict").text == "not reproduced"
-    figure = pages["notebooks/needle.html"].select_one("figure#needle-estimate")
-    assert figure.select("svg.cb-wide, svg.cb-narrow") and "One series" in figure.figcaption.text
+    (figure,) = pages["notebooks/needle.html"].select("figure")
+    assert figure["id"] == "needle-estimate" and figure.select("svg.cb-wide, svg.cb-narrow")
+    assert len(figure.select("figcaption")) == 1 and "One series" in figure.figcaption.text
+    assert not pages["notebooks/needle.html"].select("article p > em"), "a caption is twice"
+    assert [link.text for link in figure.select(".cb-row a")] == ["PNG", "SVG", "CSV"]
+    assert all((html / "notebooks" / link["href"]).is_file() for link in figure.select(".cb-row a"))
+    assert figure.select_one(".cb-row pre").text.startswith("clusterbook run needle --only estima")
+    assert [line.text[0] for line in pages["notebooks/needle.html"].select("p.cb-check")] == ["✓"]
+    with zipfile.ZipFile(html / "notebooks.zip") as archive:
+        (entry,) = archive.infolist()
+        packed = archive.read(entry).decode()
+    assert entry.filename == "notebooks/needle.ipynb" and '"drawn"' not in packed
+    assert entry.external_attr >> 16 & 0o777 == 0o644
+    assert packed == (html / "_sources/notebooks/needle.ipynb").read_text(encoding="utf-8")
+
+    said = command("book")
+    assert said == (0, f"{html / 'index.html'}\n", "nothing changed since the last build\n")
+    intro = root / "book" / "intro.md"
+    intro.write_text("# Intro\n\n[nowhere](#nowhere)\n\n:::{view} scorecrd\n:::\n", "utf-8")
+    status, _, said = command("book")
+    assert status == 1 and re.search(r"^ +book/intro\.md:3: WARNING: .*nowhere", said, re.MULTILINE)
+    assert re.search("did you mean.*scorecard", said) and tree(html) == site

@@ -23,8 +23,7 @@ FLOORS = {
     "bookledger": (
         ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("notebook", "parameters", "sources"),
-        ("execution", "site", "underway"), ("outputs", "runs"),
-        ("pages", "sweep"), ("build",), ("cli",), ("__main__",)),
+        ("execution", "underway"), ("outputs", "runs"), ("pages", "sweep"), ("build",), ("cli",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
 LARGE = {

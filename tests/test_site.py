@@ -7,23 +7,25 @@ import subprocess
 
 import nbformat
 import pytest
+import yaml
 from _support import CHECKOUT, module_of
 
 from bookledger import config
-from bookledger.site import Address, current
 from clusterbook.errors import InputError
 
 site = module_of(CHECKOUT / ".github" / "scripts" / "site.py")
+Address, current = site.Address, site.current
 
+SCRIPT = ".github/scripts/site.py"
 FIRST = Address("https://github.com/first-owner/the_book", "v0.9")
 SECOND = Address("https://github.com/Second/other.book", "v1.0rc1", released=True)
 SUFFIXES = {".bib", ".cff", ".ipynb", ".json", ".md", ".py", ".toml", ".yaml", ".yml"}
 NAMES = sorted({path.relative_to(CHECKOUT).as_posix()
                 for pattern in ("book/**/*", "notebooks/**/*", "src/**/*", "*", ".github/scripts/*")
                 for path in CHECKOUT.glob(pattern) if path.is_file() and path.suffix in SUFFIXES})
-# With one notebook, which is quicker to write; without the script that reads the others' titles.
+# With two notebooks, which is quicker to write; without the script that reads the others' titles.
 FEW = [name for name in NAMES if not name.endswith((".ipynb", "citation.py"))
-       or name.endswith("/tell.ipynb")]
+       or name.endswith(("/tell.ipynb", "/intro.ipynb"))]
 
 
 def copied(folder, names):
@@ -57,11 +59,15 @@ def naming(folder, names, *words):
 
 def test_one_command_writes_every_place_and_no_other_place_names_the_address(addressed):
     copy, written = addressed
-    assert set(written) == naming(copy, NAMES, FIRST.repository, FIRST.pages)
+    assert set(written) == naming(copy, NAMES, "first-owner/the_book", FIRST.pages)
     assert {"CITATION.cff", "codemeta.json", "book/cite.md"} < set(written)
     notebooks = {name for name in written if name.endswith(".ipynb")}
     assert {f"notebooks/{chapter}.ipynb" for chapter in config.chapters()} <= notebooks
-    assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == notebooks
+    assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == (
+        notebooks - {"book/intro.ipynb"})
+    assert naming(copy, NAMES, ">Open in Colab</a>") == {"book/intro.ipynb", SCRIPT}
+    buttons = yaml.safe_load((copy / "_config.yml").read_text(encoding="utf-8"))
+    assert buttons["launch_buttons"]["colab_url"] and buttons["html"]["use_issues_button"]
     assert current(copy) == FIRST
     if now := current(CHECKOUT).repository:
         assert naming(CHECKOUT, NAMES, now) <= set(written)
@@ -70,14 +76,14 @@ def test_one_command_writes_every_place_and_no_other_place_names_the_address(add
 def test_an_address_replaces_another_and_can_be_taken_out(copy):
     before = content(copy)
     site.write(FIRST, copy)
-    assert set(site.write(SECOND, copy)) == naming(copy, FEW, SECOND.repository, SECOND.library)
+    assert set(site.write(SECOND, copy)) == naming(copy, FEW, "Second/other.book", SECOND.library)
     assert current(copy) == SECOND
     assert not naming(copy, FEW, "first-owner", FIRST.pages, "v0.9\"")
     assert site.write(SECOND, copy) == []
     site.write(Address(""), copy)
     services = ("colab.research.google.com/github", "kernels/welcome?src=https://github",
                 "mybinder.org/v2", SECOND.repository)
-    assert naming(copy, FEW, *services) <= {".github/scripts/site.py", "src/bookledger/site.py"}
+    assert naming(copy, FEW, *services) <= {SCRIPT}
     site.write(current(CHECKOUT), copy)
     assert content(copy) == before
 

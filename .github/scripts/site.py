@@ -14,19 +14,21 @@ import argparse
 import re
 import runpy
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 
+from bookledger.claims import read_yaml
 from bookledger.machine import git
 from bookledger.parameters import read_notebook
-from bookledger.site import Address, current
 from clusterbook import __version__
 from clusterbook.errors import InputError
 from clusterbook.paths import write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]
 _OPENS = "**Run this chapter**: "     # begins the line of links under a chapter's title
+_FIRST = "notebooks/tell.ipynb"       # the chapter that a button of the front page opens
 
 _SENTENCES = (
     "Read it at <{pages}>. Each chapter opens on Colab, Kaggle and Binder from its page, or by the "
@@ -35,14 +37,77 @@ _SENTENCES = (
     "chapters once its owner has set one (`python .github/scripts/site.py --help`).")
 #: File → what stands between its two marks with an address, and without one.
 _BLOCKS = {
-    "_config.yml": ('repository:\n  url: "{repository}"\n  branch: {ref}\n  path_to_book: ""\n'
-                    "  released: {released}",) * 2,
+    "_config.yml": (
+        'repository:\n  url: "{repository}"\n  branch: {ref}\n  path_to_book: ""\n'
+        "  released: {released}\n"
+        "launch_buttons:\n  notebook_interface: jupyterlab\n"
+        "  colab_url: https://colab.research.google.com\n  binderhub_url: https://mybinder.org\n"
+        "html:\n  use_repository_button: true\n  use_issues_button: true",
+        'repository:\n  url: ""\n  branch: {ref}\n  path_to_book: ""\n  released: {released}\n'
+        "launch_buttons: {{}}\nhtml:"),
     "pyproject.toml": (
         '[project.urls]\nRepository = "{repository}"\nDocumentation = "{pages}"', ""),
     "CITATION.cff": ('repository-code: "{repository}"\nurl: "{pages}"', ""),
     "README.md": _SENTENCES,
     "book/rerun.md": _SENTENCES,
 }
+
+
+@dataclass(frozen=True)
+class Address:
+    """A public repository, and the tag that readers are led to."""
+
+    repository: str         # https://github.com/OWNER/NAME; empty while there is none
+    ref: str = f"v{__version__}"
+    released: bool = False  # the tag's version is on the package index too
+
+    def __post_init__(self) -> None:
+        """Refuse an address that no link can be made of."""
+        if not re.fullmatch(r"(https://github\.com/[\w.-]+/[\w.-]+)?", self.repository):
+            raise InputError("a repository's address has the form https://github.com/OWNER/NAME "
+                             f"(Colab, Kaggle and Binder open no other), not {self.repository!r}")
+        if (not re.fullmatch(r"(?![-/.])[\w./-]+(?<![/.])", self.ref) or ".." in self.ref
+                or self.ref in ("main", "master")):
+            raise InputError("--ref names a tag, such as v1.0, whose library stays the same, not "
+                             f"{self.ref!r}")
+        if self.released and not re.fullmatch(r"v\d[\w.]*", self.ref):
+            raise InputError(f"a release has a tag such as v1.0, not {self.ref!r}")
+
+    @property
+    def library(self) -> str:
+        """What pip installs: a release where there is one, otherwise the tag."""
+        if not self.repository:
+            return ""
+        return (f"clusterbook=={self.ref[1:]}" if self.released else
+                f"clusterbook @ git+{self.repository}@{self.ref}")
+
+    @property
+    def pages(self) -> str:
+        """The book on GitHub Pages."""
+        owner, name = self.repository.split("/")[3:]
+        home = f"https://{owner}.github.io".lower()
+        return home if home.endswith(f"/{name}".lower()) else f"{home}/{name}"
+
+    def launchers(self, notebook: str) -> dict[str, str]:
+        """The links that open a notebook of the repository, by service."""
+        place = self.repository.removeprefix("https://github.com/")
+        file = f"{place}/blob/{self.ref}/{notebook}"
+        return {
+            "Colab": f"https://colab.research.google.com/github/{file}",
+            "Kaggle": f"https://kaggle.com/kernels/welcome?src=https://github.com/{file}",
+            "Binder": f"https://mybinder.org/v2/gh/{place}/{self.ref}?urlpath=lab/tree/{notebook}",
+        }
+
+
+def current(source: Path = ROOT) -> Address:
+    """The address in ``_config.yml``; InputError if the file is damaged."""
+    content = read_yaml(source / "_config.yml")
+    try:
+        said = content["repository"]
+        return Address(said["url"] or "", str(said["branch"]), said["released"] is True)
+    except (KeyError, TypeError):
+        raise InputError("_config.yml: the keys url, branch and released under repository are "
+                         "missing; restore it with git") from None
 
 
 def write(address: Address, source: Path = ROOT) -> list[str]:
@@ -83,7 +148,8 @@ def steps(address: Address, source: Path) -> list[tuple[str, bool | None]]:
 
 def _changes(address: Address, source: Path) -> dict[str, str]:
     """File → its text with the address, where that differs."""
-    notebooks = sorted([*source.glob("notebooks/*.ipynb"), *source.glob("book/runs/*.ipynb")])
+    notebooks = sorted([source / "book" / "intro.ipynb", *source.glob("notebooks/*.ipynb"),
+                        *source.glob("book/runs/*.ipynb")])
     wanted = {}
     for path in [*(source / name for name in _BLOCKS), *notebooks]:
         name = path.relative_to(source).as_posix()
@@ -104,8 +170,17 @@ def _in_block(path: Path, name: str, address: Address) -> str:
 
 
 def _in_notebook(path: Path, name: str, address: Address) -> str:
-    """A notebook with the address in its bootstrap cell, and the links under a chapter's title."""
+    """A notebook with the address in its bootstrap cell, and the links under a chapter's title.
+
+    The front page has neither, and a button that opens the first chapter on Colab.
+    """
     notebook = read_notebook(path)
+    if name == "book/intro.ipynb":
+        link = f' <a href="{address.launchers(_FIRST)["Colab"]}">Open in Colab</a>'
+        notebook.cells[0].source = _once(
+            '( <a href="https://colab[^>]*>Open in Colab</a>)?(?<=</a>)</p>',
+            f"{link if address.repository else ''}</p>", notebook.cells[0].source, name)
+        return nbformat.writes(notebook) + "\n"
     bootstrap = next(c for c in notebook.cells if "bootstrap" in c.metadata.get("tags", []))
     bootstrap.source = _once('^LIBRARY = ".*?"$', f'LIBRARY = "{address.library}"',
                              bootstrap.source, name)

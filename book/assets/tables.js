@@ -14,7 +14,7 @@ function stack() {
 }
 /* What scrolls sideways fades at the edge where more of it follows. */
 const WIDE =
-  ".cb-scorecard-scroll, .pst-scrollable-table-container, .cb-picture, mjx-container, .highlight pre";
+  ".cb-scorecard-scroll, .pst-scrollable-table-container, mjx-container, .highlight pre";
 function fade(box) {
   const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
   box.classList.toggle("cb-cut", rest > 1 && getComputedStyle(box).overflowX === "auto");

@@ -28,12 +28,13 @@ from clusterbook.errors import InputError
 from . import config
 from .claims import read_yaml
 
-# `runs`, `parameters` and `checks` are imported late, so that an unchanged build stays fast.
+# `execution` and `parameters` are imported late, so that an unchanged build stays fast.
 
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
-_SHOWN = ("_config.yml", "book", "notebooks", "data/claims", "data/errata",
-          "data/expectations", "data/versions.json", "data/records", "data/sources")
+_SOURCES = ("_config.yml", "book", "notebooks", "data/claims", "data/errata",
+            "data/expectations", "data/versions.json", "data/records", "data/sources")
+_LIBRARY = Path(paths.__file__).parent
 
 
 class BuildError(RuntimeError):
@@ -59,33 +60,28 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     Raises BuildError if a chapter, one of its checks, Jupyter Book or LaTeX fails; InputError if a
     file of the book is damaged, or LaTeX is missing.
     """
-    missing = [name for name in ("latexmk", "xelatex") if shutil.which(name) is None]
-    if pdf and missing:
+    if pdf and not (shutil.which("latexmk") and shutil.which("xelatex")):
         raise InputError(
-            f"the PDF is set by LaTeX, and {' and '.join(missing)} can't be found; install a LaTeX "
-            "with XeLaTeX and latexmk, on Debian and Ubuntu: apt-get install latexmk texlive-xetex "
-            "texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
+            "the PDF needs a LaTeX with XeLaTeX and latexmk; on Debian: apt-get install latexmk "
+            "texlive-xetex texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
     source, output = config.root(), output or (config.checkout() or Path.cwd()) / "_build"
-    site, old, stage = output / "html", output / "html.old", output / "stage"
-    if old.is_dir() and not site.exists():      # a build was killed between the two renames
-        old.rename(site)
-    files = [source / name for name in _SHOWN]
-    files += [Path(paths.__file__).parent, Path(__file__).parent]
-    key, built = _key(run, _contents(files)), site / ".key"
-    if not pdf and built.is_file() and built.read_text(encoding="utf-8") == key:
+    site = output / "html"
+    key = _key(run, _contents([*(source / name for name in _SOURCES), _LIBRARY,
+                               Path(__file__).parent]))
+    if not pdf and (site / ".key").is_file() and (site / ".key").read_text("utf-8") == key:
         say("nothing changed since the last build")
         return site / "index.html"
     for name in ("_config.yml", "book/_toc.yml"):
         read_yaml(source / name)        # a damaged one is found before a chapter runs
     notebooks = executed_pages(source, output, run=run, say=say)
     say("building the pages")
-    copy_sources(source, stage, notebooks)
-    rendered = jupyter_book(stage, output / "rendered", "latex" if pdf else "html")
+    copy_sources(source, output / "stage", notebooks)
+    rendered = jupyter_book(output / "stage", output / "rendered", "latex" if pdf else "html")
     if pdf:
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
     (rendered / ".key").write_text(key, encoding="utf-8")
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(old := output / "html.old", ignore_errors=True)
     if site.exists():
         site.rename(old)
     rendered.rename(site)
@@ -104,33 +100,27 @@ def copy_sources(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> 
         shutil.copy2(executed, target / place)
 
 
-# --- keys --------------------------------------------------------------------------------------
-
-
 def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
     That is: its cells; the library, clusterbook; the records of the chapters that its code names;
-    the expectations that it checks; claims, if it reads some; the versions of what it runs on. Not
-    the engine: what it judges is shown when the pages are built.
+    what it expects; claims, if it reads some; the versions of what it runs on. Not the engine:
+    what it judges is shown when the pages are built.
     """
-    from .checks import load_expectations
     from .parameters import read_notebook
 
     cells = [(c.cell_type, c.source, c.metadata.get("tags", [])) for c in read_notebook(path).cells]
     code = "\n".join(source for kind, source, _ in cells if kind == "code")
     data = config.root() / "data"
-    page = path.relative_to(config.root()).with_suffix("").as_posix()
-    files = [Path(paths.__file__).parent,
-             data / "expectations" / "drawn" / f"{re.sub('^(book|notebooks)/', '', page)}.json"]
+    page = re.sub("^(book|notebooks)/", "", path.relative_to(config.root()).as_posix())
+    files = [_LIBRARY, data / "expectations" / f"{path.stem}.yaml",
+             data / "expectations" / "drawn" / f"{page.removesuffix('.ipynb')}.json"]
     for chapter in config.chapters():           # recorded("tell", …), page("tell")
         if re.search(rf"""\(\s*["']{chapter}["']""", code):
             files += (data / "records").glob(f"{chapter}-*")
-    if "load_claims" in code:
-        files.append(data / "claims")
-    expected = [repr(one) for one in load_expectations()
-                if re.search(rf"""["']{one.id}["']""", code)]
-    return _key(cells, _contents(files), expected)
+    for word, file in (("load_claims", "claims"), ("errata-", "expectations/errata.yaml")):
+        files += [data / file] * (word in code)
+    return _key(cells, _contents(files))
 
 
 def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:
@@ -146,37 +136,30 @@ def _key(*parts: Any) -> str:
     return hashlib.sha256(json.dumps([parts, versions], sort_keys=True).encode()).hexdigest()
 
 
-# --- executing ---------------------------------------------------------------------------------
-
-
 def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str], None]
                    ) -> dict[Path, Path]:
-    """Each notebook of the book → its executed copy; without *run*, the committed one."""
+    """Each notebook of the book → its executed copy; without *run*, the committed one.
+
+    What is not in the cache is executed side by side. BuildError, after the last one, names those
+    that failed.
+    """
+    from .execution import ChapterError, cores, processes
+
     found = {path.relative_to(source): path for path in config.notebooks(source)}
-    (output / "executed").mkdir(parents=True, exist_ok=True)
     if not run:
         return found
-    for page, path in found.items():
-        found[page] = output / "executed" / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
-    missing = {page: path for page, path in found.items() if not path.is_file()}
+    cache = output / "executed"
+    cache.mkdir(parents=True, exist_ok=True)
+    found = {page: cache / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
+             for page, path in found.items()}
+    # What takes longest begins, lest the others wait for it at the end.
+    missing = sorted((page for page, path in found.items() if not path.is_file()),
+                     key=lambda page: page.stem != config.book().longest)
+    number, errors = min(len(missing), cores()), []
     if missing:
-        _execute_all(source, missing, say)
-    for old in set((output / "executed").iterdir()) - set(found.values()):
-        old.unlink()
-    return found
-
-
-def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[str], None]) -> None:
-    """Execute notebooks side by side; BuildError, after the last one, names those that failed."""
-    from .runs import ChapterError, cores, processes
-
-    # One thread each: small work takes ten times as long with more threads than idle cores.
-    number = min(len(notebooks), cores())
-    say(f"executing {len(notebooks)} notebooks, {number} at a time")
-    errors, longest = [], config.book().longest
-    with processes(number) as submit:
-        pending = {submit(_execute, source / page, notebooks[page]): page
-                   for page in sorted(notebooks, key=lambda page: page.stem != longest)}
+        say(f"executing {len(missing)} notebooks, {number} at a time")
+    with processes(number or 1) as submit:
+        pending = {submit(_execute, source / page, found[page]): page for page in missing}
         for done, future in enumerate(as_completed(pending), start=1):
             page = pending[future]
             try:
@@ -184,16 +167,19 @@ def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[st
             except (ChapterError, InputError) as error:
                 errors.append(f"  {page.as_posix()}: {error}")
                 ended = "failed"
-            say(f"{page.stem}: {ended} ({done} of {len(notebooks)})")
+            say(f"{page.stem}: {ended} ({done} of {len(missing)})")
     if errors:
         raise BuildError("\n".join([
-            f"{len(errors)} of {len(notebooks)} notebooks failed; the earlier site stays, and the "
+            f"{len(errors)} of {len(missing)} notebooks failed; the earlier site stays, and the "
             "next build executes only what failed", *errors]))
+    for old in {*cache.iterdir()} - {*found.values()}:
+        old.unlink()
+    return found
 
 
 def _execute(path: Path, cached: Path) -> float:
     """Execute a notebook into the cache, if its checks hold; the seconds that it took."""
-    from .runs import ChapterError, execute, failed_checks
+    from .execution import ChapterError, execute, failed_checks
 
     begun, draft = time.monotonic(), cached.with_suffix(".draft")
     failed = failed_checks(execute(path, draft))
@@ -202,9 +188,6 @@ def _execute(path: Path, cached: Path) -> float:
             ["a check does not hold with the default parameters:", *failed]))
     draft.replace(cached)
     return time.monotonic() - begun
-
-
-# --- other programs ----------------------------------------------------------------------------
 
 
 def jupyter_book(source: Path, target: Path, builder: str) -> Path:
@@ -223,9 +206,6 @@ def _set_by_latex(pages: Path, target: Path) -> Path:
     """Run LaTeX as often as references need, and replace the earlier PDF."""
     import matplotlib
 
-    # Jupyter Book's document class loads bbm, whose fonts no page needs and Debian ships in 1 GB.
-    (pages / "bbm.sty").write_text("\\ProvidesPackage{bbm}\n\\newcommand{\\mathbbm}[1]"
-                                   "{\\mathbb{#1}}\n", encoding="utf-8")
     # Code is set in matplotlib's font, which has the signs of checks and formulas.
     for font in Path(matplotlib.get_data_path()).glob("fonts/ttf/DejaVuSansMono*.ttf"):
         shutil.copy2(font, pages)
@@ -243,9 +223,7 @@ def _call(command: Sequence[str], folder: Path, failed: str, wrong: str) -> None
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
             check=False, env={**os.environ, "PYTHONIOENCODING": "utf-8", "LATEXOPTS": ""})
     if done.returncode:
-        from .runs import plain
-
-        lines = plain(log.read_text(encoding="utf-8", errors="replace")).splitlines()
+        text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(encoding="utf-8", errors="replace"))
+        lines = text.strip().replace(f"{folder}{os.sep}", "").splitlines()
         shown = [line for line in lines if re.search(wrong, line)] or lines[-15:]
-        named = [f"    {line.replace(f'{folder}{os.sep}', '')}" for line in shown[:20]]
-        raise BuildError("\n".join([failed, *named, f"The whole log: {log}"]))
+        raise BuildError("\n    ".join([failed, *shown[:20], f"The whole log: {log}"]))

@@ -136,8 +136,3 @@ def notebooks(root: Path) -> list[Path]:
     """Every notebook that the book executes: chapters, their audits, the pages around them."""
     return sorted(path for folder in ("notebooks", "book", "book/audit")
                   for path in (root / folder).glob("*.ipynb"))
-
-
-def is_run(page: Path) -> bool:
-    """Whether a page is a recorded run, executed once at the paper's scale and rendered so."""
-    return page.parts[:2] == ("book", "runs")
