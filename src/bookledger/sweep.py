@@ -39,7 +39,6 @@ from .machine import version_of
 from .parameters import MOST_VALUES, Chapter, Parameter, number_range
 from .records import Record, read_record
 from .runs import Run
-from .wording import spread
 
 _ANSWERS = 10       # seconds within which a Dask scheduler has to answer
 _RESUMES = "the same command makes only the runs that are missing"
