@@ -239,7 +239,7 @@ def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
 def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
     shown = status()
     assert shown.rows == (("demo-paper", {
-        "Time, a seed": "1.0 s", "Peak memory": "0 MiB", "Machine": "c, threads: 1, cores: 1",
+        "Time, a seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
         "Versions": "python 3.11.7, torch 2, numpy 2, scikit-learn 1", "Date": "2025-01-01",
         "Code": "a", "Trained model": "not kept"}),)
     assert repr(shown).startswith("1 recorded profiles\n\ndemo-paper\n    Seeds: 0 1 2\n")

@@ -310,6 +310,7 @@ def described(records: Sequence[Record]) -> dict[str, str]:
     def distinct(texts: Iterable[str]) -> str:
         return "; ".join(dict.fromkeys(texts))
 
+    memory = [record.peak_memory_mb for record in records if record.peak_memory_mb is not None]
     kept = [f"seed {record.seed}, {file.stat().st_size / 1e6:.1f} MB" for record in records
             if record.path and (file := record.path.with_suffix(".pt")).is_file()]
     machines = []
@@ -320,7 +321,7 @@ def described(records: Sequence[Record]) -> dict[str, str]:
         machines.append(f"{processor}, threads: {used['threads']}, cores: {used['cores']}")
     return {
         "Time, a seed": took(records),
-        "Peak memory": f"{max(record.peak_memory_mb or 0 for record in records):,.0f} MiB",
+        "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
         "Machine": distinct(machines),
         "Versions": distinct(
             ", ".join(f"{name} {record.versions.get(name)}"
