@@ -143,7 +143,9 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     What is not in the cache is executed side by side. BuildError, after the last one, names those
     that failed.
     """
-    from .execution import ChapterError, cores, processes
+    import joblib
+
+    from .execution import ChapterError, processes
 
     found = {path.relative_to(source): path for path in config.notebooks(source)}
     if not run:
@@ -155,7 +157,7 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     # What takes longest begins, lest the others wait for it at the end.
     missing = sorted((page for page, path in found.items() if not path.is_file()),
                      key=lambda page: page.stem != config.book().longest)
-    number, errors = min(len(missing), cores()), []
+    number, errors = min(len(missing), joblib.cpu_count()), []
     if missing:
         say(f"executing {len(missing)} notebooks, {number} at a time")
     with processes(number or 1) as submit:

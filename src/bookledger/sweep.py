@@ -76,7 +76,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     failed = {}
     if missing:
         try:
-            with _backend(scheduler, min(workers or execution.cores(), len(missing))):
+            with _backend(scheduler, min(workers or joblib.cpu_count(), len(missing))):
                 failed = _make_all(missing, output / "runs", found, metrics)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_RESUMES) from None
@@ -139,8 +139,7 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
     planned = {}
     for values in itertools.product(*varied.values()):
         run = Run(chapter, chosen, {**base, **dict(zip(varied, values, strict=True))})
-        in_order = {one: run.values[one] for one in known if one in given}      # not as typed
-        planned[_folder(run, in_order)] = run
+        planned[_folder(run, {one: run.values[one] for one in given})] = run
     return Grid(chapter, given, swept, planned)
 
 
@@ -166,13 +165,9 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
 
 
 def _folder(run: Run, values: Mapping[str, Any]) -> str:
-    """The name of a run's folder; with a digest where its words alone may mean other values."""
-    head, seed, number = run.name.partition("-seed")
-    words = [value if isinstance(value, str) else repr(value).strip("[]").replace(" ", "")
-             for value in values.values()]
-    text = "-".join([head, *map("{}={}".format, values, words)]) + seed + number
-    safe = re.sub(r"[^a-z0-9.,=+_-]+", "_", text.lower()).replace("..", "_")[:140]
-    return safe if safe == text else f"{safe}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    """The name of a run's folder: profile or chapter, seed, and a digest of the typed values."""
+    digest = hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:12]
+    return f"{run.name}-{digest}"
 
 
 def _text(value: Any) -> str:
