@@ -95,7 +95,7 @@ def test_every_page_of_the_contents_is_there(site, parsed):
     assert (site / "claims.json").is_file() and list((site / "records").glob("tell-*.json"))
     badges = parsed["book/scorecard.html"].select(".cb-verdict")
     assert len(badges) > 100 and parsed["notebooks/tell.html"].select(".cb-result .cb-verdict")
-    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 70e6
+    assert sum(path.stat().st_size for path in site.rglob("*") if path.is_file()) < 60e6
     assert max(path.stat().st_size for path in site.rglob("*.html")) < 1.5e6
     intro = parsed["book/intro.html"]
     assert not intro.select("script[src*=mathjax]"), "2 MB that the front page does not need"

@@ -104,6 +104,11 @@ def finish(app: Sphinx, error: Exception | None) -> None:
             archive.writestr(zipfile.ZipInfo.from_file(file, f"{page}.ipynb"), text,
                              zipfile.ZIP_DEFLATED)
             (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
+    # Maps are for debugging the theme's scripts, its fonts lie there once more as WOFF2, and its
+    # translations were read during the build.
+    for unused in (out / "_static").rglob("*"):
+        if unused.suffix in (".map", ".ttf", ".po", ".mo"):
+            unused.unlink()
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
