@@ -22,9 +22,8 @@ from matplotlib.image import imsave
 from nbformat.v4 import new_code_cell, new_output
 
 from bookledger import build as building
-from bookledger import runs
 from bookledger.build import BuildError, build
-from bookledger.runs import ChapterError
+from bookledger.execution import ChapterError
 from clusterbook.errors import InputError
 
 FIGURES = ("""\
@@ -198,12 +197,12 @@ def test_as_many_notebooks_run_as_there_are_cores_and_the_longest_begins(book: B
         with ThreadPoolExecutor(1) as pool:
             yield pool.submit
 
-    monkeypatch.setattr("bookledger.runs.processes", processes)
+    monkeypatch.setattr("bookledger.execution.processes", processes)
     monkeypatch.setattr(building, "_execute", lambda path, cached: executed.append(path.stem) or 1)
     for name in ("a", "b", "comparison"):
         book.notebook(name, "1")
     for cores, number in ((2, 2), (4, 3)):
-        monkeypatch.setattr("bookledger.runs.cores", lambda cores=cores: cores)
+        monkeypatch.setattr("bookledger.execution.cores", lambda cores=cores: cores)
         building.executed_pages(book.root, tmp_path, run=True, say=print)
         assert asked.pop() == number and executed == ["comparison", "a", "b"]
         executed.clear()
@@ -232,8 +231,8 @@ def quick(book: Book, monkeypatch):
         (target / "index.html").write_text(f"build {done.count('pages')}")
         return target
 
-    monkeypatch.setattr(runs, "execute", execute)
-    monkeypatch.setattr("bookledger.runs.processes",
+    monkeypatch.setattr("bookledger.execution.execute", execute)
+    monkeypatch.setattr("bookledger.execution.processes",
                         lambda *numbers: nullcontext(in_this_process))
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     monkeypatch.setattr(building, "__file__", str(book.engine / "build.py"))

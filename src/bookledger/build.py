@@ -168,7 +168,7 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
 
 def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[str], None]) -> None:
     """Execute notebooks side by side; BuildError, after the last one, names those that failed."""
-    from .runs import ChapterError, cores, processes
+    from .execution import ChapterError, cores, processes
 
     # One thread each: small work takes ten times as long with more threads than idle cores.
     number = min(len(notebooks), cores())
@@ -193,7 +193,7 @@ def _execute_all(source: Path, notebooks: Mapping[Path, Path], say: Callable[[st
 
 def _execute(path: Path, cached: Path) -> float:
     """Execute a notebook into the cache, if its checks hold; the seconds that it took."""
-    from .runs import ChapterError, execute, failed_checks
+    from .execution import ChapterError, execute, failed_checks
 
     begun, draft = time.monotonic(), cached.with_suffix(".draft")
     failed = failed_checks(execute(path, draft))
@@ -243,7 +243,7 @@ def _call(command: Sequence[str], folder: Path, failed: str, wrong: str) -> None
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
             check=False, env={**os.environ, "PYTHONIOENCODING": "utf-8", "LATEXOPTS": ""})
     if done.returncode:
-        from .runs import plain
+        from .execution import plain
 
         lines = plain(log.read_text(encoding="utf-8", errors="replace")).splitlines()
         shown = [line for line in lines if re.search(wrong, line)] or lines[-15:]

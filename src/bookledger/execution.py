@@ -19,7 +19,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +64,13 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
     import papermill
     from nbclient.exceptions import DeadKernelError
 
+    environment = environment or {}
     notebook = nbformat.read(source, as_version=4)
     variables = {**_HUGE_PAGES, **os.environ,
-                 "CLUSTERBOOK_PROGRESS": _terminal() if progress else "off", **(environment or {})}
+                 "CLUSTERBOOK_PROGRESS": _terminal() if progress else "off", **environment}
     shown = {"desc": progress, "unit": "cell", "leave": False, "disable": None}
     with tempfile.TemporaryDirectory(
-            prefix="clusterbook-", dir=(environment or {}).get("TMPDIR")) as folder:
+            prefix="clusterbook-", dir=environment.get("TMPDIR")) as folder:
         try:
             executed = papermill.execute_notebook(
                 notebook, None, dict(values or {}), engine_name=_engine(), kernel_name="python3",
@@ -127,36 +127,21 @@ def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> None:
     write_atomically(path, (nbformat.writes(notebook) + "\n").encode())
 
 
-def write_page(notebook: nbformat.NotebookNode, path: Path, command: str = "") -> None:
+def write_page(notebook: nbformat.NotebookNode, path: Path, command: str) -> None:
     """Write an executed notebook as one HTML page without code, with its pictures in it.
 
-    *command* is shown below the title. Formulas are MathML, so the page needs no network.
+    *command* is shown below the title. Formulas need MathJax, so the network; the rest does not.
     """
-    from docutils.core import publish_string
-    from myst_nb.docutils_ import Parser
+    from nbconvert import HTMLExporter
 
     shown = deepcopy(notebook)
-    if command:
-        shown.cells.insert(1, new_markdown_cell(f"```\n{command}\n```"))
-    for cell in shown.cells:
-        for output in cell.get("outputs", []):
-            if png := output.get("data", {}).get("image/png"):
-                alt = escape(output.metadata.get("image/png", {}).get("alt", ""))
-                output.data.setdefault(
-                    "text/html", f'<img alt="{alt}" style="max-width: 100%" '
-                    f'src="data:image/png;base64,{png}">')
-            if "metadata" in output:
-                output.metadata = {}        # a renderer of the book's pages acts on it
-    page = publish_string(
-        nbformat.writes(shown), parser=Parser(), writer_name="html5", settings_overrides={
-            "_disable_config": True, "nb_execution_mode": "off", "nb_output_folder": "",
-            "nb_remove_code_source": True, "nb_merge_streams": True,
-            "nb_render_markdown_format": "myst", "math_output": "MathML",
-            "myst_enable_extensions": ["amsmath", "colon_fence", "deflist", "dollarmath"],
-            "file_insertion_enabled": False,
-            # What links to other pages of the book would be told.
-            "report_level": 5, "halt_level": 5, "myst_suppress_warnings": ["myst", "mystnb"]})
-    write_atomically(path, page)
+    shown.cells.insert(1, new_markdown_cell(f"```\n{command}\n```"))
+    exporter = HTMLExporter(
+        template_name="classic",        # shows alternative texts
+        exclude_input=True, exclude_output_prompt=True, exclude_anchor_links=True)
+    title = shown.cells[0].source.partition("\n")[0].removeprefix("# ")
+    page, _ = exporter.from_notebook_node(shown, {"metadata": {"name": title}})
+    write_atomically(path, page.encode())
 
 
 def plain(text: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from bookledger import runs
+from bookledger import execution
 from clusterbook import paths
 
 #: What a default run has to stay under, in bytes: Binder gives a container about 2 GB.
@@ -63,7 +63,7 @@ def name_of(notebook: Path) -> str:
 def peak_of(notebook: Path) -> Peak:
     """Execute a notebook at its defaults; what it held."""
     with tempfile.TemporaryDirectory() as folder, watched() as peak:
-        runs.execute(notebook, Path(folder) / notebook.name)
+        execution.execute(notebook, Path(folder) / notebook.name)
     return peak
 
 

@@ -31,7 +31,7 @@ TARGET = ROOT / "data" / "expectations" / "drawn"
 CHAOTIC = 1     # standard deviations: so far apart, processors train different networks
 EXECUTE = """import sys
 from pathlib import Path
-from bookledger.runs import execute
+from bookledger.execution import execute
 execute(Path(sys.argv[1]), Path(sys.argv[2]))"""
 
 

@@ -32,7 +32,7 @@ import nbformat
 from packaging.requirements import Requirement
 
 from bookledger import config
-from bookledger.runs import failed_checks
+from bookledger.execution import failed_checks
 from clusterbook import paths
 
 CHECKOUT = paths.checkout()

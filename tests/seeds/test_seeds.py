@@ -14,7 +14,7 @@ import nbformat
 import pytest
 from _support import CHECKOUT, Torchrun, without_settings
 
-from bookledger import parameters, runs
+from bookledger import execution, parameters
 from clusterbook import paths
 
 NOTEBOOKS = sorted((paths.root() / "notebooks").glob("*.ipynb"))
@@ -26,14 +26,14 @@ FEWER = {"comparison": 3}       # six trainings a seed: ten of them would take a
 
 
 def check_lines(notebook: nbformat.NotebookNode) -> list[str]:
-    return [line for text in runs.outputs(notebook) for line in text.splitlines()
-            if line.startswith(("✓ ", runs.FAILED_CHECK))]
+    return [line for text in execution.outputs(notebook) for line in text.splitlines()
+            if line.startswith(("✓ ", execution.FAILED_CHECK))]
 
 
 def all_hold(source, stored, folder, **options) -> None:
     """Execute a notebook; its checks hold, and are those of the stored one."""
-    executed = runs.execute(source, folder / "executed.ipynb", **options)
-    assert runs.failed_checks(executed) == []
+    executed = execution.execute(source, folder / "executed.ipynb", **options)
+    assert execution.failed_checks(executed) == []
     assert check_lines(executed) == check_lines(stored)
 
 
@@ -48,7 +48,7 @@ def test_checks_hold_at_ten_other_seeds(path, tmp_path):
 
 def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
     """Once it showed those of the default parameters as its own, and passed their checks."""
-    executed = runs.execute(
+    executed = execution.execute(
         paths.root() / "notebooks" / "weights.ipynb", tmp_path / "weights.ipynb",
         values={"epochs": 3, "n_shuffles": 4, "seeds": []},
         environment={"CLUSTERBOOK_FIGURES": str(tmp_path)})
@@ -57,7 +57,8 @@ def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
                       for name in ("effects", "accuracy-against-clusterability"))
     assert "this run: digits, 3 epochs, 1 seed" in live
     assert "on scikit-learn's digits, 40 epochs, 3 recorded seeds" in recorded
-    assert "not checked: another seed gives another network" in "\n".join(runs.outputs(executed))
+    said = "\n".join(execution.outputs(executed))
+    assert "not checked: another seed gives another network" in said
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
