@@ -12,9 +12,9 @@ import psutil
 import pytest
 from _support import HANG, Book, alive, record, wait_for
 
-from bookledger import runs, sweep
+from bookledger import execution, runs, sweep
+from bookledger.execution import ChapterError
 from bookledger.records import dumps
-from bookledger.runs import ChapterError
 from bookledger.versions import version_of
 from clusterbook.errors import InputError
 
@@ -63,7 +63,7 @@ def made(monkeypatch) -> list[runs.Run]:
             (run.records / f"tiny-default-seed{seed}.json").write_text(content, encoding="utf-8")
 
     monkeypatch.setattr(runs, "make", make)
-    monkeypatch.setattr(runs, "cores", lambda: 1)       # joblib then calls it in this process
+    monkeypatch.setattr(execution, "cores", lambda: 1)       # joblib then calls it in this process
     return asked
 
 
@@ -96,19 +96,24 @@ def test_the_grid_is_every_combination_with_every_seed(tiny: Book):
     assert all(len(name) < 200 and not {"/", ".."} & set(name) for name in names)
 
 
-def test_table_and_figure(tiny: Book, tmp_path, made, monkeypatch):
+@pytest.fixture
+def drawn(monkeypatch) -> list:
+    """The axes and legends of the figures that are saved."""
+    found, save = [], sweep.save
+    monkeypatch.setattr(sweep, "save", lambda figure, *about: found.append(figure) or save(
+        figure, *about))
+    return found
+
+
+def test_table_and_figure(tiny: Book, tmp_path, made, monkeypatch, drawn):
     monkeypatch.chdir(tmp_path)
-    drawn = []
-    response = sweep.figures.response
-    monkeypatch.setattr(sweep.figures, "response", lambda *lines, **options: drawn.append(
-        (*lines, options)) or response(*lines, **options))
-    said = sweep.sweep("tiny", {"rate": "1,0.01,0.1", "n": "2"}, seeds=[0, 1, 2])
+    first, *said = sweep.sweep("tiny", {"rate": "1,0.01,0.1", "n": "2"}, seeds=[0, 1, 2])
     folder = Path("sweep-tiny-rate")
-    assert said == ["9 runs: 9 made, 0 were there already, 0 failed",
-                    f"table: {folder / 'sweep.csv'}", f"figure: {folder / 'acc'}.png and .svg",
-                    "  rate = 1: acc 2.0 ± 1.0 (3 runs)",
-                    "  rate = 0.01: acc 0.020 ± 0.010 (3 runs)",
-                    "  rate = 0.1: acc 0.20 ± 0.10 (3 runs)"]
+    assert first == "9 runs: 9 made, 0 were there already, 0 failed"
+    assert said[:2] == [f"table: {folder / 'sweep.csv'}", f"figure: {folder / 'acc'}.png and .svg"]
+    assert [line.split() for line in said[2:]] == [
+        ["count", "mean", "std"], ["rate"], ["1.00", "3", "2.00", "1.00"],
+        ["0.01", "3", "0.02", "0.01"], ["0.10", "3", "0.20", "0.10"]]
     table = rows(folder)
     assert list(table[0]) == [
         "run", "rate", "n", "seed", "seconds", "failed checks", "acc", "n (metric)"]
@@ -120,18 +125,20 @@ def test_table_and_figure(tiny: Book, tmp_path, made, monkeypatch):
     assert found == {"acc.png", "acc.svg", "figures.json", "sweep.csv", *(
         f"runs/{row['run']}/tiny-default-seed{row['seed']}.{ending}" for row in table
         for ending in ("json", "npz"))}
-    (lines, options), = drawn
-    assert options == {"x": "rate: how fast", "y": "acc", "scale": "log", "seeds": "3 seeds",
-                       "lines_are": ""}
-    for (rate, values, mean, deviation), expected in zip(lines[""], (0.01, 0.1, 1), strict=True):
-        np.testing.assert_allclose([rate, *values, mean, deviation],
-                                   expected * np.array([1, 1, 2, 3, 2, 1]))
+    [axis] = drawn[0].axes
+    assert (axis.get_xlabel(), axis.get_ylabel(), axis.get_xscale()) == (
+        "rate: how fast", "acc", "log")
+    dots, means = (np.transpose(line.get_data()).astype(float) for line in axis.lines[:2])
+    assert sorted(map(tuple, dots)) == [(rate, rate * seed) for rate in (0.01, 0.1, 1)
+                                        for seed in (1, 2, 3)]
+    np.testing.assert_allclose(means, [[0.01, 0.02], [0.1, 0.2], [1, 2]])
+    [bars] = axis.containers
+    np.testing.assert_allclose([ends[:, 1] for ends in bars.lines[2][0].get_segments()],
+                               [[0.01, 0.03], [0.1, 0.3], [1, 3]])
 
 
 def test_a_second_parameter_is_lines_and_texts_stand_in_their_order(tiny: Book, tmp_path, made,
-                                                                    monkeypatch):
-    drawn = []
-    monkeypatch.setattr(sweep, "save", lambda figure, *about: drawn.append(figure))
+                                                                    drawn):
     sweep.sweep("tiny", {"ks": "1,2;3", "rate": "1,0.1"}, seeds=[0, 1], metrics=["acc", "n"],
                 output=tmp_path / "new")
     axis = drawn[0].axes[0]

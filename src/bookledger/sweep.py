@@ -34,9 +34,7 @@ from clusterbook.figures.showing import save
 from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
-from . import config, parameters, runs
-from .execution import ChapterError, computing_with, end_with
-from .formats import spread
+from . import config, execution, parameters, runs
 from .parameters import MOST_VALUES, Chapter, Parameter, number_range
 from .records import Record, read_record
 from .runs import Run
@@ -78,21 +76,21 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     failed = {}
     if missing:
         try:
-            with _backend(scheduler, min(workers or runs.cores(), len(missing))):
+            with _backend(scheduler, min(workers or execution.cores(), len(missing))):
                 failed = _make_all(missing, output / "runs", found, metrics)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(_RESUMES) from None
         except BrokenExecutor:
-            raise ChapterError("a process of the sweep was killed, probably because memory was "
-                               f"full; {_RESUMES}") from None
+            raise execution.ChapterError("a process of the sweep was killed, probably because "
+                                         f"memory was full; {_RESUMES}") from None
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
             f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed",
             *draw(output, planned, found, metrics)]
     if failed:
-        errors = [f"{folder}: {failed[folder]}" for folder in planned.runs if folder in failed]
-        raise ChapterError("\n  ".join([
+        raise execution.ChapterError("\n  ".join([
             f"{len(failed)} of {len(planned.runs)} runs failed; the others are in {output}, and "
-            "the same command makes only these again", *errors]))
+            "the same command makes only these again",
+            *(f"{folder}: {failed[folder]}" for folder in planned.runs if folder in failed)]))
     return said
 
 
@@ -154,8 +152,6 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
 
     Examples
     --------
-    >>> values_of(Parameter("alpha", "float", 0.1, "", "", ""), "1e-3,1e-2")
-    [0.001, 0.01]
     >>> values_of(Parameter("k", "int", 2, "", "", ""), "2-4,8")
     [2, 3, 4, 8]
     >>> values_of(Parameter("ks", "list[int]", [], "", "", ""), "1,2;[];5")
@@ -177,6 +173,13 @@ def _folder(run: Run, values: Mapping[str, Any]) -> str:
     text = "-".join([head, *map("{}={}".format, values, words)]) + seed + number
     safe = re.sub(r"[^a-z0-9.,=+_-]+", "_", text.lower()).replace("..", "_")[:140]
     return safe if safe == text else f"{safe}_{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _text(value: Any) -> str:
+    """A parameter's value as a word of a name, a label or a table."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # --- making them -------------------------------------------------------------------------------
@@ -244,8 +247,9 @@ def _made(folder: str, run: Run, code: str, parent: int, temporary: str
     The record is the last of the files. *parent* is the process of the sweep, *temporary* a folder
     of its machine, in which a run that is killed may leave files.
     """
-    end_with(parent)
-    variables = computing_with("1") | ({"TMPDIR": temporary} if os.path.isdir(temporary) else {})
+    execution.end_with(parent)
+    variables = execution.computing_with("1")
+    variables |= {"TMPDIR": temporary} if os.path.isdir(temporary) else {}
     # An interrupted run of other parameters, code or folder has another checkpoint.
     key = hashlib.sha256(repr([sorted(run.values.items()), run.folder, code]).encode())
     with tempfile.TemporaryDirectory(
@@ -270,10 +274,10 @@ def _refuse_unknown(metrics: Sequence[str], found: Mapping[str, Record]) -> None
 
 def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequence[str] = ()
          ) -> list[str]:
-    """Write ``sweep.csv`` and a figure for each metric; lines for the terminal, with a short table.
+    """Write ``sweep.csv`` and a figure for each metric; lines for the terminal, with the means.
 
-    *found* has the records by their runs' folders. *metrics* are drawn, by default the accuracy or,
-    without it, another score.
+    *found* has the records by their runs' folders. *metrics* are drawn, by default the book's main
+    metric or, without it, another score.
     """
     table = frame(planned, found)
     csv = table.to_csv(index=False, lineterminator="\n")
@@ -282,16 +286,13 @@ def draw(output: Path, planned: Grid, found: Mapping[str, Record], metrics: Sequ
     known = [metric for record in list(found.values())[:1] for metric in record.metrics]
     usual = [one for one in (*config.book().metrics.main, *known) if one in known]
     for metric in (known and metrics) or usual[:1]:
-        points = _points(planned, table, metric)
         name = re.sub(r"[^\w-]+", "-", metric)
         alt = (f"The metric {metric} against the parameter {' and '.join(planned.swept)}; "
                "sweep.csv has the numbers.")
-        save(_figure(planned, points, metric), output, name, alt, _CAPTION)
-        said.append(f"figure: {output / name}.png and .svg")
-        for point in points:
-            values = ", ".join(f"{one} = {_text(point[one])}" for one in planned.swept)
-            said.append(f"  {values}: {metric} {spread(point['mean'], point['std'])} "
-                        f"({point['count']} runs)")
+        column = _column(planned, metric)
+        save(figure(planned, table, column), output, name, alt, _CAPTION)
+        means = table.groupby(planned.swept, sort=False)[column].agg(["count", "mean", "std"])
+        said += [f"figure: {output / name}.png and .svg", *means.to_string().splitlines()]
     return said
 
 
@@ -315,52 +316,31 @@ def _column(planned: Grid, metric: str) -> str:
     return f"{metric} (metric)" if metric in {*planned.given, "seed"} else metric
 
 
-def _points(planned: Grid, table: pd.DataFrame, metric: str) -> list[dict[str, Any]]:
-    """A metric's count, mean, standard deviation and values at each combination."""
-    column = _column(planned, metric)
-    groups = table.dropna(subset=column).groupby(planned.swept, sort=False)[column]
-    points = groups.agg(["count", "mean", "std", list]).reset_index()
-    return points.astype(object).where(points.notna(), None).to_dict("records")
+@figures.styled
+def figure(planned: Grid, table: pd.DataFrame, column: str) -> Figure:
+    """A metric against the first swept parameter; a line for each value of the second.
 
-
-def _figure(planned: Grid, points: Sequence[Mapping[str, Any]], metric: str) -> Figure:
-    first, *second = planned.swept
-    scale = axis_scale(planned.given[first])
-    lines: dict[str, list] = {}
-    if numeric := scale in ("linear", "log"):
-        points = sorted(points, key=lambda point: point[first])
-    for point in points:
-        x = point[first] if numeric else _text(point[first])
-        lines.setdefault(", ".join(_text(point[name]) for name in second), []).append(
-            (x, point["list"], point["mean"], point["std"]))
-    meanings = [textwrap.fill(f"{name}: {planned.chapter.parameters[name].meaning}", 76)
-                for name in planned.swept]
-    most = max(point["count"] for point in points)
-    return figures.response(lines, x=meanings[0], y=metric, scale=scale, seeds=f"{most} seeds",
-                            lines_are=meanings[1] if second else "")
-
-
-def axis_scale(values: Sequence[Any]) -> str:
-    """The scale of a parameter's axis; see `clusterbook.figures.charts.response`.
-
-    Numbers that span more than a decade get a logarithmic axis, or equal steps if one of them is 0.
-
-    Examples
-    --------
-    >>> [axis_scale(v) for v in ([1e-4, 1e-3, 1e-2], [2, 8, 14, 20], [1, 2, 3], [0, 1e-3, 1])]
-    ['log', 'linear', 'linear', 'steps']
-    >>> axis_scale(["adam", "adadelta"])
-    'names'
+    Positive numbers that span more than a decade get a logarithmic axis. Other values than numbers
+    stand at equal distances, and no line joins them.
     """
-    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
-        return "names"
-    positive = [value for value in values if value > 0]
-    if min(values) < 0 or not positive or max(positive) <= 10 * min(positive):
-        return "linear"
-    return "log" if len(positive) == len(values) else "steps"
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    drawn, [[axis]] = figures.blank(3.8)
+    first, *second = planned.swept
+    at, joined = table[first], "-"
+    if not pd.api.types.is_numeric_dtype(at) or pd.api.types.is_bool_dtype(at):
+        codes, names = pd.factorize(at)
+        at, joined = pd.Series(codes, table.index), "none"
+        axis.set_xticks(range(len(names)), map(_text, names))
+    elif at.min() > 0 and at.max() > 10 * at.min():
+        axis.set_xscale("log")
+    lines = table[second[0]].map(_text) if second else pd.Series("", table.index)
+    for (name, runs_of), color in zip(table[column].groupby(lines, sort=False),
+                                      itertools.cycle(figures.COLORS)):
+        points = runs_of.groupby(at).agg(["mean", "std"])
+        axis.plot(at[runs_of.index], runs_of, "o", color=color, alpha=0.5, markersize=4)
+        axis.errorbar(points.index, points["mean"], points["std"], color=color, capsize=4,
+                      label=name, linestyle=joined, marker="_", markersize=12)
+    meanings = [f"{name}: {planned.chapter.parameters[name].meaning}" for name in planned.swept]
+    axis.set(xlabel=textwrap.fill(meanings[0], 76), ylabel=column)
+    if second:
+        drawn.legend(loc="outside upper left", title=textwrap.fill(meanings[1], 76), ncols=4)
+    return drawn
