@@ -23,7 +23,7 @@ FLOORS = {
     "bookledger": (
         ("config", "formats", "slices"), ("claims", "versions"), ("checks", "machine"),
         ("records",), ("verdicts",), ("wording",), ("views",), ("sources",), ("provenance",),
-        ("notebook", "parameters"), ("execution", "site", "underway"), ("outputs", "runs"),
+        ("notebook", "parameters"), ("execution", "site"), ("outputs", "runs"),
         ("pages", "sweep"), ("build",), ("cli",), ("__main__",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
