@@ -190,7 +190,7 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
 
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs execute their cells in this process; `test_runs` has the kernels."""
-    from bookledger import execution, runs
+    from bookledger import execution
 
     def execute(source: Path, output: Path, *, values: Mapping[str, object],
                 environment: Mapping[str, str], progress: str | None = None):
@@ -204,7 +204,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
         execution.write_notebook(notebook, output)
         return notebook
 
-    monkeypatch.setattr(runs, "execute", execute)
+    monkeypatch.setattr(execution, "execute", execute)
 
 
 def in_this_process(function: Callable, *arguments: object) -> Future:

@@ -11,7 +11,7 @@ from _support import Book, inline, tree
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from bookledger import cli, runs
+from bookledger import cli, execution, runs
 from clusterbook.figures import showing
 
 SHOWS = """\
@@ -67,7 +67,7 @@ def test_a_full_disk_leaves_no_half_of_a_file_and_the_same_command_works(book: B
         replace(source, target)
 
     with monkeypatch.context() as now:
-        now.setattr(runs, "write_page", lambda *arguments: None)
+        now.setattr(execution, "write_page", lambda *arguments: None)
         now.setattr("clusterbook.paths.os.replace", full)
         monkeypatch.setattr(showing, "save", lambda figure, folder, name, **about: (
             [(folder / file).write_text("drawn") for file in ("a-line.png", "a-line.svg")],
@@ -88,7 +88,7 @@ def test_checks_that_do_not_hold_are_counted_and_named(book: Book, tmp_path, mon
         return new_notebook(cells=[new_code_cell(outputs=[new_output("stream", text=text)])])
 
     book.notebook("tiny", "1", parameters=PARAMETERS)
-    monkeypatch.setattr(runs, "execute", execute)
+    monkeypatch.setattr(execution, "execute", execute)
     assert runs.run("tiny", seeds=[0, 1, 2, 3]) == [
         "checks: 2 failed, 1 not made", f"tiny-seed0: {lines[0][1]}", f"tiny-seed1: {lines[1][0]}",
         f"tiny-seed2: {lines[2][1]}"]

@@ -96,7 +96,8 @@ def test_a_kernel_asks_for_large_pages_unless_the_environment_says_otherwise(
     path = book.notebook("own", "import os; print(os.environ['GLIBC_TUNABLES'])")
 
     def said() -> str:
-        return "".join(execution.outputs(execution.execute(path, tmp_path / "executed.ipynb"))).strip()
+        executed = execution.execute(path, tmp_path / "executed.ipynb")
+        return "".join(execution.outputs(executed)).strip()
 
     assert said() == "glibc.malloc.hugetlb=1"
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
@@ -169,7 +170,7 @@ def test_a_record_is_made_again_when_parameters_or_version_changed(book: Book, t
         assert part in head, part
 
     ran = []
-    monkeypatch.setattr(runs, "execute", lambda *args, values, **options: ran.append(values) or
+    monkeypatch.setattr(execution, "execute", lambda *args, values, **options: ran.append(values) or
                         new_notebook())
 
     def again(*seeds: int) -> list[dict]:
@@ -198,7 +199,7 @@ def tiny(book: Book, tmp_path, monkeypatch) -> Book:
         book.notebook(name, "figures.show({}, name='a-line', alt='A.', caption='C.')",
                       parameters=TYPES)
     book.profile("tiny-small", n=2)
-    for name in ("bookledger.runs.execute", "bookledger.sweep._make_all"):
+    for name in ("bookledger.execution.execute", "bookledger.sweep._make_all"):
         monkeypatch.setattr(name, lambda *args, **options: pytest.fail("the chapter ran"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -245,7 +246,7 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
         folders.append((output.name, values))
         return new_notebook()
 
-    monkeypatch.setattr(runs, "execute", execute)
+    monkeypatch.setattr(execution, "execute", execute)
     for output in (Path("out/new.ipynb"), Path("out/new.ipynb"),
                    tiny.root / "notebooks" / "tiny.ipynb"):
         said = runs.run("tiny", output=output, figures=Path("figures"))

@@ -9,8 +9,7 @@ import nbformat
 import pytest
 from _support import SEED, Book, inline
 
-from bookledger import config, parameters, runs, slices
-from bookledger.execution import execute
+from bookledger import config, execution, parameters, runs, slices
 from clusterbook import paths
 from clusterbook.errors import InputError
 
@@ -96,7 +95,7 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
     ({"width": "single"}, "need --figures")])
 def test_a_mistake_is_refused_before_anything_runs(book: Book, monkeypatch, asked, says):
     book.notebook("tiny", *CELLS, parameters=PARAMETERS)
-    monkeypatch.setattr(runs, "execute", lambda *args, **options: pytest.fail("it ran"))
+    monkeypatch.setattr(execution, "execute", lambda *args, **options: pytest.fail("it ran"))
     with pytest.raises(InputError, match=says):
         runs.run("tiny", **asked)
 
@@ -111,7 +110,7 @@ def test_a_chapters_figure_alone_has_its_expected_numbers(tmp_path, monkeypatch)
     chapter = parameters.read("tell")
     source = tmp_path / "tell.ipynb"
     nbformat.write(slices.alone(chapter.notebook, [chapter.figures()["turning"]]), source)
-    execute(source, tmp_path / "out.ipynb", environment={"CLUSTERBOOK_FIGURES": str(tmp_path),
-                                                         "CLUSTERBOOK_ONLY": "turning"})
+    execution.execute(source, tmp_path / "out.ipynb", environment={
+        "CLUSTERBOOK_FIGURES": str(tmp_path), "CLUSTERBOOK_ONLY": "turning"})
     drawn = json.loads((paths.root() / "data/expectations/drawn/tell.json").read_text())
     assert listed(tmp_path) == {"turning": drawn["turning"]["series"]}

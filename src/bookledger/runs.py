@@ -31,16 +31,8 @@ from clusterbook.figures.showing import LIST, as_asked
 from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
-from . import config, parameters, slices
+from . import config, execution, parameters, slices
 from .checks import UNMADE
-from .execution import (
-    FAILED_CHECK,
-    ChapterError,
-    execute,
-    failed_checks,
-    write_notebook,
-    write_page,
-)
 from .formats import duration
 from .machine import code_in_use
 from .parameters import Chapter, Profile
@@ -136,7 +128,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
         said += [f"{one.name}: {line}" for line in done]
         problems += [(one.name, line) for line in lines]
     if problems:
-        wrong = sum(line.startswith(FAILED_CHECK) for _, line in problems)
+        wrong = sum(line.startswith(execution.FAILED_CHECK) for _, line in problems)
         said += [f"checks: {wrong} failed, {len(problems) - wrong} not made",
                  *(f"{name}: {line}" for name, line in problems)]
     return said
@@ -167,10 +159,10 @@ def refuse_others(run: Run) -> None:
     if output and output.suffix != ".ipynb":
         raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
                          f"write {output.stem or 'out'}.ipynb")
-    for folder, name in ((output and output.parent, output and output.name), (figures, ""),
-                         (run.records, "")):
-        if folder:
-            writable(folder, name)
+    if output:
+        writable(output.parent, output.name)
+    for folder in filter(None, (figures, run.records)):
+        writable(folder)
     if output and os.path.lexists(output):
         first = f'"id": "{run.chapter.notebook.cells[0].get("id")}"'
         if not output.is_file() or first not in output.read_text("utf-8", errors="replace"):
@@ -196,7 +188,7 @@ def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
     if run.records and (record := recorded(run, run.records / f"{run.name}.json")):
         _tidy(run)      # a run that was interrupted just after its record did not
         return (["recorded already, skipped"],
-                [FAILED_CHECK + id for id, held in record.checks.items() if not held])
+                [execution.FAILED_CHECK + id for id, held in record.checks.items() if not held])
     if time.time() >= until:
         raise OutOfTime("not begun, because the time given is over")
     failed = make(run, run.name, until)
@@ -226,8 +218,8 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
             prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
         drawn.mkdir()
-        write_notebook(slices.alone(chapter.notebook, run.only) if run.only else chapter.notebook,
-                       source)
+        execution.write_notebook(slices.alone(chapter.notebook, run.only) if run.only
+                                 else chapter.notebook, source)
         places = {"figures": run.figures and drawn, "records": run.records,
                   "checkpoints": run.records and run.checkpoints,
                   "tables": run.output and run.output.parent, "data": paths.data_home()}
@@ -237,35 +229,35 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                         "CLUSTERBOOK_ONLY": ",".join(one.name for one in run.only),
                         **run.variables}
         try:
-            executed = execute(source, run.output or Path(folder, "executed.ipynb"),
-                               values=changed, environment=environment, progress=progress)
+            executed = execution.execute(
+                source, run.output or Path(folder, "executed.ipynb"), values=changed,
+                environment=environment, progress=progress)
         except (KeyboardInterrupt, OutOfTime) as error:
             found = reports(run.checkpoints) if run.records else {}
             if found:
                 write_progress(run.progress, found, context)
-            if found and isinstance(error, KeyboardInterrupt):
-                epoch = next(iter(found.values()))["epoch"]
-                raise KeyboardInterrupt(
-                    f"the same command resumes from epoch {epoch:,}") from None
+                if isinstance(error, KeyboardInterrupt):
+                    epoch = next(iter(found.values()))["epoch"]
+                    error.args = (f"the same command resumes from epoch {epoch:,}",)
             raise
         if run.figures:         # the list first: what it lies beside may be replaced
             write_atomically(run.figures / LIST, b"[]")
             for file in sorted(drawn.iterdir(), key=lambda file: file.name == LIST):
                 write_atomically(run.figures / file.name, file.read_bytes())
-            write_page(executed, run.figures / PAGE, run.command)
+            execution.write_page(executed, run.figures / PAGE, run.command)
     if run.output and run.records:
         _mark(executed, run)
-        write_notebook(executed, run.output)
+        execution.write_notebook(executed, run.output)
     if run.records:
         _tidy(run)
-    return failed_checks(executed, UNMADE)
+    return execution.failed_checks(executed, UNMADE)
 
 
 def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
     """Title the notebook of a recorded run with profile and seed, and say what it is."""
     if not (run.records / f"{run.name}.json").is_file():
-        raise ChapterError(f"{run.name} ran to its end but left no record in {run.records}: its "
-                           "notebook does not call evidence.record")
+        raise execution.ChapterError(f"{run.name} ran to its end but left no record in "
+                                     f"{run.records}: its notebook does not call evidence.record")
     chapter, profile, seed = run.chapter, run.profile.name, run.values.get("seed")
     notebook.cells[0].source = "\n".join([
         f"# {profile}, seed {seed}",
