@@ -190,7 +190,7 @@ def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
 
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs execute their cells in this process; `test_runs` has the kernels."""
-    from bookledger import runs
+    from bookledger import execution
 
     def execute(source: Path, output: Path, *, values: Mapping[str, object],
                 environment: Mapping[str, str], progress: str | None = None):
@@ -201,14 +201,14 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
             for cell in notebook.cells:
                 exec(cell.source if cell.cell_type == "code" else "", names)
                 names |= values if "parameters" in cell.metadata.get("tags", ()) else {}
-        runs.write_notebook(notebook, output)
+        execution.write_notebook(notebook, output)
         return notebook
 
-    monkeypatch.setattr(runs, "execute", execute)
+    monkeypatch.setattr(execution, "execute", execute)
 
 
 def in_this_process(function: Callable, *arguments: object) -> Future:
-    """What `bookledger.runs.processes` yields, without a process."""
+    """What `bookledger.execution.processes` yields, without a process."""
     future: Future = Future()
     try:
         future.set_result(function(*arguments))
@@ -308,6 +308,6 @@ class Torchrun:
 
 def shown(path: Path) -> str:
     """All plain text that an executed notebook shows."""
-    from bookledger import runs
+    from bookledger import execution
 
-    return "\n".join(runs.outputs(nbformat.read(path, as_version=4)))
+    return "\n".join(execution.outputs(nbformat.read(path, as_version=4)))

@@ -21,12 +21,10 @@ rate: float = 0.5  # how fast | paper: 0.5 | faster
 name: str = "digits"  # a text | paper: none | another
 seeds: list[int] = []  # further runs | paper: none | more
 {SEED}"""
-BIG, LONG = "9" * 400, "x" * 300
-DEEP = ("(" * 5000 + "1" + ")" * 5000, "-" * 5000 + "1", "+".join("1" * 5000), "[" * 5000,
-        "not " * 50_000 + "1")
-LOOP = "a link to itself"
+BIG, LONG, DEEP = "9" * 400, "x" * 300, "(" * 5000 + "1" + ")" * 5000
 NOT_ONE = "tiny.ipynb is not a notebook: it is empty, damaged, or of another format"
 CELLS = '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}%s}'
+PROFILE = "notebooks/profiles/tiny-x.toml"
 
 #: What is typed, and what it has to be answered, beside a chapter "tiny".
 TYPED = [
@@ -35,13 +33,11 @@ TYPED = [
     (f"run tiny -p rate {BIG}", "rate takes float"),
     (f"run tiny -p seeds [{BIG}]", "seeds takes list[int]"),
     (f"run tiny -p n {'9' * 5000}", "n takes int"),
-    (f"run tiny -p n 0x{'f' * 6000}", "n takes int"),
     (f"sweep tiny -p n 1,{BIG}", "n takes int"),
     ("run tiny -p rate nan", "rate takes float"),
-    ("run tiny -p seed 1.5", "seed takes int, for example 0, not '1.5'"),
     ("run tiny -p sed 1", "parameter of tiny 'sed'; did you mean 'seed'"),
-    *[(["run", "tiny", "-p", "n", text], "n takes int, for example 1, not '") for text in DEEP],
-    *[(["sweep", "tiny", "-p", "rate", f"1,{text}"], "rate takes float") for text in DEEP],
+    (f"run tiny -p n {DEEP}", "n takes int, for example 1, not '"),
+    (f"sweep tiny -p rate 1,{DEEP}", "rate takes float"),
     ("run tiny -p n 1 -p n 2", "-p n is given twice"),
     ("run tiny --record out", "give --profile and no -p"),
     ("run tyni", "there is no chapter 'tyni'; did you mean 'tiny'?"),
@@ -58,16 +54,12 @@ TYPED = [
     ("sweep tiny -p n 1-5000 --seeds 0-4999", "has 25,000,000 runs"),
     # seeds and ranges
     ("run tiny --seeds a-b", "--seeds takes list[int]"),
-    (["run", "tiny", "--seeds", ""], "--seeds has 0 values; give 1 to 10,000"),
-    (f"run tiny --seeds 0-{'9' * 5000}", "--seeds takes list[int]"),
+    ("run tiny --seeds ", "--seeds has 0 values; give 1 to 10,000"),
     ("run tiny --seeds 0-9999,10000-19999,0-9999", "--seeds has 30,000 values; give 1 to 10,000"),
     ("run tiny --seeds 4-0", "runs backwards"),
-    *[(f"{words} 0-99999999999", "has more than 10,000 values") for words in (
-        "run tiny --seeds", "run tiny -p seeds", "sweep tiny -p n", "sweep tiny -p n 1,2 --seeds")],
+    ("run tiny -p seeds 0-99999999999", "has more than 10,000 values"),
     # paths
-    (f"run {LONG}", "there is no chapter 'xxx"),
     ("run ../notebooks/tiny", "there is no chapter '../notebooks/tiny'"),
-    ("run tiny --profile tiny-y", "there is no profile of tiny 'tiny-y'"),
     (f"run tiny --profile {LONG}", "there is no profile of tiny 'xxx"),
     (f"run tiny --output {LONG}.ipynb", "name too long"),
     (f"run tiny --figures {LONG}", "name too long"),
@@ -77,45 +69,34 @@ TYPED = [
     ("run tiny --output file/out.ipynb", "nothing can be written to"),
     ("run tiny --figures file/below", "nothing can be written to"),
     ("sweep tiny -p n 1,2 --output file", "nothing can be written to file"),
-    ("run tiny --figures folder", "index.html was not written by a run of tiny"),
-    (["run", "tiny", "--output", "\udcff.ipynb"], "udcff.ipynb'] are not UTF-8"),
-    (["run", "tiny", "-p", "name", "\udcff.csv"], "are not UTF-8 text; rename"),
+    ("run tiny --output \udcff.ipynb", "udcff.ipynb'] are not UTF-8"),
 ]
-#: Files of the book that are damaged or folders: what is typed, and what it has to be answered.
+#: Files of the book that are damaged: what is typed, and what it has to be answered.
 DAMAGED = [
-    *[("notebooks/profiles/tiny-x.toml", content, "run tiny --profile tiny-x", f"tiny-x.toml{says}")
-      for content, says in (
-          ("says = '\xe9'".encode("latin-1"), ": not TOML: 'utf-8'"),
-          (bytes(range(128)), ": not TOML"), (f"a = {'[' * 20_000}", ": not TOML"),
-          (None, " can't be read: Is a directory"),
-          (LOOP, " can't be read: Too many levels of symbolic links"),
-          ("says = 'A.'\nsays = 'B.'", ": not TOML: Cannot overwrite a value"),
-          ("parameters = {}", ": says: "), ("says = ''\nparameters = {}", ": says: "),
-          ("says = 'A.'", ": parameters: Field required"),
-          ("says = 'A.'\nparameters = ['n']", ": parameters: "),
-          ("says = 'A.'\nparameters = {}\nparamters = {}", ": paramters: "),
-          ("says = 'A.'\nparameters = {}\nseeds = [true]", ": seeds.0: "),
-          ("says = 'A.'\nparameters = {n = 1}\nassumed = {n = 1}", ": n is both in"))],
-    *[("notebooks/profiles/tiny-x.toml", f"says = 'A.'\nparameters = {{{values}}}",
-       "run tiny --profile tiny-x", f"tiny-x.toml: {says}")
-      for values, says in (
-          ("n = 1, n = 2", "not TOML: "), ("n = 010", "not TOML: "), ("n = 1:30", "not TOML: "),
-          ("name = no", "not TOML: "), (f"n = {BIG}", "n takes int"),
-          ("n = 1.5", "n takes int, for example 1, not 1.5"), ("n = true", "n takes int"),
-          ("n = '5'", "n takes int"), ("n = {a = 1}", "n takes int"), ("rate = inf", "rate takes"),
-          ("rate = nan", "rate takes"), ("seeds = ['0-4']", "seeds takes list[int]"),
-          ("nam = 'a'", "there is no parameter of tiny 'nam'; did you mean 'name'"))],
-    *[("notebooks/profiles/tiny-x.toml", "says = 'A.'\nparameters = {n = 2}", f"run tiny {words}",
-       says)
+    *[(PROFILE, content, "run tiny --profile tiny-x", f"tiny-x.toml{says}") for content, says in (
+        ("says = '\xe9'".encode("latin-1"), ": not TOML: 'utf-8'"),
+        (f"a = {'[' * 20_000}", ": not TOML"), (None, " can't be read: Is a directory"),
+        ("says = 'A.'\nsays = 'B.'", ": not TOML: Cannot overwrite a value"),
+        ("says = ''\nparameters = {}", ": says: "),
+        ("says = 'A.'", ": parameters: Field required"),
+        ("says = 'A.'\nparameters = {}\nparamters = {}", ": paramters: "),
+        ("says = 'A.'\nparameters = {}\nseeds = [true]", ": seeds.0: "),
+        ("says = 'A.'\nparameters = {n = 1}\nassumed = {n = 1}", ": n is both in"))],
+    *[(PROFILE, f"says = 'A.'\nparameters = {{{values}}}", "run tiny --profile tiny-x",
+       f"tiny-x.toml: {says}") for values, says in (
+        ("n = 010", "not TOML: "), (f"n = {BIG}", "n takes int"),
+        ("n = 1.5", "n takes int, for example 1, not 1.5"), ("n = true", "n takes int"),
+        ("n = '5'", "n takes int"), ("rate = inf", "rate takes"),
+        ("seeds = ['0-4']", "seeds takes list[int]"),
+        ("nam = 'a'", "there is no parameter of tiny 'nam'; did you mean 'name'"))],
+    *[(PROFILE, "says = 'A.'\nparameters = {n = 2}", f"run tiny {words}", says)
       for words, says in (
           ("--profile tiny-x -p n 3 --record out", "give --profile and"),
           ("--profile tiny-x --record folder", "0.json: Is a directory"),
           ("--profile tiny-x --record out --for 2", "--for "),
           ("--profile tiny-x --for 2h", "--for "))],
     *[("notebooks/tiny.ipynb", content, "run tiny", NOT_ONE)
-      for content in ("", "# Title", '{"cells": [{"cell_type":', "[" * 100_000, "[1, 2]", "3",
-                      bytes(range(256)), CELLS % "", CELLS % ', "cells": []',
-                      CELLS % ', "cells": [3]',
+      for content in ("", "[" * 100_000, "[1, 2]", bytes(range(256)), CELLS % ', "cells": []',
                       CELLS % ', "cells": [{"cell_type": "code", "id": "a", "metadata": {}}]')],
     *[("notebooks/tiny.ipynb", "{}", words, NOT_ONE)
       for words in ("parameters tiny", "sweep tiny -p n 1,2", "figures tiny")],
@@ -128,10 +109,8 @@ CHAPTERS = [
     (dict(parameters=PARAMETERS, tagged=2), "run other", "2 cells are tagged 'parameters'"),
     (dict(parameters=f"n: int = {'-' * 10_000}1  # a | b | c"), "parameters other",
      "other.ipynb, parameters cell: line 1: expected 'name: type = literal"),
-    (dict(parameters=PARAMETERS.partition("\n")[0]), "run other --seeds 0",
-     "no parameter of other 'seed'"),
-    (dict(parameters=PARAMETERS.partition("\n")[0]), "sweep other -p n 1,2 --seeds 0",
-     "no parameter of other 'seed'"),
+    *[(dict(parameters=PARAMETERS.partition("\n")[0]), words, "no parameter of other 'seed'")
+      for words in ("run other --seeds 0", "sweep other -p n 1,2 --seeds 0")],
 ]
 
 
@@ -139,25 +118,12 @@ CHAPTERS = [
 def tiny(book: Book, tmp_path, monkeypatch) -> Book:
     """A chapter that must not run; the user stands in a folder with a file and a folder."""
     book.notebook("tiny", "1 + 1", parameters=PARAMETERS)
-    for name in ("bookledger.runs.execute", "bookledger.sweep._make_all"):
+    for name in ("bookledger.execution.execute", "bookledger.sweep._make_all"):
         monkeypatch.setattr(name, lambda *args, **options: pytest.fail("the chapter ran"))
-    for name in ("index.html", "tiny-x-seed0.json"):
-        (tmp_path / "here" / "folder" / name).mkdir(parents=True)
+    (tmp_path / "here" / "folder" / "tiny-x-seed0.json").mkdir(parents=True)
     (tmp_path / "here" / "file").touch()
     monkeypatch.chdir(tmp_path / "here")
     return book
-
-
-def put(book: Book, name: str, content: str | bytes | None) -> None:
-    """Write a file of the book; with None, a folder is in its place, with LOOP a link to itself."""
-    path = book.root / name
-    path.unlink(missing_ok=True)
-    if content is None:
-        path.mkdir()
-    elif content == LOOP:
-        path.symlink_to(path)
-    else:
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @pytest.mark.parametrize(("made", "words", "says"), [
@@ -168,8 +134,13 @@ def test_cli_reports_invalid_input(tiny: Book, capsys, made, words, says):
     if isinstance(made, dict):
         tiny.notebook("other", "1", **made)
     elif made:
-        put(tiny, *made)
-    status = cli.main(words.split(" ") if isinstance(words, str) else words)
+        path, content = tiny.root / made[0], made[1]
+        path.unlink(missing_ok=True)
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    status = cli.main(words.split(" "))
     out, err = capsys.readouterr()
     assert (status, out) == (2, ""), err
     assert err.startswith("clusterbook: ") and err.endswith("\n") and err.count("\n") == 1
@@ -213,25 +184,17 @@ def test_a_chapter_refuses_what_it_has_no_use_for_before_training(name, changed,
         exec(load, names)
 
 
-def test_every_console_can_show_what_is_printed_or_the_status_says_so():
-    def command(words: str, shell: str = "", **environment: str) -> tuple[int, bytes, bytes]:
-        """The command in a process of its own; *shell* is put behind it."""
-        done = subprocess.run(f'"{sys.executable}" -m clusterbook {words} {shell}', shell=True,
-                              capture_output=True, env=os.environ | environment, check=False)
-        return done.returncode, done.stdout.strip(), done.stderr
-
-    for words, environment in (
-            ("--help", {"PYTHONIOENCODING": "ascii"}), ("run tyni", {"PYTHONIOENCODING": "ascii"}),
-            ("data", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"})):
-        status, out, err = command(words, **environment)
-        assert b"Traceback" not in err and status == (2 if "tyni" in words else 0)
-        assert err if "tyni" in words else out
-    if not Path("/dev/full").exists():
+@pytest.mark.parametrize(("words", "environment", "status", "says"), [
+    ("--help", {"PYTHONIOENCODING": "ascii"}, 0, b""),
+    ("run tyni", {"PYTHONIOENCODING": "ascii"}, 2, b"there is no chapter"),
+    ("data", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, 0, b""),
+    ("data >/dev/full", {}, 1, b"No space left on device; make room"),
+    ("data | head -1", {}, 0, b"")])
+def test_every_console_can_show_what_is_printed_or_the_status_says_so(words, environment, status,
+                                                                      says):
+    if "/dev/full" in words and not Path("/dev/full").exists():
         pytest.skip("only Linux has a device that is full")
-    for words, shell, says in (
-            ("--help", ">/dev/full", b"No space left on device; make room"),
-            ("data", ">/dev/full", b"No space left on device; make room"),
-            ("data", ">&-", b"the standard output is closed; redirect it")):
-        status, _, err = command(words, shell)
-        assert status == 1 and err.count(b"\n") == 1 and err.startswith(b"clusterbook: " + says)
-    assert command("run tyni", "2>/dev/full")[0] == 2, "a mistake that nobody can hear of"
+    done = subprocess.run(f'"{sys.executable}" -m clusterbook {words}', shell=True, check=False,
+                          capture_output=True, env=os.environ | environment)
+    assert done.returncode == status and says in done.stderr
+    assert done.stderr.count(b"\n") == bool(says), "a traceback"

@@ -56,7 +56,7 @@ def quick(book: Book, monkeypatch):
 
     monkeypatch.setattr("bookledger.execution.execute", execute)
     monkeypatch.setattr("bookledger.execution.processes", processes)
-    monkeypatch.setattr("bookledger.execution.cores", lambda: 2)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     book.write("src/clusterbook/extra.py", '"""An idea."""\nx = 1\n')
     monkeypatch.setattr(building, "_LIBRARY", book.package)

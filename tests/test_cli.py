@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -13,6 +12,7 @@ from _support import Book
 
 import bookledger as evidence
 from bookledger import cli, parameters, runs
+from bookledger.execution import ChapterError
 from clusterbook import datasets
 
 
@@ -59,12 +59,10 @@ def test_a_missing_package_is_named_with_its_extra(book: Book, tmp_path, capsys,
 
 
 @pytest.mark.parametrize(("error", "status", "says"), [
-    (runs.ChapterError("tiny, cell 2 failed"), 1, "tiny, cell 2 failed"),
+    (ChapterError("tiny, cell 2 failed"), 1, "tiny, cell 2 failed"),
     (KeyboardInterrupt(), 130, "interrupted; no partial files left"),
     (KeyboardInterrupt("the same command resumes from epoch 3"), 130,
      "interrupted; the same command resumes from epoch 3"),
-    (shutil.Error([("a", "b", "no space")]), 1, "[('a', 'b', 'no space')]; make room for the "
-     "output and in TMPDIR"),
     (OSError(28, "No space left on device"), 1, "No space left on device; make room for the "
      "output and in TMPDIR"),
     (PermissionError(13, "Permission denied", "a file"), 2, "a file: Permission denied"),
@@ -102,14 +100,13 @@ def test_the_help_names_every_command(capsys):
         assert command in " ".join(out.split())
 
 
-def test_parameters_shows_every_parameter_and_profile(book: Book, capsys):
-    book.notebook("tiny", "1 + 1")
+def test_parameters_and_figures_are_listed(book: Book, capsys):
+    book.notebook("tiny", "figures.show(x, name='a-line')")
     book.profile("tiny-small", seed=1)
-    status, out, err = said(capsys, "parameters", "tiny")
-    assert (status, err) == (0, "")
-    assert out == (f"{parameters.parameter_table('tiny')}\n\n"
-                   f"{parameters.profile_table('tiny')}\n")
-    assert out.startswith("tiny: 1 parameters\n\n") and "\n\ntiny: 1 profile\n\n" in out
+    assert said(capsys, "parameters", "tiny") == (
+        0, f"{parameters.parameter_table('tiny')}\n\n{parameters.profile_table('tiny')}\n", "")
+    status, out, _ = said(capsys, "figures")
+    assert status == 0 and out.startswith("tiny: 1 figures\n") and "--only a-line" in out
 
 
 def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatch, tmp_path):

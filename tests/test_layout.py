@@ -22,8 +22,8 @@ FLOORS = {
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
         ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),
-        ("wording",), ("views",), ("notebook", "parameters", "sources"),
-        ("execution", "underway"), ("outputs", "runs"), ("pages", "sweep"), ("build",), ("cli",)),
+        ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),
+        ("outputs", "runs"), ("pages", "sweep"), ("build",), ("cli",)),
 }
 #: Tracked files that may be larger than 2 MB, and the reason; one in the history stays there.
 LARGE = {

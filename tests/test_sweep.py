@@ -63,7 +63,7 @@ def made(monkeypatch) -> list[runs.Run]:
             (run.records / f"tiny-default-seed{seed}.json").write_text(content, encoding="utf-8")
 
     monkeypatch.setattr(runs, "make", make)
-    monkeypatch.setattr(sweep.joblib, "cpu_count", lambda: 1)       # joblib then calls it in this process
+    monkeypatch.setattr(sweep.joblib, "cpu_count", lambda: 1)   # joblib then calls it here
     return asked
 
 

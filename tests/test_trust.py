@@ -130,7 +130,7 @@ def test_a_name_is_text_in_every_view(tmp_path, monkeypatch):
             "profile": (record,), "seeds": ([record],), "counted": (TAG,),
             "erratum": (row, SimpleNamespace(name=TAG, version=TAG), TAG, []),
         }.items()),
-        parameters.table(TAG, [TAG], [(TAG,)], [TAG]).html,
+        parameters.table(TAG, [TAG], [(TAG,)]).html,
         figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, (0, 0), TAG)],
                            start=0, names=[TAG, TAG]),
     ]

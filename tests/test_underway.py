@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-import threading
 from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
-from _support import HANG, TRAINS, Book, inline
+from _support import TRAINS, Book, inline
 
-from bookledger import cli, load_records, runs, under_way, underway
+from bookledger import cli, load_records, runs, under_way
 
 
 def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
@@ -21,7 +19,7 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     book.notebook("tiny", f"{TRAINS}\nModel().fit(2, every_seconds=1000)")
     book.profile("tiny-long", seed=3)
     records = tmp_path / "records"
-    other = underway.checkpoints() / "tiny-long-seed8" / "notes.txt"
+    other = runs.checkpoints() / "tiny-long-seed8" / "notes.txt"
     other.parent.mkdir(parents=True)
     other.touch()
     command = ["run", "tiny", "--profile", "tiny-long", "--record", str(records), "--for"]
@@ -51,7 +49,7 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert record.metrics == {"weight": 3.0} and not path.exists()
     assert record.started[:19] == left["started"][:19], "the time of the second piece alone"
     assert str(under_way(records)) == "No recorded run is under way."
-    assert [folder.name for folder in underway.checkpoints().iterdir()] == ["tiny-long-seed8"]
+    assert [folder.name for folder in runs.checkpoints().iterdir()] == ["tiny-long-seed8"]
     capsys.readouterr()
     assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out
 
@@ -67,19 +65,19 @@ def test_an_interrupted_run_says_where_it_resumes(book: Book, tmp_path, monkeypa
     assert (tmp_path / "under-way" / "tiny-long-seed3.json").is_file()
     # The record was written before; what is left of the run goes with the next command.
     assert cli.main(command) == 0 and "recorded already" in capsys.readouterr().out
-    assert not list(tmp_path.glob("under-way/*")) and not list(underway.checkpoints().iterdir())
+    assert not list(tmp_path.glob("under-way/*")) and not list(runs.checkpoints().iterdir())
 
 
 def test_the_time_of_all_pieces_is_summed(tmp_path):
-    first = underway.clock(tmp_path)
+    first = runs.clock(tmp_path)
     assert first["earlier"] == 0.0 and first["started"] == first["piece"]
-    assert underway.clock(tmp_path)["earlier"] == 0.0, "without a checkpoint a run begins anew"
+    assert runs.clock(tmp_path)["earlier"] == 0.0, "without a checkpoint a run begins anew"
     (tmp_path / "training.pt").touch()
     for earlier, more in ((5.0, 5), (12.0, 7)):     # a stopped piece counts up to its checkpoint
         piece = json.loads((tmp_path / "clock.json").read_text())
         saved = datetime.fromisoformat(piece["piece"]).timestamp() + more
         os.utime(tmp_path / "training.pt", (saved, saved))
-        times = underway.clock(tmp_path)
+        times = runs.clock(tmp_path)
         assert times["earlier"] == pytest.approx(earlier) and times["started"] == piece["started"]
 
 
@@ -90,31 +88,25 @@ def report(folder, name, epoch, *, rows=1, stage=None):
         "rows": [{"epoch": i + 1, "loss": 0.5} for i in range(rows)]}))
 
 
-def test_the_log_has_a_line_for_each_training_of_the_run(tmp_path, monkeypatch):
+def test_each_training_of_a_run_has_a_line(tmp_path):
     (tmp_path / "clock.json").write_text("{}")
     report(tmp_path, "a-finished", 1000)
     report(tmp_path, "main-3", 500, stage="gated")
-    lines = ["main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h left, loss 0.5",
-             "a-finished: epoch 1,000 of 1,000, 36 s an epoch, finished, loss 0.5"]
-    assert underway.lines(tmp_path) == lines
-    log, written = [], threading.Event()
-    monkeypatch.setattr(sys, "stderr", SimpleNamespace(
-        isatty=lambda: False, write=lambda line: (log.append(line), written.set())))
-    with underway.reported(tmp_path, every=0.01):
-        assert written.wait(HANG)
-    assert log[0].splitlines() == lines
+    assert runs.progress_lines(tmp_path) == [
+        "main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h left, loss 0.5",
+        "a-finished: epoch 1,000 of 1,000, 36 s an epoch, finished, loss 0.5"]
 
 
 def test_a_progress_file_holds_thinned_curves_and_a_sweep_goes_on(tmp_path, monkeypatch):
     report(tmp_path, "main-3", 1000, rows=1000)
-    path = underway.file(tmp_path, "tiny-long-seed3")
-    underway.write(path, underway.reports(tmp_path), {"seed": 3})
+    path = tmp_path / "tiny-long-seed3.json"
+    runs.write_progress(path, runs.reports(tmp_path), {"seed": 3})
     content = json.loads(path.read_text())
     rows = content["trainings"]["main-3"]["rows"]
-    assert len(rows) <= underway.MOST_ROWS + 1
+    assert len(rows) <= runs.MOST_ROWS + 1
     assert (rows[0]["epoch"], rows[-1]["epoch"]) == (1, 1000)
     (tmp_path / "sweep-tell-0123").mkdir()
     report(tmp_path / "sweep-tell-0123", "main-0", 3)
-    monkeypatch.setattr(underway, "checkpoints", lambda: tmp_path)
-    (said,) = underway.unfinished()
+    monkeypatch.setattr(runs, "checkpoints", lambda: tmp_path)
+    (said,) = runs.unfinished()
     assert said.startswith("sweep-tell-0123\n") and said.endswith("resume: the same sweep again")

@@ -35,8 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if named := os.environ.get("CLUSTERBOOK_BOOK"):     # kernels run in other folders
         os.environ["CLUSTERBOOK_BOOK"] = os.path.abspath(named)
-    if sys.stdout is None:
-        return _complain("the standard output is closed; redirect it to a file or /dev/null", 1)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):      # for consoles that can't show every sign
             stream.reconfigure(errors="backslashreplace")
@@ -54,12 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"this command needs {package}; install clusterbook with its extra "
                          f"{extra}: pip install 'clusterbook[{extra}]'", 2)
     except OSError as error:                    # of a file, or of the output itself
+        if error.filename:
+            return _complain(f"{error.filename}: {error.strerror}", 2)
         with suppress(OSError):                 # otherwise Python complains when it ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # … | head is no mistake
             return 0
-        if error.filename:
-            return _complain(f"{error.filename}: {error.strerror}", 2)
         return _complain(f"{error.strerror or error}; make room for the output and in TMPDIR", 1)
     except KeyboardInterrupt as stop:
         return _complain(f"interrupted; {str(stop) or 'no partial files left'}", 130)
@@ -70,8 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(sentence: str, status: int) -> int:
-    with suppress(OSError):
-        print(f"clusterbook: {sentence}", file=sys.stderr)
+    print(f"clusterbook: {sentence}", file=sys.stderr)
     return status
 
 
@@ -129,7 +126,7 @@ def _sweep(options) -> None:
 
 
 def _asked(options) -> dict[str, Any]:
-    """The arguments of a run or a sweep."""
+    """The arguments of a run or a sweep, as `runs.run` and `sweep.sweep` take them."""
     from .parameters import MOST_VALUES, Parameter, from_text
 
     asked = {**vars(options), "overrides": {}}
@@ -147,9 +144,9 @@ def _asked(options) -> dict[str, Any]:
 
 
 def _status(options) -> None:
-    from . import underway
+    from .runs import unfinished
 
-    print("\n\n".join(underway.unfinished()) or "no run is unfinished")
+    print("\n\n".join(unfinished()) or "no run is unfinished")
 
 
 def _parameters(options) -> None:
@@ -231,7 +228,7 @@ _COMMANDS = {
          _PATH)]),
     "status": (_status, "recorded runs that are unfinished, and how each is resumed", []),
     "parameters": (_parameters, "a chapter's parameters and profiles", [_CHAPTER]),
-    "figures": (_figures, "figures: live or recorded, their cost alone, what changes them", [
+    "figures": (_figures, "figures: what changes each, and the command that draws it alone", [
         ("names", "CHAPTER", None, {"nargs": "*"})]),
     "data": (_data, "data sets: what is known, what is here; fetches what is named", [
         ("names", "NAME", None, {"nargs": "*"})]),

@@ -135,9 +135,11 @@ def write_page(notebook: nbformat.NotebookNode, path: Path, command: str) -> Non
 
     shown = deepcopy(notebook)
     shown.cells.insert(1, new_markdown_cell(f"```\n{command}\n```"))
-    # Of nbconvert's templates, classic shows alternative texts.
-    page, _ = HTMLExporter(template_name="classic", exclude_input=True).from_notebook_node(
-        shown, {"metadata": {"name": path.parent.name}})
+    exporter = HTMLExporter(
+        template_name="classic",        # shows alternative texts
+        exclude_input=True, exclude_output_prompt=True, exclude_anchor_links=True)
+    title = shown.cells[0].source.partition("\n")[0].removeprefix("# ")
+    page, _ = exporter.from_notebook_node(shown, {"metadata": {"name": title}})
     write_atomically(path, page.encode())
 
 

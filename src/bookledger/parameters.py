@@ -14,18 +14,15 @@ any type; here each of these is an error before the first cell runs.
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
 import nbformat
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from pydantic import ConfigDict, Field, Strict, TypeAdapter
 from pydantic.dataclasses import dataclass as model
 
@@ -96,27 +93,18 @@ class Chapter:
 
     def figures(self) -> dict[str, slices.Drawn]:
         """What drawing each figure takes, in the chapter's order."""
-        return self._figures
-
-    @cached_property
-    def _figures(self) -> dict[str, slices.Drawn]:
         return slices.figures(self.notebook, self.parameters)
 
-    def command(self, figure: slices.Drawn, values: Mapping[str, Any] | None = None) -> str:
-        """What draws a figure alone, with these values, or with one that is worth trying."""
-        if values is None:
-            values = self.to_try(figure)
-        changed = "".join(f" -p {name} {typed(value)}" for name, value in values.items())
+    def command(self, figure: slices.Drawn) -> str:
+        """What draws a figure alone, with another value of a parameter where there is one."""
+        changed = "".join(f" -p {name} {typed(value)}"
+                          for name, value in self.to_try(figure).items())
         return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
 
     def to_try(self, figure: slices.Drawn) -> dict[str, Any]:
-        """The value to try of the parameter that has a figure's name or reaches fewest others."""
-        reached = Counter(name for one in self.figures().values() for name in one.parameters)
-        name = min((name for name in figure.parameters if self.parameters[name].other is not None),
-                   default=None, key=lambda name: (
-                       name != figure.name, reached[name],
-                       self.parameters[name].type not in ("float", "int"), name == "dataset"))
-        return {name: self.parameters[name].other} if name else {}
+        """The value to try of the first parameter that reaches a figure and has one."""
+        return dict([(name, self.parameters[name].other) for name in figure.parameters
+                     if self.parameters[name].other is not None][:1])
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""
@@ -305,21 +293,18 @@ def typed(value: Any) -> str:
 
 # --- tables ------------------------------------------------------------------------------------
 
-def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]],
-          code: Collection[str] = (), *, folded: bool = False) -> View:
-    """Rows under heads as a `View`; the cells of the columns that *code* names are set as code."""
+
+def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> View:
+    """Rows under heads, folded on a page; commands and what is typed are code."""
     def cell(head: str, text: str) -> str:
-        text = _unbroken(text) if head == "Command" else text
-        return Markup("<code>{}</code>").format(text) if text and head in code else text
+        return Markup("<code>{}</code>").format(text) if text and head in _CODE else text
 
     cells = [[*map(cell, heads, row)] for row in rows]
     return View(tuple(rows), [Table(caption, heads, {"": cells}, css="cb-options",
-                                    folded=caption if folded else "")])
+                                    folded=caption)])
 
 
-def _unbroken(command: str) -> Markup:
-    """A command as HTML in which no line ends inside an option."""
-    return Markup(re.sub(r"(?<= )--?\w+", r"<span>\g<0></span>", str(escape(command))))
+_CODE = {"Parameter", "Default", "Type", "Command", "Figure", "Profile"}
 
 
 def parameter_table(name: str) -> View:
@@ -332,40 +317,21 @@ def parameter_table(name: str) -> View:
         command = "" if p.other is None else (
             f"clusterbook run {name} -p {p.name} {typed(p.other)} --figures out")
         rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
-    heads = ("Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type")
-    return table(f"{name}: {len(rows)} parameters", heads, rows,
-                 ("Parameter", "Default", "Type", "Command"), folded=True)
+    return table(f"{name}: {len(rows)} parameters", [
+        "Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type"], rows)
 
 
 def figure_table(name: str) -> View:
-    """Every figure of a chapter: live or recorded, its cost alone, what it depends on, its command.
-
-    Raises InputError if there is no such chapter.
-    """
-    chapter, seconds, rows = read(name), measured(name), []
-    for one in chapter.figures().values():
-        rows.append((one.name, "recorded" if one.recorded else "live",
-                     f"{seconds[one.name]} s" if one.name in seconds else "not measured",
-                     ", ".join(one.parameters) or "no parameter",
-                     chapter.command(one)))
-    heads = ("Figure", "Drawn from", "Alone", "Depends on", "Command")
-    return table(f"{name}: {len(rows)} figures", heads, rows, ("Figure", "Command"))
-
-
-def measured(name: str) -> dict[str, float]:
-    """The seconds that each figure of a chapter took alone, where ``tests/alone`` measured them."""
-    kept = config.root() / "data" / "expectations" / "alone.json"
-    return json.loads(kept.read_text(encoding="utf-8")).get(name, {}) if kept.is_file() else {}
+    """Every figure of a chapter: the parameters that may reach it, and its command."""
+    chapter = read(name)
+    rows = [(one.name, ", ".join(one.parameters) or "no parameter", chapter.command(one))
+            for one in chapter.figures().values()]
+    return table(f"{name}: {len(rows)} figures", ["Figure", "Depends on", "Command"], rows)
 
 
 def profile_table(name: str) -> View:
-    """The profiles of a chapter: what each reruns, the cost of a seed, its command.
-
-    Raises InputError if there is no such chapter.
-    """
-    heads = ("Profile", "What it reruns", "Cost of a seed", "Settings that no source has",
-             "Command")
-    costs = {profile: "; ".join(cells[head] for head in ("Time, a seed", "Peak memory"))
+    """The profiles of a chapter: what each reruns, the cost of a seed, its command."""
+    costs = {profile: f"{cells['Time, a seed']}; {cells['Peak memory']}"
              for profile, cells in status().rows}
     rows = []
     for profile in read(name).profiles().values():
@@ -375,5 +341,6 @@ def profile_table(name: str) -> View:
                      ", ".join(profile.assumed) or "none",
                      f"clusterbook run {name} --profile {profile.name} --seeds {typed(ends)} "
                      "--record out"))
-    return table(f"{name}: {count(len(rows), 'profile')}", heads, rows, ("Profile", "Command"),
-                 folded=True)
+    return table(f"{name}: {count(len(rows), 'profile')}", [
+        "Profile", "What it reruns", "Cost of a seed", "Settings that no source has", "Command"],
+        rows)

@@ -2,12 +2,13 @@
 
 Mistakes in what was typed are found before the first cell runs, and a stopped run leaves no
 partial files. The notebook learns from the environment where to leave figures and records (see
-`clusterbook.paths`).
+`clusterbook.paths`). A recorded run has a folder of checkpoints, beside each of which its training
+writes how far it is (`clusterbook.training`): for ``clusterbook status``, and for the progress file
+that a stopped run leaves in ``under-way``, beside its records. Verdicts ignore it.
 """
 
 from __future__ import annotations
 
-import glob
 import json
 import math
 import os
@@ -16,46 +17,33 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat.v4 import new_markdown_cell
 
 from clusterbook import paths
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError, OutOfTime
-from clusterbook.figures.showing import LIST, as_asked, listed
+from clusterbook.figures.showing import LIST, as_asked
 from clusterbook.paths import write_atomically
 from clusterbook.progress import bar
 
-from . import parameters, slices, underway
+from . import config, execution, parameters, slices
 from .checks import UNMADE
-from .execution import (
-    FAILED_CHECK,
-    ChapterError,
-    cores,
-    execute,
-    failed_checks,
-    outputs,
-    plain,
-    processes,
-    write_notebook,
-    write_page,
-)
+from .formats import duration
 from .machine import code_in_use
 from .parameters import Chapter, Profile
 from .records import Record, differing, read_record
 from .verdicts import stale_among
 from .views import described
 
-__all__ = ["FAILED_CHECK", "ChapterError", "Run", "cores", "execute", "failed_checks", "make",
-           "outputs", "plain", "processes", "recorded", "run", "write_notebook"]
-
 PAGE = "index.html"     # the executed notebook, beside the figures of its run
+MOST_ROWS = 300         # of a training's history in a progress file
+_UNITS = {"h": 3600, "m": 60, "s": 1}
+_KEPT = ("chapter", "profile", "seed", "parameters", "assumed", "started", "git", "code")
 
 
 @dataclass(frozen=True)
@@ -83,7 +71,12 @@ class Run:
     @property
     def checkpoints(self) -> Path:
         """The folder of its checkpoints."""
-        return underway.checkpoints() / (self.checkpoint or self.name)
+        return checkpoints() / (self.checkpoint or self.name)
+
+    @property
+    def progress(self) -> Path:
+        """The file that it leaves with its records if it is stopped."""
+        return self.records / "under-way" / f"{self.name}.json"
 
 
 def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] | None = None,
@@ -114,10 +107,10 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
              "--format, --width and --style need --figures DIR, where figures are kept")):
         if wrong:
             raise InputError(says)
-    drawn = _alone(chapter, only, [*(overrides or {}), *(["seed"] if seeds else [])])
-    until = time.time() + underway.seconds(budget) if budget else math.inf
     if seeds:
         chapter.parameter("seed")       # refuses a chapter without it
+    drawn = _alone(chapter, only, [*(overrides or {}), *(["seed"] if seeds else [])])
+    until = time.time() + seconds(budget) if budget else math.inf
     planned, several = [], len(seeds or ()) > 1
     for seed in seeds or [None]:
         planned.append(Run(
@@ -132,16 +125,11 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             done, lines = _once(one, until)
         except OutOfTime as error:
             return [*said, f"{one.name}: {error}; the same command resumes it",
-                    *underway.lines(one.checkpoints)]
+                    *progress_lines(one.checkpoints)]
         said += [f"{one.name}: {line}" for line in done]
         problems += [(one.name, line) for line in lines]
-    if figures and overrides and not only:
-        for name in overrides:
-            fixed = [one.name + " (recorded)" * one.recorded for one in chapter.figures().values()
-                     if name not in one.parameters]
-            said += [f"-p {name} can't change {', '.join(fixed)}"] if fixed else []
     if problems:
-        wrong = sum(line.startswith(FAILED_CHECK) for _, line in problems)
+        wrong = sum(line.startswith(execution.FAILED_CHECK) for _, line in problems)
         said += [f"checks: {wrong} failed, {len(problems) - wrong} not made",
                  *(f"{name}: {line}" for name, line in problems)]
     return said
@@ -158,44 +146,31 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
     reached = [one for one in chapter.parameters if any(one in each.parameters for each in drawn)]
     for name in given:
         if name not in reached:
-            recorded = " (drawn from records)" * all(each.recorded for each in drawn)
             raise InputError(f"{', '.join(each.name for each in drawn)} can't change with {name}, "
-                             f"only with: {', '.join(reached) or 'no parameter'}{recorded}")
+                             f"only with: {', '.join(reached) or 'no parameter'}")
     return drawn
 
 
 def refuse_others(run: Run) -> None:
-    """Raise InputError if a file that no run of the chapter wrote is in the way of a new one.
+    """Raise InputError if a run might replace what no run wrote, or can't write where it has to.
 
-    An executed notebook has the ids of its chapter's cells. A folder of figures has a list of what
-    runs left there.
+    An executed notebook has the ids of its chapter's cells; a folder of figures has a list of them.
     """
-    others, output = [], run.output
+    output, figures = run.output, run.figures
     if output and output.suffix != ".ipynb":
         raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
                          f"write {output.stem or 'out'}.ipynb")
-    for folder, name in ((output and output.parent, output and output.name), (run.figures, ""),
-                         (run.records, "")):
-        if folder:
-            writable(folder, name)
+    if output:
+        writable(output.parent, output.name)
+    for folder in filter(None, (figures, run.records)):
+        writable(folder)
     if output and os.path.lexists(output):
         first = f'"id": "{run.chapter.notebook.cells[0].get("id")}"'
         if not output.is_file() or first not in output.read_text("utf-8", errors="replace"):
-            others.append(output)
-    if run.figures:
-        page, kept = run.figures / PAGE, run.figures / LIST
-        try:
-            known = {entry["name"] for entry in listed(run.figures)}
-        except (OSError, TypeError, ValueError, KeyError):
-            known, others = set(), [*others, kept]
-        others += [page] * (page.exists() and not kept.is_file())
-        wanted = [one.name for one in run.only] or run.chapter.figures()
-        for name in set(wanted) - known:
-            pattern = re.compile(rf"{name}(-\d+)?\.(csv|pdf|png|svg)")
-            others += [path for path in run.figures.iterdir() if pattern.fullmatch(path.name)]
-    if others:
-        raise InputError(f"{others[0]} was not written by a run of {run.chapter.name} and might be "
-                         "replaced; name another place")
+            raise InputError(f"{output} was not written by a run of {run.chapter.name}; name "
+                             "another file")
+    if figures and any(figures.iterdir()) and not (figures / LIST).is_file():
+        raise InputError(f"{figures} holds files, but not of a run; name another folder")
 
 
 def writable(folder: Path, name: str = "") -> None:
@@ -214,21 +189,13 @@ def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
     if run.records and (record := recorded(run, run.records / f"{run.name}.json")):
         _tidy(run)      # a run that was interrupted just after its record did not
         return (["recorded already, skipped"],
-                [FAILED_CHECK + id for id, held in record.checks.items() if not held])
-    begun = time.time()
-    if begun >= until:
+                [execution.FAILED_CHECK + id for id, held in record.checks.items() if not held])
+    if time.time() >= until:
         raise OutOfTime("not begun, because the time given is over")
-    with underway.reported(run.checkpoints) if run.records else nullcontext():
-        failed = make(run, run.name, until)
+    failed = make(run, run.name, until)
     kept = {"notebook": run.output, "figures": run.figures, "record": run.records,
             "page": run.figures and run.figures / PAGE}
-    said = [f"{what} in {where}" for what, where in kept.items() if where]
-    if run.output:
-        beside = run.output.parent.glob(f"{glob.escape(run.output.stem)}-*.csv")
-        tables = sorted(file.name for file in beside     # a file system's clock may be behind
-                        if file.stat().st_mtime >= begun - 1)
-        said += [f"tables {', '.join(tables)} in {run.output.parent}"] if tables else []
-    return said, failed
+    return [f"{what} in {where}" for what, where in kept.items() if where], failed
 
 
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
@@ -247,13 +214,13 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                "assumed": sorted(run.profile.assumed) if run.profile else [],
                "folder": run.folder, "output": run.output and run.output.stem}
     if run.records:             # the code at the beginning, even if it is edited while it runs
-        context |= code_in_use(chapter.name) | underway.clock(run.checkpoints)
+        context |= code_in_use(chapter.name) | clock(run.checkpoints)
     with tempfile.TemporaryDirectory(
             prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
         drawn.mkdir()
-        write_notebook(slices.alone(chapter.notebook, run.only) if run.only else chapter.notebook,
-                       source)
+        execution.write_notebook(slices.alone(chapter.notebook, run.only) if run.only
+                                 else chapter.notebook, source)
         places = {"figures": run.figures and drawn, "records": run.records,
                   "checkpoints": run.records and run.checkpoints,
                   "tables": run.output and run.output.parent, "data": paths.data_home()}
@@ -263,45 +230,49 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                         "CLUSTERBOOK_ONLY": ",".join(one.name for one in run.only),
                         **run.variables}
         try:
-            executed = execute(source, run.output or Path(folder, "executed.ipynb"),
-                               values=changed, environment=environment, progress=progress)
+            executed = execution.execute(
+                source, run.output or Path(folder, "executed.ipynb"), values=changed,
+                environment=environment, progress=progress)
         except (KeyboardInterrupt, OutOfTime) as error:
-            reports = underway.reports(run.checkpoints) if run.records else {}
-            if reports:
-                underway.write(underway.file(run.records, run.name), reports, context)
-            if reports and isinstance(error, KeyboardInterrupt):
-                epoch = next(iter(reports.values()))["epoch"]
-                raise KeyboardInterrupt(
-                    f"the same command resumes from epoch {epoch:,}") from None
+            found = reports(run.checkpoints) if run.records else {}
+            if found:
+                write_progress(run.progress, found, context)
+                if isinstance(error, KeyboardInterrupt):
+                    epoch = next(iter(found.values()))["epoch"]
+                    error.args = (f"the same command resumes from epoch {epoch:,}",)
             raise
-        if run.figures:
-            _keep_figures(drawn, run.figures)
-            write_page(executed, run.figures / PAGE, run.command)
+        if run.figures:         # the list first: what it lies beside may be replaced
+            write_atomically(run.figures / LIST, b"[]")
+            for file in sorted(drawn.iterdir(), key=lambda file: file.name == LIST):
+                write_atomically(run.figures / file.name, file.read_bytes())
+            execution.write_page(executed, run.figures / PAGE, run.command)
     if run.output and run.records:
         _mark(executed, run)
-        write_notebook(executed, run.output)
+        execution.write_notebook(executed, run.output)
     if run.records:
         _tidy(run)
-    return failed_checks(executed, UNMADE)
+    return execution.failed_checks(executed, UNMADE)
+
+
+def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
+    """Title the notebook of a recorded run with profile and seed, and say what it is."""
+    if not (run.records / f"{run.name}.json").is_file():
+        raise execution.ChapterError(f"{run.name} ran to its end but left no record in "
+                                     f"{run.records}: its notebook does not call evidence.record")
+    chapter, profile, seed = run.chapter, run.profile.name, run.values.get("seed")
+    notebook.cells[0].source = "\n".join([
+        f"# {profile}, seed {seed}",
+        f"A recorded run of [{chapter.title}](../../notebooks/{chapter.name}.ipynb), as it was "
+        "executed; sentences and checks were written for the default parameters. It has a "
+        f'<a href="../records/{run.name}.json">record</a>. To repeat it: `clusterbook run '
+        f"{chapter.name} --profile {profile} --seeds {seed} --record out`",
+        notebook.cells[0].source.partition("\n")[2]])
 
 
 def _tidy(run: Run) -> None:
     """Remove what a recorded run has kept on its way."""
     shutil.rmtree(run.checkpoints, ignore_errors=True)
-    underway.file(run.records, run.name).unlink(missing_ok=True)
-
-
-def _keep_figures(drawn: Path, folder: Path) -> None:
-    """Replace a run's figures in a folder, each file whole, and list them with the earlier ones."""
-    entries = {entry["name"]: entry for entry in [*listed(folder), *listed(drawn)]}
-    content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
-    write_atomically(folder / LIST, content.encode())       # first: what is listed may be replaced
-    for file in sorted(drawn.iterdir()):
-        if file.name != LIST:
-            write_atomically(folder / file.name, file.read_bytes())
-
-
-# --- records -----------------------------------------------------------------------------------
+    run.progress.unlink(missing_ok=True)
 
 
 def recorded(run: Run, path: Path) -> Record | None:
@@ -321,37 +292,89 @@ def recorded(run: Run, path: Path) -> Record | None:
     return None if stale_among([record]) else record
 
 
-def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
-    """Title the notebook of a recorded run with profile and seed; add its provenance below."""
-    path = run.records / f"{run.name}.json"
-    if not path.is_file():
-        raise ChapterError(f"{run.name} ran to its end but left no record in {run.records}: its "
-                           "notebook does not call evidence.record")
-    record = read_record(path)
-    rest = notebook.cells[0].source.partition("\n")[2].strip()
-    about = described([record]) | {
-        "Data": record.data["name"] if record.data else "none",
-        "Chosen here, because no source has them": ", ".join(record.assumed) or "none"}
-    opening = _PROVENANCE.format(
-        says=run.profile.says, title=run.chapter.title, record=record,
-        about="\n".join(f"- {head}: {cell}" for head, cell in about.items()))
-    notebook.cells[0].source = f"# {record.profile}, seed {record.seed}"
-    notebook.cells.insert(1, new_markdown_cell(opening, metadata={"tags": ["run-head"]}))
-    if rest:
-        notebook.cells.insert(2, new_markdown_cell(rest))
+# --- runs that take days -----------------------------------------------------------------------
 
 
-_PROVENANCE = """\
-**A recorded run, as it was executed.** {says}
+def seconds(text: str) -> float:
+    """The seconds in a duration such as ``2h``, ``90m`` or ``1h30m``.
 
-The notebook is the chapter [{title}](../../notebooks/{record.chapter}.ipynb) with these \
-parameters. Its sentences and checks were written for the default ones. Verdicts rest on all seeds.
+    Examples
+    --------
+    >>> seconds("1h30m")
+    5400.0
+    """
+    if not re.fullmatch(r"(?=.)(\d{1,4}h)?(\d{1,5}m)?(\d{1,6}s)?", text):
+        raise InputError(f"--for takes a duration such as 2h, 90m or 1h30m, not {text[:60]!r}")
+    return float(sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(.)", text)))
 
-{about}
 
-To repeat it:
+def checkpoints() -> Path:
+    """The folder of the checkpoints of recorded runs; a finished run removes its own."""
+    here = config.checkout()
+    return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
 
-```bash
-clusterbook run {record.chapter} --profile {record.profile} --seeds {record.seed} --record out \
---output out/run.ipynb
-```"""
+
+def clock(folder: Path) -> dict[str, str | float]:
+    """When a run and its present piece began (UTC, ISO 8601), and the seconds of earlier pieces.
+
+    They are kept in a file beside the checkpoints. A stopped piece counts up to its last
+    checkpoint, from which the next one resumes; without a checkpoint a run begins anew.
+    """
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    times = {"started": now, "piece": now, "earlier": 0.0}
+    kept = folder / "clock.json"
+    saved = [path.stat().st_mtime for path in folder.glob("*.pt")]
+    if saved and kept.is_file():
+        times = config.load_json(kept)
+        begun = datetime.fromisoformat(times["piece"]).timestamp()
+        times["earlier"] += max(0.0, max(saved) - begun)
+        times["piece"] = now
+    write_atomically(kept, json.dumps(times).encode())
+    return times
+
+
+def reports(folder: Path) -> dict[str, dict[str, Any]]:
+    """What the trainings of a run reported last, by their checkpoints' names; finished ones last.
+    """
+    found = {path.stem: config.load_json(path) for path in sorted(folder.glob("*.json"))
+             if path.with_suffix(".pt").exists()}
+    return dict(sorted(found.items(), key=lambda report: report[1]["epoch"] == report[1]["epochs"]))
+
+
+def progress_lines(folder: Path) -> list[str]:
+    """A line for each training of a run: its epoch, speed, the time that is left, its losses."""
+    said = []
+    for name, report in reports(folder).items():
+        left = (report["epochs"] - report["epoch"]) * report["seconds_an_epoch"]
+        losses = [f", {key} {value:.4g}" for key, value in report["rows"][-1].items()
+                  if isinstance(value, float)]
+        name += f", {report['stage']}" if report["stage"] else ""
+        said.append(f"{name}: epoch {report['epoch']:,} of {report['epochs']:,}, "
+                    f"{report['seconds_an_epoch']:.3g} s an epoch, "
+                    + (f"{duration(left)} left" if left else "finished") + "".join(losses[:4]))
+    return said
+
+
+def write_progress(path: Path, trainings: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+    """Write a stopped run's progress file.
+
+    It holds what a record would (chapter, profile, seed, parameters, commit, code), and for each
+    training its epochs, pace and curves, thinned to `MOST_ROWS` rows.
+    """
+    content = {key: context[key] for key in _KEPT if key in context} | {"trainings": {}}
+    for name, report in trainings.items():
+        rows = report["rows"]
+        thinned = [*rows[:-1:-(-len(rows) // MOST_ROWS)], rows[-1]]
+        content["trainings"][name] = report | {"rows": thinned}
+    write_atomically(path, json.dumps(content, indent=1).encode())
+
+
+def unfinished() -> list[str]:
+    """A paragraph for each unfinished run: its trainings, and the command that resumes it."""
+    said = []
+    for folder in sorted({path.parent for path in checkpoints().glob("*/*.pt")}):
+        profile, _, seed = folder.name.rpartition("-seed")
+        resumes = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
+                   "--record" if profile else "the same sweep again")
+        said.append("\n    ".join([folder.name, *progress_lines(folder), f"resume: {resumes}"]))
+    return said

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from symtable import symtable
 
@@ -92,27 +92,23 @@ def _names(source: str) -> tuple[set[str], set[str]]:
 
 def _changed(statement: ast.stmt, fixed: Collection[str], own: Collection[str]) -> Iterator[str]:
     """The variables whose objects a statement may change, or `_ALL` if it sets something."""
-    for part in ast.walk(statement):
-        targets, args = [], []
-        match part:
-            case ast.Attribute() | ast.Subscript() if not isinstance(part.ctx, ast.Load):
-                targets = [part]
-            case ast.Call(ast.Attribute(target, attr="fit")):
-                targets = [target]
-            case ast.Call(ast.Name(name), args) if name in own:
-                pass
-            case ast.Expr(ast.Call(func, args)) if not _SHOWS.fullmatch(ast.unparse(func)):
-                targets = [func]
-        yield from (_ALL if name in fixed else name for name in _roots(targets, fixed))
-        yield from {*_roots(args, fixed)} - {*fixed}
-
-
-def _roots(nodes: Iterable[ast.AST], fixed: Collection[str]) -> Iterator[str]:
-    """The variables that ``a.b[c].d()`` are parts of; none of what a fixed function returns."""
-    for node in nodes:
+    def root(node: ast.AST) -> str:
+        """The variable that ``a.b[c].d()`` is a part of; none of what a fixed function returns."""
         called = False
         while isinstance(node, ast.Attribute | ast.Subscript | ast.Call | ast.Starred):
             called |= isinstance(node, ast.Call)
             node = node.func if isinstance(node, ast.Call) else node.value
-        if isinstance(node, ast.Name) and not (called and node.id in fixed):
-            yield node.id
+        name = node.id if isinstance(node, ast.Name) else ""
+        return name if name not in fixed else "" if called else _ALL
+
+    for part in ast.walk(statement):
+        match part:
+            case ast.Attribute() | ast.Subscript() if not isinstance(part.ctx, ast.Load):
+                yield root(part)
+            case ast.Call(ast.Attribute(target, attr="fit")):
+                yield root(target)
+            case ast.Call(ast.Name(name), args) if name in own:
+                yield from {*map(root, args)} - {_ALL}
+            case ast.Expr(ast.Call(func, args)) if not _SHOWS.fullmatch(ast.unparse(func)):
+                yield from {*map(root, args)} - {_ALL}
+                yield root(func)
