@@ -101,9 +101,9 @@ def test_the_engine_knows_no_method_and_no_metric():
 
 
 def test_no_file_of_the_packages_is_longer_than_450_lines():
-    lengths = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for package in FLOORS
+    lengths = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for package in FLOORS
                for path in (PACKAGE.parent / package).rglob("*") if path.suffix in (".py", ".j2")}
-    assert len(lengths) > 50 and max(lengths.values()) <= 450, max(lengths, key=lengths.get)
+    assert len(lengths) > 40 and max(lengths.values()) <= 450, max(lengths, key=lengths.get)
 
 
 def test_nothing_goes_in_a_circle():

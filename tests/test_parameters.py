@@ -157,6 +157,6 @@ def test_a_table_is_escaped(book: Book):
                                      '| try: a b')
     table = parameters.parameter_table("tiny")
     page = table._repr_html_()
-    assert "&lt;none&gt;" in page and "<none>" not in page and "<span>--figures</span>" in page
+    assert "&lt;none&gt;" in page and "<none>" not in page
     assert table.rows[0][2] == 'clusterbook run tiny -p name "a b" --figures out'
     assert str(table).startswith("tiny: 1 parameters\n\nname\n    Default: '<a> b'\n")

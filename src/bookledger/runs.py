@@ -33,12 +33,11 @@ from clusterbook.progress import bar
 
 from . import config, execution, parameters, slices
 from .checks import UNMADE
-from .formats import duration
 from .machine import code_in_use
 from .parameters import Chapter, Profile
 from .records import Record, differing, read_record
 from .verdicts import stale_among
-from .views import described
+from .wording import duration
 
 PAGE = "index.html"     # the executed notebook, beside the figures of its run
 MOST_ROWS = 300         # of a training's history in a progress file
