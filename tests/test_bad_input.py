@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -178,8 +179,9 @@ def test_a_chapter_refuses_what_it_has_no_use_for_before_training(name, changed,
     tagged, imports, load = (
         next(cell.source for cell in page.cells if cell.cell_type == "code" and text in cell.source)
         for text in ("@param", "import InputError", "data = datasets.load(dataset"))
-    names: dict = {}
-    exec(f"import numpy as np\n{tagged}\n{changed}\n{imports}", names)
+    names, parts = {}, (ast.Import, ast.ImportFrom)
+    imports = [node for node in ast.parse(imports).body if isinstance(node, parts)]
+    exec(f"import numpy as np\n{tagged}\n{changed}\n{ast.unparse(imports)}", names)
     with pytest.raises(InputError, match=said):
         exec(load, names)
 

@@ -75,11 +75,10 @@ def set_context(monkeypatch, **changes):
 def test_nothing_is_written_unless_asked(book, monkeypatch):
     before = sorted(book.rglob("*"))
     silent = "not recorded: nothing asked for a record of this run"
-    for used, said in ((0, ""), (1, ""), (4, " (trained with 4 threads)")):
-        fitted = SimpleNamespace(history_=training.History(threads=used))
-        here = page("weights")
-        assert repr(here.record({"acc": 1}, threads=used)) == f"{silent}{said}"
-        assert repr(here.record({"acc": 1}, model=fitted)) == f"{silent}{said}"
+    # The number of threads, which a machine decides, is no part of the line that nbval compares.
+    fitted = SimpleNamespace(history_=training.History(threads=4))
+    assert repr(page("weights").record({"acc": 1}, threads=4)) == silent
+    assert repr(page("weights").record({"acc": 1}, model=fitted)) == silent
     monkeypatch.setenv("CLUSTERBOOK_RECORDS", str(book / "records"))
     assert repr(page("weights").record({"a": 1.0})) == silent
     monkeypatch.delenv("CLUSTERBOOK_RECORDS")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -56,8 +57,9 @@ def cell(text):
 def of_the_page(name, **names):
     """A function of the notebook."""
     names |= {"np": np, "pd": pd, "table": table}
-    for needed in ("def word(", f"def {name}("):
-        exec(cell(needed), names)
+    for needed in ("word", name):
+        body = ast.parse(cell(f"def {needed}(")).body
+        exec(ast.unparse([node for node in body if isinstance(node, ast.FunctionDef)]), names)
     return names[name]
 
 

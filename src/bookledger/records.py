@@ -294,7 +294,7 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
     # Another number of threads may give other results.
     more = f" (trained with {threads} threads)" if threads > 1 else ""
     if folder is None or not run:
-        return Line(f"not recorded: nothing asked for a record of this run{more}")
+        return Line("not recorded: nothing asked for a record of this run")
     chapter = run["chapter"]
     profile = run["profile"] or f"{chapter}-default"
     piece = datetime.now(UTC) - datetime.fromisoformat(run["piece"])

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
@@ -97,7 +98,8 @@ class DeepCluster(DeepClusterer):
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
         ``largest``, ``sizes``, and `geometric_nmi` and `churn` to the epoch before,
-        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes.
+        ``nmi_previous`` and ``churn``; ``nmi_labels`` if ``fit`` was given classes;
+        ``feature_seconds``, ``clustering_seconds`` (with PCA), ``training_seconds``.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
     network_ : Module
@@ -175,15 +177,15 @@ class DeepCluster(DeepClusterer):
                      **({} if rank else {"assignments": assignments})}
             # Of the current epoch: pseudo-labels in the order of training, and what goes with them
             targets = torch.empty(n, dtype=torch.int64, device=device)
-            row, batches = {}, None
+            row, batches, started = {}, None, 0.0
 
             def start_epoch(epoch: int) -> None:
-                nonlocal row, batches
-                clusters, _ = self._cluster(network, images, generator)         # steps 1 to 3
+                nonlocal row, batches, started
+                clusters, _, spent = self._cluster(network, images, generator)  # steps 1 to 3
                 labels = clusters.labels.cpu()
                 if not rank:                    # the first process alone keeps what is reported
                     assignments.labels[epoch - 1] = labels
-                    row = {"inertia": clusters.inertia / n,
+                    row = {"inertia": clusters.inertia / n, **spent,
                            **describe(assignments.labels[:epoch].numpy(), self.n_clusters, y)}
                 if self.renew_classifier and epoch > 1:                         # step 4
                     networks.initialize(head)
@@ -193,6 +195,7 @@ class DeepCluster(DeepClusterer):
                 targets.copy_(clusters.labels[order.to(device)])
                 batches = images.batches(self.batch_size, order, generator)
                 network.train()
+                started = _seconds(device)
 
             def step(_epoch: int, labels: Tensor) -> dict[str, Tensor]:
                 """A step of network and classifier on the pseudo-labels (Eq. 1)."""
@@ -211,8 +214,9 @@ class DeepCluster(DeepClusterer):
                 shuffle=False,                              # `start_epoch` shuffles
                 # Batch normalization needs two images, each process one.
                 drop_last=0 < n % self.batch_size < max(2, size), state=state,
-                on_epoch_start=start_epoch, on_epoch=lambda *_: row, description="DeepCluster")
-            clusters, reduction = self._cluster(network, images, generator)
+                on_epoch_start=start_epoch, description="DeepCluster",
+                on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
+            clusters, reduction, _ = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
         self.labels_, self.assignments_ = clusters.labels.cpu().numpy(), assignments.labels.numpy()
         self._take(network.eval(), images.shape, images.statistics, reduction, clusters.centers,
@@ -220,9 +224,10 @@ class DeepCluster(DeepClusterer):
         return self
 
     def _cluster(self, network: nn.Module, images: ArrayImages | FolderImages,
-                 generator: torch.Generator) -> tuple[Clusters, Reduction]:
-        """Features, PCA and k-means of all images: steps 1 to 3."""
+                 generator: torch.Generator) -> tuple[Clusters, Reduction, dict[str, float]]:
+        """Features, PCA and k-means of all images: steps 1 to 3; and the seconds that they took."""
         n, options = len(images), {"whiten": self.whiten, "normalize": self.normalize}
+        started = _seconds(images.device)
 
         def outputs(rows: Tensor) -> Iterator[Tensor]:
             own = distributed.part(rows)
@@ -231,16 +236,19 @@ class DeepCluster(DeepClusterer):
         everything = torch.arange(n)
         if n <= PCA_SAMPLES:
             features = torch.cat(list(outputs(everything)))
+            computed = _seconds(images.device)
             fitted = clustering.fit_reduction(features, self.n_components, **options)
             reduced = clustering.reduce(features, fitted)
         else:           # a second pass over all images holds the reduced features only
             rows = torch.randperm(n, generator=generator)[:PCA_SAMPLES].sort().values
             fitted = clustering.fit_reduction(outputs(rows), self.n_components, **options)
             reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs(everything)])
+            computed = _seconds(images.device)
         clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
                                      seed=int(torch.randint(2**31, (), generator=generator)))
         clusters.labels = distributed.rows(clusters.labels)
-        return clusters, fitted
+        return clusters, fitted, {"feature_seconds": computed - started,
+                                  "clustering_seconds": _seconds(images.device) - computed}
 
     def _checkpoint(self, *about: Any) -> Any:
         own = None if distributed.here.rank else super()._checkpoint(*about)
@@ -369,3 +377,10 @@ def describe(assignments: np.ndarray, n_clusters: int, y: ArrayLike | None) -> d
     if y is not None:
         row["nmi_labels"] = geometric_nmi(y, labels)
     return row
+
+
+def _seconds(device: torch.device) -> float:
+    """A clock, read when the device has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
