@@ -21,7 +21,7 @@ from clusterbook import __version__
 from clusterbook.checks import one_of
 
 from . import config
-from .claims import STRICT, Id, Mistake, load_claims, read_folder
+from .claims import STRICT, Id, load_claims, read_folder
 from .views import Table, View, assessed, every_claim, html
 
 GRADES = {"number": "changes a published number", "text": "changes what the text says",
@@ -52,7 +52,7 @@ class Source:
     @model_validator(mode="after")
     def _says_which_version(self) -> Source:
         if not (self.commit or self.read):
-            raise Mistake("commit or read", "read")
+            raise ValueError("the key commit or the key read is missing")
         return self
 
     @property
@@ -89,7 +89,7 @@ class Erratum:
     @model_validator(mode="after")
     def _is_demonstrated_or_says_why_not(self) -> Erratum:
         if bool(self.checks) == bool(self.not_demonstrated):
-            raise Mistake("either checks or not_demonstrated", "not_demonstrated")
+            raise ValueError("either checks or not_demonstrated, not both and not neither")
         return self
 
 
