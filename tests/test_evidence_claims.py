@@ -197,7 +197,7 @@ FAULTS = [
     ("errata", "  checks: [errata-demo-index]\n", "", "either checks"),
     ("errata", "checks: [errata-demo-index]", "checks: [c]\n  not_demonstrated: why",
      "either checks"),
-    ("sources", ", read: a draft", "", "commit or read"),
+    ("sources", ", read: a draft", "", "commit or the key read"),
     ("sources", "commit: 0", "commit: z", "commit: String should match"),
 ]
 

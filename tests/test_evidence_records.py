@@ -16,7 +16,7 @@ import pytest
 import torch
 from _support import LEDGER, put
 
-from bookledger import arrays, load_records, machine, model_file, page, recorded
+from bookledger import arrays, load_records, model_file, page, recorded
 from bookledger import records as records_module
 from bookledger.records import MODEL_LIMIT
 from clusterbook import datasets, paths, training
@@ -142,16 +142,6 @@ def test_the_text_of_a_record_is_sorted_a_row_of_history_a_line_and_says_nothing
     for private in (socket.gethostname(), str(Path.home()), str(asked.parent), "/home/"):
         assert private not in text
     assert getpass.getuser() not in json.loads(text).values()
-
-
-def test_an_installation_from_a_repository_carries_its_commit(monkeypatch):
-    monkeypatch.setattr(paths, "checkout", lambda: None)
-    for kept, commit in ((None, None), ('{"url": "file:///a.whl"}', None),
-                         ('{"vcs_info": {"commit_id": "abc"}}', "abc")):
-        found = SimpleNamespace(read_text={"direct_url.json": kept}.get)
-        monkeypatch.setattr("bookledger.machine.distribution", lambda _name, found=found: found)
-        state = {"commit": commit, "clean": commit and True}
-        assert machine.code_in_use("tell")["git"] == state
 
 
 def test_another_seed_is_another_file_and_the_same_seed_replaces(asked, monkeypatch):

@@ -344,16 +344,6 @@ def test_an_interval_ends_where_its_metric_does():
     assert judge_number(GAIN, gains).interval == (low, high), "a difference has no such range"
 
 
-def test_a_cost_is_computed_from_recorded_runs():
-    timed = [run(seed, metrics={"seconds_per_epoch": 3600.0 * (seed + 1)}, machine={"threads": 2})
-             for seed in range(2)]
-    planned = replace(VALUE, metric=None, statistic=None, value=None, tolerance=None, why=None,
-                      not_attempted="{10 epochs of demo-paper} a seed")
-    assert judge_number(planned, timed).reason == "about 30 core-hours a seed"
-    with pytest.raises(InputError, match="runs of demo-paper, of which no record"):
-        judge_number(planned, runs(0.9))
-
-
 @settings(deadline=None)  # a busy machine is no failure
 @given(st.lists(numbers, min_size=2, max_size=12).filter(lambda found: len(set(found)) > 1))
 def test_the_interval_is_scipys(found):
