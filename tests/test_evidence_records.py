@@ -165,16 +165,13 @@ def test_values_that_are_no_numbers_are_refused_and_nothing_is_written(asked):
 
 @pytest.mark.parametrize(("old", "new", "words"), [
     (' "seed": 4,\n', "", "seed: Field required"),
-    ('"a": 1.0', '"a": "1.0"', "metrics.a"),
     ('"a": 1.0', '"a": NaN', "metrics.a.float: Input should be a finite number"),
     ('"seed": 4', '"seed": 5', "must be called weights-demo-seed5.json"),
     ('"seed": 4', '"path": "elsewhere", "seed": 4', "'path'"),
-    ('"cores": ', '"cores": -', "machine.cores"),
     ("+00:00", "+02:00", "started: String should match"),
     ('"profile": "weights', '"profile": "tell', "begin with 'weights-'"),
     ('"profile": "weights-demo"', '"profile": "weights-../b"', "profile: String should match"),
     ("}\n", "", "not a record"),
-    ("", "[1] ", "not a record"),
 ])
 def test_a_damaged_record_is_named(asked, old, new, words):
     page("weights").record({"a": 1.0}, history=[{"loss": 1.0}])
@@ -242,27 +239,21 @@ OF_DEFAULTS = "expected of the default parameters:"
 # An expectation, the values, whether it holds (None: nothing to compare), and words that are shown.
 CHECKS = [
     ("acc-high", (0.9,), True, "✓ the accuracy is high"),
-    ("acc-high", (np.array([0.9, 0.99]),), True, "✓ the accuracy is high"),
     ("acc-high", (torch.tensor([0.95, 0.99], requires_grad=True),), True, "✓"),
     ("acc-high", (0.8999999,), False, f"(measured 0.9; {OF_DEFAULTS} >= 0.9)"),
     ("acc-high", (0.95, 0.1), False, "measured 0.95 and 0.1;"),
-    ("acc-high", (np.array([0.95, 0.1]),), False, "measured [0.95, 0.1];"),
     ("acc-high", (float("nan"),), False, "measured nan;"),
     ("acc-high", (None,), None, "not checked: the accuracy is high (this run measured nothing to"),
-    ("acc-high", ([0.95, None],), None, "not checked"),
     ("share", (0.0, 1.0), True, "✓"),
     ("share", (1.01,), False, "between (0.0, 1.0))"),
     ("share", (np.array([0.5, 1.5]),), False, "measured [0.5, 1.5];"),
     ("same", (np.arange(3), [0, 1, 2]), True, "✓"),
-    ("same", ("abc", "abc"), True, "✓"),
     ("same", (["a", "b"], ["a", "c"]), False, "measured ['a', 'b'] and ['a', 'c'];"),
     ("same", (np.ones(3), np.ones((3, 3))), False, "measured [1, 1, 1] and [[1, 1, 1]"),
     ("close", (1.0, 1.0009), True, "✓"),
     ("close", (1.0, 1.0011), False, f"measured 1 and 1.001; {OF_DEFAULTS} equals within 0.001)"),
     ("close", (1000.0, 1000.005), False, "measured 1000 and 1000;"),    # nothing relative
-    ("close", ([1.0, 1.0], [1.0, 1.1]), False, "measured [1, 1] and [1, 1.1];"),
     ("three", (4,), False, "equals 3.0)"),
-    ("below", (0.1, 0.2), True, "✓"),
     ("below", (0.2, 0.2), False, f"{OF_DEFAULTS} <)"),
     ("below", ([0.1, 0.3], [0.2, 0.2]), False, "measured [0.1, 0.3] and [0.2, 0.2];"),
     ("paired", (True, np.array([True, True])), True, "✓"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from _support import CHECKOUT, LEDGER, module_of, put, record
 
-from bookledger import load_claims, load_records, scorecard, status, wording
+from bookledger import load_claims, scorecard, status, wording
 from bookledger.checks import as_it_stands
 from bookledger.claims import Comparison
 from bookledger.notebook import origin, table
@@ -253,10 +253,7 @@ def test_a_work_says_its_own_claims(book):
     shown = verdicts("demo")
     counts = "5 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 1 not attempted"
     assert repr(shown).startswith(f"{counts}\ndemo-acc: reproduced. ")
-    tree = ET.fromstring(shown.html)
-    assert tree.find(".//summary").text == f"{counts}. Show them."
-    assert [link.get("href") for link in tree.findall(".//a")][:2] == [
-        "../book/scorecard.html#demo-acc", "../notebooks/demo.html#results"]
+    assert ET.fromstring(shown.html).find(".//summary").text == f"{counts}. Show them."
     with pytest.raises(InputError, match="no chapter with claims 'dmo'; did you mean 'demo'"):
         verdicts("dmo")
 
