@@ -133,10 +133,9 @@ def drawn(page: str) -> Checked:
     """Compare what the figures of a page draw with what is expected of its default run.
 
     ``data/expectations/drawn/<page>.json`` has the numbers of each figure (`figures.numbers`), and
-    *within*: how far a mean or a spread may be off, in standard deviations over the whole panel,
-    and a correlation in twice as much. Where only records are drawn that is 0.01; elsewhere it
-    is what other machines' rounding needs (``python tests/drawn``). A number of points may be off
-    by that share of it, a quarter at most. Displays like a check.
+    *within*: how far a mean or a spread may be off, in standard deviations over the whole panel; a
+    correlation by twice as much, a number of points by that share of it, a quarter at most.
+    ``python tests/drawn`` finds what other machines' rounding needs. Displays like a check.
     """
     path = config.root() / "data" / "expectations" / "drawn" / f"{page}.json"
     if not path.is_file():
