@@ -76,13 +76,6 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     Where that is wider than `WIDTH`, each row is a paragraph: its first text, and below it, never
     broken, the others with their heads.
-
-    Examples
-    --------
-    >>> print(columns(["claim", "ours"], [["a", "0.5"], ["b-c", "0.25"]]))
-    claim  ours
-    a      0.5
-    b-c    0.25
     """
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     if sum(widths) + len(_GAP) * (len(widths) - 1) <= WIDTH:
