@@ -222,7 +222,7 @@ def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
     assert far.find("path[@class='cb-interval']") is None       # the best of three has none
 
 
-def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
+def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(book):
     shown = status()
     assert shown.rows == (("demo-paper", {
         "Time, a seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
@@ -232,9 +232,6 @@ def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
     assert tree.find(".//code").get("id") == "demo-paper"
     assert [link.get("href") for link in tree.iter("a")] == ["../notebooks/demo.html", *(
         f"../records/demo-paper-seed{seed}.json" for seed in range(3))]
-
-
-def test_the_status_is_of_all_seeds(book):
     rewrite(book, 2, code="older", peak_memory_mb=1200.0)
     rewrite(book, 1, git={"commit": "a", "clean": False}, seconds=4.0, peak_memory_mb=1500.0,
             parameters={"epochs": 3, "seeds": []})
