@@ -452,7 +452,7 @@ def test_the_scorecard_shows_headline_claims_and_unfolds_the_others(site, chromi
            for tier in ("headline", "supporting", "minor")}
     with opened(chromium, (site / "book/scorecard.html").as_uri(), width=390) as page:
         def shown() -> set[str]:
-            return set(page.locator("table.cb-claims tr[id]:visible").evaluate_all(
+            return set(page.locator("table.cb-claims .cb-says[id]:visible").evaluate_all(
                 "rows => rows.map(row => row.id)"))
 
         assert shown() == ids["headline"]

@@ -16,9 +16,8 @@ import pytest
 import torch
 from _support import LEDGER, put
 
-from bookledger import arrays, load_records, machine, model_file, page, recorded
+from bookledger import arrays, load_records, model_file, page, recorded
 from bookledger import records as records_module
-from bookledger.records import MODEL_LIMIT
 from clusterbook import datasets, paths, training
 from clusterbook.errors import InputError
 
@@ -143,16 +142,6 @@ def test_the_text_of_a_record_is_sorted_a_row_of_history_a_line_and_says_nothing
     assert getpass.getuser() not in json.loads(text).values()
 
 
-def test_an_installation_from_a_repository_carries_its_commit(monkeypatch):
-    monkeypatch.setattr(paths, "checkout", lambda: None)
-    for kept, commit in ((None, None), ('{"url": "file:///a.whl"}', None),
-                         ('{"vcs_info": {"commit_id": "abc"}}', "abc")):
-        found = SimpleNamespace(read_text={"direct_url.json": kept}.get)
-        monkeypatch.setattr("bookledger.machine.distribution", lambda _name, found=found: found)
-        state = {"commit": commit, "clean": commit and True}
-        assert machine.code_in_use("tell")["git"] == state
-
-
 def test_another_seed_is_another_file_and_the_same_seed_replaces(asked, monkeypatch):
     for seed, a, more in ((0, 1.0, {"arrays": {"x": np.ones(2)}}), (1, 2.0, {}), (0, 3.0, {})):
         set_context(monkeypatch, seed=seed)
@@ -174,16 +163,13 @@ def test_values_that_are_no_numbers_are_refused_and_nothing_is_written(asked):
 
 @pytest.mark.parametrize(("old", "new", "words"), [
     (' "seed": 4,\n', "", "seed: Field required"),
-    ('"a": 1.0', '"a": "1.0"', "metrics.a"),
     ('"a": 1.0', '"a": NaN', "metrics.a.float: Input should be a finite number"),
     ('"seed": 4', '"seed": 5', "must be called weights-demo-seed5.json"),
     ('"seed": 4', '"path": "elsewhere", "seed": 4', "'path'"),
-    ('"cores": ', '"cores": -', "machine.cores"),
     ("+00:00", "+02:00", "started: String should match"),
     ('"profile": "weights', '"profile": "tell', "begin with 'weights-'"),
     ('"profile": "weights-demo"', '"profile": "weights-../b"', "profile: String should match"),
     ("}\n", "", "not a record"),
-    ("", "[1] ", "not a record"),
 ])
 def test_a_damaged_record_is_named(asked, old, new, words):
     page("weights").record({"a": 1.0}, history=[{"loss": 1.0}])
@@ -195,7 +181,7 @@ def test_a_damaged_record_is_named(asked, old, new, words):
     assert str(caught.value).startswith(f"data/records/{RECORD}: ")
 
 
-def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
+def test_a_trained_model_is_kept_beside_its_record(asked):
     model = torch.nn.Linear(3, 2)
     assert repr(page("weights").record({"a": 1.0}, model=model)) == f"recorded: {RECORD}"
     stored = torch.load(model_file("weights-demo-seed4"), weights_only=True)
@@ -206,13 +192,9 @@ def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
     page("weights").record({"a": 1.0})
     with pytest.raises(InputError, match="no kept model 'weights-demo-seed4'.*Known: none"):
         model_file("weights-demo-seed4")
-    monkeypatch.setattr(records_module, "MODEL_LIMIT", 1000)
-    said = repr(page("weights").record({"a": 1}, model=model))
-    assert "without the trained model, which has more than" in said
     assert not list(asked.glob("*.pt"))
     for file in (paths.checkout() / "data" / "records").glob("*.pt"):
         assert file.with_suffix(".json").is_file(), f"{file.name} belongs to no record"
-        assert file.stat().st_size <= MODEL_LIMIT
 
 
 def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
@@ -251,27 +233,21 @@ OF_DEFAULTS = "expected of the default parameters:"
 # An expectation, the values, whether it holds (None: nothing to compare), and words that are shown.
 CHECKS = [
     ("acc-high", (0.9,), True, "✓ the accuracy is high"),
-    ("acc-high", (np.array([0.9, 0.99]),), True, "✓ the accuracy is high"),
     ("acc-high", (torch.tensor([0.95, 0.99], requires_grad=True),), True, "✓"),
     ("acc-high", (0.8999999,), False, f"(measured 0.9; {OF_DEFAULTS} >= 0.9)"),
     ("acc-high", (0.95, 0.1), False, "measured 0.95 and 0.1;"),
-    ("acc-high", (np.array([0.95, 0.1]),), False, "measured [0.95, 0.1];"),
     ("acc-high", (float("nan"),), False, "measured nan;"),
     ("acc-high", (None,), None, "not checked: the accuracy is high (this run measured nothing to"),
-    ("acc-high", ([0.95, None],), None, "not checked"),
     ("share", (0.0, 1.0), True, "✓"),
     ("share", (1.01,), False, "between (0.0, 1.0))"),
     ("share", (np.array([0.5, 1.5]),), False, "measured [0.5, 1.5];"),
     ("same", (np.arange(3), [0, 1, 2]), True, "✓"),
-    ("same", ("abc", "abc"), True, "✓"),
     ("same", (["a", "b"], ["a", "c"]), False, "measured ['a', 'b'] and ['a', 'c'];"),
     ("same", (np.ones(3), np.ones((3, 3))), False, "measured [1, 1, 1] and [[1, 1, 1]"),
     ("close", (1.0, 1.0009), True, "✓"),
     ("close", (1.0, 1.0011), False, f"measured 1 and 1.001; {OF_DEFAULTS} equals within 0.001)"),
     ("close", (1000.0, 1000.005), False, "measured 1000 and 1000;"),    # nothing relative
-    ("close", ([1.0, 1.0], [1.0, 1.1]), False, "measured [1, 1] and [1, 1.1];"),
     ("three", (4,), False, "equals 3.0)"),
-    ("below", (0.1, 0.2), True, "✓"),
     ("below", (0.2, 0.2), False, f"{OF_DEFAULTS} <)"),
     ("below", ([0.1, 0.3], [0.2, 0.2]), False, "measured [0.1, 0.3] and [0.2, 0.2];"),
     ("paired", (True, np.array([True, True])), True, "✓"),

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from _support import CHECKOUT, LEDGER, module_of, put, record
 
-from bookledger import load_claims, load_records, scorecard, status, wording
+from bookledger import load_claims, scorecard, status, wording
 from bookledger.checks import as_it_stands
 from bookledger.claims import Comparison
 from bookledger.notebook import origin, table
 from bookledger.records import dumps, recorded, write_manifest
-from bookledger.views import WIDTH, columns, result, summary, under_way, verdicts
+from bookledger.views import columns, result, summary, under_way, verdicts
 from clusterbook import paths
 from clusterbook.errors import InputError
 
@@ -125,7 +125,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
         "attempted. ")
     assert all(text.count(f"\n{name}: {word}. ") == 1 for name, word in WORDS.items())
     lines = text.splitlines()
-    assert max(map(len, lines)) <= WIDTH == 100
+    assert max(map(len, lines)) <= 100
     start = lines.index("2 headline claims: 1 reproduced, 1 not reproduced")
     assert lines[start + 1:start + 7] == [
         "demo-acc: reproduced. The mean is 0.95, within 0.02 of 0.95 "
@@ -144,16 +144,11 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
          "–"]]
 
 
-def test_a_table_in_a_terminal_is_cut_at_its_widest_columns_or_becomes_paragraphs():
-    words = " ".join(["word"] * 40)
-    lines = columns(["a", "b", "c"], [["first", words, words], ["x", "", "z"]]).splitlines()
-    head, first, *_, last = lines
-    assert first[:head.index("b")] == "first  " and max(map(len, lines)) <= WIDTH
-    assert head.index("c") - head.index("b") == (WIDTH - 5 - 4) // 2 + 2     # both are as wide
-    assert last == "x".ljust(head.index("c")) + "z"
-    assert columns(["a", "b", "c", "d", "e"], [["first", words, "", "d", words]]) == (
-        f"first\n    b: {words}\n    d: d\n    e: {words}")
-    assert columns(["", ""], [["x", "y"]]) == "x  y"
+def test_a_table_that_a_terminal_cannot_hold_becomes_paragraphs():
+    words = " ".join(["word"] * 18)
+    assert columns(["a", "b", "c"], [["x", words, ""]]) == f"a  b{' ' * 90}c\nx  {words}"
+    assert columns(["a", "b", "c", "d"], [["first", words, "", "d"]]) == (
+        f"first\n    b: {words}\n    d: d")
 
 
 def test_what_is_compared_names_both_sides_and_the_relation():
@@ -187,21 +182,16 @@ def test_another_version_of_a_method_makes_its_records_stale(book):
 
 def test_the_html_is_well_formed_and_escaped(book):
     tree = ET.fromstring(scorecard().html)
-    plot, scrolling = tree.findall("div[@role='region']")
-    assert [(row.find(".//a").get("href"), "".join(row.find("th").itertext()),
-             row.find("td").text) for row in plot.iter("tr") if row.find("td") is not None] == [
-        ("#demo-acc", "paper: accuracy 0.95 ± 0.02", "0.95"),
-        ("#demo-best", "paper: accuracy 0.5 ± 0.1, best of 3 by loss", "0.945"),
-        ("#demo-best", "paper: accuracy 0.95 ± 0.1", "0.95")]
+    (scrolling,) = tree.findall("div[@role='region']")
     assert scrolling.get("style") == "overflow-x: auto"
     table = scrolling.find("table")
     assert [head.get("scope") for head in table.iter("th")] == ["col"] * 2 + ["row"] * 2
     folded = tree.findall("details")        # the other claims, a click away
-    assert [[row.get("id") for row in one.iter("tr") if row.get("id")] for one in folded] == [
+    assert [[one.get("id") for one in part.iterfind(".//div[@class='cb-says']")]
+            for part in folded] == [
         ["demo-better-than-the-rivals-on-everything", "demo-identity", "demo-big"], ["other-x"]]
     row, several = table.find("tbody").findall("tr")
     text = " ".join("".join(row.itertext()).split())
-    assert row.get("id") == "demo-acc"
     for part in ("It reaches <95%> & more", 'Somebody "et al.", Table 1 (second-hand: a report)',
                  "acc = 0.95 ± 0.02: seeds < 2%", "Runs: demo-paper-seed0, demo-paper-seed1, "):
         assert part in text
@@ -219,11 +209,7 @@ def test_the_html_is_well_formed_and_escaped(book):
 
 
 def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
-    strips = ET.fromstring(scorecard().html).findall(".//svg")
-    near, far, mean = strips[3:]
-    for strip in strips:
-        strip.tail = None
-    assert [*map(ET.tostring, strips[:3])] == [*map(ET.tostring, strips[3:])]   # in the plot first
+    near, far, mean = ET.fromstring(scorecard().html).findall(".//svg")
     assert [[dot.get("cx") for dot in strip.findall("circle")] for strip in (near, mean)] == [
         ["93.8", "100.0", "106.2", "100.0"], ["98.8", "100.0", "101.2", "100.0"]], "seeds and mean"
     assert [dot.get("class") for dot in near.findall("circle")] == ["cb-seed"] * 3 + [None]
@@ -236,26 +222,20 @@ def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
     assert far.find("path[@class='cb-interval']") is None       # the best of three has none
 
 
-def test_the_status_lists_every_recorded_profile_with_its_cost_and_code(book):
+def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(book):
     shown = status()
     assert shown.rows == (("demo-paper", {
         "Time, a seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
-        "Versions": "python 3.11.7, torch 2, numpy 2, scikit-learn 1", "Date": "2025-01-01",
-        "Code": "a", "Trained model": "not kept"}),)
-    assert repr(shown).startswith("1 recorded profiles\n\ndemo-paper\n    Seeds: 0 1 2\n")
+        "Code": "a"}),)
+    assert repr(shown).startswith("1 recorded profiles\n\nProfile ")
     tree = ET.fromstring(shown.html)
     assert tree.find(".//code").get("id") == "demo-paper"
     assert [link.get("href") for link in tree.iter("a")] == ["../notebooks/demo.html", *(
         f"../records/demo-paper-seed{seed}.json" for seed in range(3))]
-
-
-def test_the_status_is_of_all_seeds(book):
-    record_file(book, 1).with_suffix(".pt").write_bytes(bytes(1_250_000))
     rewrite(book, 2, code="older", peak_memory_mb=1200.0)
     rewrite(book, 1, git={"commit": "a", "clean": False}, seconds=4.0, peak_memory_mb=1500.0,
             parameters={"epochs": 3, "seeds": []})
     ((_, found),) = status().rows
-    assert found["Trained model"] == "seed 1, 1.2 MB"
     assert found["Code"] == "a; a, changed, stale"      # one of three runs is
     assert (found["Time, a seed"], found["Peak memory"]) == ("2.0 s", "1,500 MiB")
     # Its training alone took longer than what was counted: an early record of a resumed run.
@@ -270,11 +250,7 @@ def test_a_work_says_its_own_claims(book):
     shown = verdicts("demo")
     counts = "5 claims: 2 reproduced, 1 confirmed, 1 not reproduced, 1 not attempted"
     assert repr(shown).startswith(f"{counts}\ndemo-acc: reproduced. ")
-    tree = ET.fromstring(shown.html)
-    assert tree.find(".//summary").text == f"{counts}. Show them."
-    assert [link.get("href") for link in tree.findall(".//a")][:2] == [
-        "../book/scorecard.html#demo-acc", "../notebooks/demo.html#results"]
-    assert not [row for row in tree.iter("tr") if row.get("id")]  # shown twice, ids would clash
+    assert ET.fromstring(shown.html).find(".//summary").text == f"{counts}. Show them."
     with pytest.raises(InputError, match="no chapter with claims 'dmo'; did you mean 'demo'"):
         verdicts("dmo")
 
@@ -372,17 +348,6 @@ def test_an_attack_never_leaves_a_hit(planned, attack):
         assert {"demo-acc", "demo-better-than-the-rivals-on-everything"} <= fallen.keys()
 
 
-def test_the_scorecard_says_which_records_the_manifest_does_not_list(planned):
-    assert "3 records; each matches its checksum" in repr(scorecard())
-    ATTACKS["an edited metric"](planned)
-    record_file(planned, 2).unlink()
-    shown = scorecard()
-    named = [record.name for record in load_records() if record.doubts]
-    assert len(named) == 1 and "demo-paper-seed2" not in named
-    for text in (" ".join(repr(shown).split()), shown.html):
-        assert f"in doubt, or not those of the manifest: {named[0]}, demo-paper-seed2." in text
-
-
 def test_a_table_shows_means_and_spreads_and_a_best_beyond_the_spread():
     view = table({"<k-means>": {"ACC": [0.8, 0.9], "seconds": 1.25},
                            "TELL": {"ACC": 0.7, "seconds": [np.nan]}, "IDC": {"ACC": -0.1}},
@@ -403,6 +368,7 @@ def test_a_result_box_has_every_headline(book):
     shown = ET.fromstring(result("demo").html)
     rows = [" ".join("".join(row.itertext()).split()) for row in shown.iter("tr")][1:]
     assert [row.split()[0] for row in rows] == ["reproduced", "not"]
+    assert not shown.findall(".//*[@id]")
     assert "0.9500 ± 0.0050" in rows[0] and len(shown.findall(".//circle[@class='cb-seed']")) == 9
     for seed in range(3):
         record_file(book, seed).unlink()

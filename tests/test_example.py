@@ -50,8 +50,7 @@ def test_a_second_book_is_run_and_its_record_comes_out_the_same(book):
 
 def test_a_second_book_has_verdicts_of_its_own(book):
     _, said, _ = book[1]("scorecard")
-    for line in ("Headline results, 1: 1 not reproduced.", "Other results, 1: 1 reproduced.",
-                 "5 records; each matches its checksum"):
+    for line in ("Headline results, 1: 1 not reproduced.", "Other results, 1: 1 reproduced."):
         assert line in said
     assert "tell" not in said and "TELL" not in said
 

@@ -127,7 +127,7 @@ def test_a_name_is_text_in_every_view(tmp_path, monkeypatch):
         views.under_way().html, evidence.table({TAG: {TAG: 0.5}}, TAG).html,
         views.View((), [TAG, views.Table(TAG, [TAG], {TAG: [[TAG]]}, folded=TAG)]).html,
         *(views.html(macro, *values) for macro, values in {
-            "profile": (record,), "seeds": ([record],), "counted": (TAG,),
+            "profile": (record,),
             "erratum": (row, SimpleNamespace(name=TAG, version=TAG), TAG, []),
         }.items()),
         parameters.table(TAG, [TAG], [(TAG,)]).html,

@@ -1,6 +1,6 @@
 /* On a phone, the rows of a table that is wider than the page stack, and each cell names its column. */
 function stack() {
-  for (const table of document.querySelectorAll("article table:not(.cb-stacked, .dataframe, .cb-claims, .cb-plot):has(> thead)")) {
+  for (const table of document.querySelectorAll("article table:not(.cb-stacked, .dataframe, .cb-claims):has(> thead)")) {
     if (table.scrollWidth <= table.parentElement.clientWidth + 1) continue;
     const heads = [...table.tHead.rows[0].cells].map(
       cell => cell.textContent.replace(/\[.*?\]/g, "").trim());  // without citations

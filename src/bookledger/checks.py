@@ -26,7 +26,7 @@ from clusterbook.checks import one_of
 from clusterbook.errors import InputError
 
 from . import config
-from .claims import STRICT, Comparison, Id, Mistake, read_folder
+from .claims import STRICT, Comparison, Id, read_folder
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
@@ -50,15 +50,14 @@ class Expectation:
     @model_validator(mode="after")
     def _has_what_its_relation_needs(self) -> Expectation:
         if (self.bound is not None or self.tolerance) and self.why is None:
-            raise Mistake("the key 'why' is missing; a bound or a tolerance needs its reason")
+            raise ValueError("the key 'why' is missing; a bound or a tolerance needs its reason")
         if self.tolerance and self.relation != "equals":
-            raise Mistake("a tolerance belongs to the relation 'equals' only", "tolerance")
-        between = isinstance(self.bound, tuple) and self.bound[0] <= self.bound[1]
-        number = isinstance(self.bound, float) or (self.bound is None and self.relation != "holds")
-        fits = {"between": between, "holds": self.bound is None}.get(self.relation, number)
-        if not fits:
-            raise Mistake("between needs the bound [low, high], holds has none, any other "
-                          "relation takes one number", "bound")
+            raise ValueError("a tolerance belongs to the relation 'equals' only")
+        fits = {"between": isinstance(self.bound, tuple) and self.bound[0] <= self.bound[1],
+                "holds": self.bound is None}
+        if not fits.get(self.relation, not isinstance(self.bound, tuple)):
+            raise ValueError("between needs the bound [low, high], holds has none, any other "
+                             "relation takes one number")
         return self
 
 
@@ -124,7 +123,7 @@ class Checked(Line):
 def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
     """Every expectation of a folder (default: the book's), by file and line.
 
-    Raises InputError, beginning with the file and the line, for an entry that is not valid.
+    Raises InputError, which names the file and the entry, for one that is not valid.
     """
     return read_folder(folder or config.root() / "data" / "expectations", Expectation,
                        "expectation")
@@ -134,10 +133,9 @@ def drawn(page: str) -> Checked:
     """Compare what the figures of a page draw with what is expected of its default run.
 
     ``data/expectations/drawn/<page>.json`` has the numbers of each figure (`figures.numbers`), and
-    *within*: how far a mean or a spread may be off, in standard deviations over the whole panel,
-    and a correlation in twice as much. Where only records are drawn that is 0.01; elsewhere it
-    is what other machines' rounding needs (``python tests/drawn``). A number of points may be off
-    by that share of it, a quarter at most. Displays like a check.
+    *within*: how far a mean or a spread may be off, in standard deviations over the whole panel; a
+    correlation by twice as much, a number of points by that share of it, a quarter at most.
+    ``python tests/drawn`` finds what other machines' rounding needs. Displays like a check.
     """
     path = config.root() / "data" / "expectations" / "drawn" / f"{page}.json"
     if not path.is_file():
@@ -154,19 +152,20 @@ def drawn(page: str) -> Checked:
 
 
 def differences(expected: Mapping[str, Any], found: Mapping[str, list[float]]) -> list[str]:
-    """In which series a figure draws other numbers than expected, with the largest deviation."""
+    """In which series a figure draws other numbers than expected, with the largest deviation.
+
+    A series is its number of points, then of x and y the mean and the standard deviation, and the
+    correlation of both; those of a panel, named before the last colon, share their scales.
+    """
     series, within = expected.get("series", {}), expected.get("within", 0)
     if series.keys() != found.keys():
         return [f"other series: {', '.join(sorted(series.keys() ^ found.keys())[:3])}"]
-    panels: dict[str, list] = {}
-    for name, values in series.items():
-        panels.setdefault(name.rpartition(": ")[0], []).append(values)
     wrong = []
     for name, values in series.items():
-        _, *all_of = np.transpose(panels[name.rpartition(": ")[0]])
-        scales = [np.sqrt(np.mean(spread ** 2) + mean.var())
-                  for mean, spread in (all_of[:2], all_of[2:4])]
-        units = np.array([values[0], *np.repeat(scales, 2), 2])
+        panel = np.array([other for key, other in series.items()
+                          if key.rpartition(": ")[0] == name.rpartition(": ")[0]])
+        x, y = (np.sqrt(np.mean(panel[:, i + 1] ** 2) + panel[:, i].var()) for i in (1, 3))
+        units = np.array([values[0], x, x, y, y, 2])
         limits = within * units + 1e-3 * np.abs(values)     # stored with four digits
         limits[0] = min(within, 0.25) * values[0]
         off = np.abs(np.subtract(found[name], values))
@@ -197,16 +196,17 @@ def check(id: str, value: Any, *more: Any) -> Checked:
         return Checked(f"{UNMADE}{expected.says} (this run measured nothing to compare)")
     if expected.relation == "holds" and any(item.dtype != bool for item in values):
         raise InputError(f"the expectation {id!r} takes True or False, not {value!r}")
-    if expected.bound is not None or expected.relation == "holds":
-        holds = all(_satisfies(expected, item, expected.bound) for item in values)
-    elif len(values) == 2:
-        holds = _satisfies(expected, *values)
-    else:
-        raise InputError(f"the expectation {id!r} has no bound, so check needs two values to "
-                         f"compare, not {len(values)}")
-    if holds:
+    pairs = [(item, expected.bound) for item in values]
+    if expected.bound is None and expected.relation != "holds":
+        if len(values) != 2:
+            raise InputError(f"the expectation {id!r} has no bound, so check needs two values to "
+                             f"compare, not {len(values)}")
+        pairs = [values]
+    if all(_satisfies(expected, *pair) for pair in pairs):
         return Checked(f"✓ {expected.says}")
-    measured = " and ".join(map(_shown, values))
+    measured = " and ".join(np.array2string(
+        item, threshold=8, separator=", ", formatter={"float_kind": "{:.4g}".format}
+    ).replace("\n", "") for item in values)
     wanted = expected.relation if expected.bound is None else (
         f"{expected.relation} {expected.bound}")
     about = f" within {expected.tolerance:g}" if expected.tolerance else ""
@@ -223,21 +223,12 @@ def refuses(action: Callable[[], Any], *errors: type[Exception]) -> bool:
     return False
 
 
-def _satisfies(expected: Expectation, value: np.ndarray, other: Any) -> bool:
-    if expected.relation == "holds":
-        return bool(value.all())
+def _satisfies(expected: Expectation, value: np.ndarray, bound: Any) -> bool:
     if expected.relation == "between":
-        return bool(((other[0] <= value) & (value <= other[1])).all())
-    other = np.asarray(other)
+        return bool(((bound[0] <= value) & (value <= bound[1])).all())
+    other = np.asarray(True if expected.relation == "holds" else bound)
     if other.ndim and other.shape != value.shape:
         return False
-    if expected.relation != "equals":
-        return bool(COMPARE[expected.relation](value, other).all())
-    if value.dtype.kind in "fciub":
+    if expected.relation == "equals" and value.dtype.kind in "fciub":
         return np.allclose(value, other, rtol=0, atol=expected.tolerance)
-    return bool((value == other).all())
-
-
-def _shown(value: np.ndarray) -> str:
-    return np.array2string(value, threshold=8, separator=", ",
-                           formatter={"float_kind": "{:.4g}".format}).replace("\n", "")
+    return bool(COMPARE.get(expected.relation, operator.eq)(value, other).all())

@@ -1,8 +1,7 @@
 """Claims: YAML files about the sources, validated when they are loaded.
 
 ``data/claims/README.md`` describes the keys. Verdicts are never written in these files: they follow
-from the records. `read_folder`, which names the line of each mistake, also reads expectations,
-errata and sources.
+from the records. `read_folder` also reads expectations, errata and sources.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import ArgsKwargs
 
@@ -50,7 +49,11 @@ class Statistic:
 
     def __init__(self, name: str) -> None:
         seeds, selector = re.fullmatch(STATISTIC, name).groups()
-        self.selector = config.book().metrics.selectors[selector] if selector else None
+        known = config.book().metrics.selectors
+        if selector not in (None, *known):
+            raise ValueError(f"a best of runs or epochs is by {' or '.join(known)}, not by "
+                             f"{selector!r}")
+        self.selector = known.get(selector)
         self.name = name
         self.best_epoch = name.startswith("best epoch")
         self.is_mean = name in ("mean", "single") or self.best_epoch
@@ -81,14 +84,6 @@ class Statistic:
 # --- claims
 
 
-class Mistake(ValueError):
-    """A mistake in an entry of a file; ``keys`` lead to where it stands."""
-
-    def __init__(self, text: str, *keys: str | int) -> None:
-        super().__init__(text)
-        self.keys = keys
-
-
 _OF_VALUE = ("profile", "metric", "statistic", "value", "tolerance", "why")
 _OF_RUNS = ("depends_on", "differs", "told")
 KINDS = {
@@ -112,7 +107,8 @@ class Comparison:
     id: Id
     kind: Literal["value", "difference", "trend", "exact", "source-error"]
     profile: str | None = None
-    statistic: Annotated[str, Field(pattern=STATISTIC)] | None = None
+    statistic: Annotated[str, Field(pattern=STATISTIC), AfterValidator(
+        lambda name: Statistic(name).name)] | None = None
     metric: str | None = None
     told: str | None = None
     minus: str | None = None
@@ -130,23 +126,18 @@ class Comparison:
 
     @model_validator(mode="after")
     def _has_the_keys_of_its_kind(self) -> Comparison:
-        selector = re.fullmatch(STATISTIC, self.statistic)[2] if self.statistic else None
-        known = config.book().metrics.selectors
-        if selector not in (None, *known):
-            raise Mistake(f"a best of runs or epochs is by {' or '.join(known)}, not by "
-                          f"{selector!r}", "statistic")
         needed, optional = KINDS[self.kind]
-        known = {key for of_kind in KINDS.values() for keys in of_kind for key in keys}
-        given = {key for key in known if getattr(self, key) is not None}
+        given = {key for key, value in vars(self).items() if value is not None} - {
+            "id", "kind", "cannot_compare", "not_attempted"}
         if extra := sorted(given - {*needed, *optional}):
-            raise Mistake(f"a comparison of kind {self.kind!r} has no key {extra[0]!r}", extra[0])
+            raise ValueError(f"a comparison of kind {self.kind!r} has no key {extra[0]!r}")
         if self.cannot_compare is not None and self.not_attempted is not None:
-            raise Mistake("either cannot_compare or not_attempted, not both", "not_attempted")
+            raise ValueError("either cannot_compare or not_attempted, not both")
         planned = self.not_attempted is not None and given <= {"profile", "differs"}
         missing = sorted({*needed} - given)
         if missing and not planned and self.cannot_compare is None:
-            raise Mistake(f"a comparison of kind {self.kind!r} needs the keys "
-                          f"{', '.join(missing)}")
+            raise ValueError(f"a comparison of kind {self.kind!r} needs the keys "
+                             f"{', '.join(missing)}")
         return self
 
     @property
@@ -194,31 +185,31 @@ class Claim:
         own = {key: entry.pop(key) for key in [*entry] if key not in cls.__dataclass_fields__}
         numbers = entry.get("compares", [{"id": entry.get("id")}])
         made = []
-        for i, number in enumerate(numbers):
+        for number in numbers:
             try:
                 made.append(Comparison(**{**own, **number}))
             except ValidationError as error:
-                text, keys = mistake(error)
-                raise Mistake(text, "compares", i, *keys) from None
+                which = f"{number.get('id')}: " if "compares" in entry else ""
+                raise ValueError(f"{which}{mistake(error)}") from None
         return {**entry, "compares": made}
 
     @model_validator(mode="after")
     def _says_where_it_stands(self) -> Claim:
         if self.seen == "second-hand" and self.where is None:
-            raise Mistake("second-hand needs the key 'where', the document that quotes it")
+            raise ValueError("second-hand needs the key 'where', the document that quotes it")
         for number in self.compares:
             if not (number.profile or f"{self.chapter}-").startswith(f"{self.chapter}-"):
-                raise Mistake(f"profile must begin with '{self.chapter}-'", "profile")
+                raise ValueError(f"profile must begin with '{self.chapter}-'")
             if (number.kind == "source-error") != (self.quote is not None):
-                raise Mistake("a claim that a check refutes, and no other, has the key 'quote', "
-                              "the sentence as printed", "quote")
+                raise ValueError("a claim that a check refutes, and no other, has the key "
+                                 "'quote', the sentence as printed")
         return self
 
 
 def load_claims(folder: Path | str | None = None) -> list[Claim]:
     """Every claim of a folder (default: the book's), by file and line.
 
-    Raises InputError, beginning with the file and the line, for a claim that is not valid.
+    Raises InputError, which names the file and the claim, for one that is not valid.
     """
     return read_folder(folder or config.root() / "data" / "claims", Claim, "claim")
 
@@ -233,7 +224,7 @@ def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter"
     errors. Every entry has a unique ``id`` that begins with the file's name. A file is read again
     only when it has changed.
 
-    Raises InputError for the first mistake, beginning with the file and the line.
+    Raises InputError for the first mistake, with the file, the entry and the key.
     """
     return [entry for path in sorted(Path(folder).glob("*.yaml"))
             for entry in _read(path, kind, noun, home, path.stat().st_mtime_ns)]
@@ -251,17 +242,14 @@ def _read(path: Path, kind: type, noun: str, home: str, _written: int) -> tuple:
                          "text with ': ', '#', '<' or '>' in it needs quotes)") from None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(f"{file}:1: the file must be a list of mappings")
-    for i, entry in enumerate(entries):
+    for i, entry in enumerate(entries, start=1):
         try:
             read = kind(**entry, **{home: path.stem})
             if read.id in found or not read.id.startswith(f"{prefix}-"):
-                raise Mistake(f"an id must begin with '{prefix}-' and be unique", "id")
+                raise ValueError(f"an id must begin with '{prefix}-' and be unique")
             found[read.id] = read
         except (TypeError, ValueError) as error:
-            said, keys = mistake(error)
-            line = _line(yaml.compose(text).value[i], keys)
-            who = f"{noun} {entry['id']}" if "id" in entry else noun
-            raise InputError(f"{file}:{line}: {who}: {said}") from None
+            raise InputError(f"{file}: {noun} {entry.get('id', i)}: {mistake(error)}") from None
     return tuple(found.values())
 
 
@@ -276,29 +264,13 @@ def read_yaml(path: Path) -> Any:
         raise InputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
 
 
-def mistake(error: Exception) -> tuple[str, tuple[Any, ...]]:
-    """A mistake in words, the last that pydantic found; and the keys that lead to it."""
-    if isinstance(error, ValidationError):
-        last = error.errors()[-1]
-        if last["type"] != "value_error":
-            return f"{'.'.join(map(str, last['loc']))}: {last['msg']}", last["loc"]
-        text, keys = mistake(last["ctx"]["error"])      # raised by a validator of ours
-        return text, (*last["loc"], *keys)
-    return str(error), getattr(error, "keys", ())
-
-
-def _line(entry: yaml.MappingNode, keys: Sequence) -> int:
-    """The line of the last of nested keys that the file has; a shared key stands further out."""
-    def below(node: yaml.Node, key: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-        if isinstance(node, yaml.SequenceNode) and isinstance(key, int):
-            return node.value[key], node.value[key]
-        inside = node.value if isinstance(node, yaml.MappingNode) else []
-        return {name.value: (name, value) for name, value in inside}.get(key)
-
-    place = inner = entry
-    for key in keys:
-        place, inner = below(inner, key) or below(entry, key) or (place, inner)
-    return place.start_mark.line + 1
+def mistake(error: Exception) -> str:
+    """A mistake in words, the last that pydantic found."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    last = error.errors()[-1]
+    said = mistake(last["ctx"]["error"]) if last["type"] == "value_error" else last["msg"]
+    return ": ".join(filter(None, [".".join(map(str, last["loc"])), said]))
 
 
 class _Loader(yaml.SafeLoader):

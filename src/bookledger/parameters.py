@@ -133,7 +133,7 @@ class Chapter:
                     for name, value in part.items():
                         part[name] = of_type(self.parameter(name), value)
             except (TypeError, ValueError) as error:
-                raise InputError(f"profiles/{path.name}: {mistake(error)[0]}") from None
+                raise InputError(f"profiles/{path.name}: {mistake(error)}") from None
         return found
 
     def values(self, profile: Profile | None = None, typed: Mapping[str, str] | None = None

@@ -18,7 +18,6 @@ import json
 import math
 import os
 import platform
-import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
@@ -46,8 +45,6 @@ from .machine import machine, peak_memory_mb
 MANIFEST = "manifest.json"
 HELD = "claims-held.json"
 """The claims as they stood at the commits of records that were written before records held them."""
-MODEL_LIMIT = 10_000_000
-"""Bytes; the weights of a larger model stay where they were trained."""
 
 Name = Annotated[str, Field(pattern=r"^[\w-]+$")]
 Whole = Annotated[int, Field(ge=0)]
@@ -191,7 +188,7 @@ def as_record(values: Any, file: str) -> Record:
     try:
         return Record(**values, path=None, doubts=())
     except (TypeError, ValidationError) as error:       # a TypeError for what is no mapping
-        raise InputError(f"{file}: {mistake(error)[0]}") from None
+        raise InputError(f"{file}: {mistake(error)}") from None
 
 
 class Runs(tuple[Record, ...]):
@@ -283,9 +280,8 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
     *metrics* are the measurements at the end of the run, *checks* the outcomes of its checks, and
     *history* has the measurements of each epoch, one row an epoch. *arrays*, small and for figures,
     stand beside the record, and so does the trained *model*, an estimator (kept by its ``save``) or
-    torch module (its ``state_dict``), if its file is under 10 MB; `model_file` finds it. *data* is
-    the data set that was used. *threads* are those of the largest training, by default those of the
-    model's own ``history_``.
+    torch module (its ``state_dict``); `model_file` finds it. *data* is the data set that was used.
+    *threads* are those of the largest training, by default those of the model's ``history_``.
 
     Raises InputError for a number that is not finite, or a field of the wrong type.
     """
@@ -298,8 +294,11 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
     chapter = run["chapter"]
     profile = run["profile"] or f"{chapter}-default"
     piece = datetime.now(UTC) - datetime.fromisoformat(run["piece"])
-    packed = _packed(arrays) if arrays else None
-    trained = _trained(model) if model is not None else None
+    packed = io.BytesIO()
+    if arrays:
+        if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
+            raise InputError("an array holds objects; a record keeps numbers and text")
+        np.savez_compressed(packed, **arrays)
     values = {
         "chapter": chapter,
         "profile": profile,
@@ -323,23 +322,29 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         "started": datetime.fromisoformat(run["started"]).isoformat(timespec="seconds"),
         "seconds": round(run["earlier"] + piece.total_seconds(), 3),
         "peak_memory_mb": peak_memory_mb(),
-        "arrays": sha256(packed) if packed else None,
+        "arrays": sha256(packed.getvalue()) if arrays else None,
     }
     name = as_record(values, f"the record of {profile}").name
-    text = f"recorded: {name}.json"
-    if trained and len(trained) > MODEL_LIMIT:
-        text += f", without the trained model, which has more than {MODEL_LIMIT / 1e6:.0f} MB"
-        trained = None
-    beside = {".npz": packed, ".pt": trained}
-    for ending, content in beside.items():
-        if content:
-            write_atomically(folder / f"{name}{ending}", content)
+    for ending in (".npz", ".pt"):
+        (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
+    if arrays:
+        write_atomically(folder / f"{name}.npz", packed.getvalue())
+    if model is not None:
+        _save(model, folder / f"{name}.pt")
     write_atomically(folder / f"{name}.json", dumps(values).encode())   # now all it names is there
-    for ending, content in beside.items():
-        if not content:
-            (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
     write_manifest(folder)
-    return Line(text + more)
+    return Line(f"recorded: {name}.json{more}")
+
+
+def _save(model: Any, path: Path) -> None:
+    if hasattr(model, "save"):
+        model.save(path)
+        return
+    import torch  # heavy, and for a run that is recorded only
+
+    content = io.BytesIO()
+    torch.save(model.state_dict(), content)
+    write_atomically(path, content.getvalue())
 
 
 def write_manifest(folder: Path) -> None:
@@ -358,8 +363,7 @@ def dumps(values: Mapping[str, Any]) -> str:
         return json.dumps(value, sort_keys=True, allow_nan=False, ensure_ascii=False)
 
     fields = {key: dump(value) for key, value in sorted(values.items())}
-    if values["history"]:
-        rows = ",\n  ".join(map(dump, values["history"]))
+    if rows := ",\n  ".join(map(dump, values["history"])):
         fields["history"] = f"[\n  {rows}\n ]"
     lines = ",\n ".join(f'"{key}": {text}' for key, text in fields.items())
     return f"{{\n {lines}\n}}\n"
@@ -384,24 +388,3 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, Number):
         return value
     raise InputError(f"a record can't hold {type(value).__name__}: {str(value)[:80]!r}")
-
-
-def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
-    if any(np.asarray(array).dtype.hasobject for array in arrays.values()):
-        raise InputError("an array holds objects; a record keeps numbers and text")
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)
-    return buffer.getvalue()
-
-
-def _trained(model: Any) -> bytes:
-    """The content of a trained model's file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.pt"
-        if hasattr(model, "save"):
-            model.save(path)
-        else:
-            import torch  # heavy, and for a run that is recorded only
-
-            torch.save(model.state_dict(), path)
-        return path.read_bytes()

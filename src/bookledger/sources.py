@@ -21,7 +21,7 @@ from clusterbook import __version__
 from clusterbook.checks import one_of
 
 from . import config
-from .claims import STRICT, Id, Mistake, load_claims, read_folder
+from .claims import STRICT, Id, load_claims, read_folder
 from .views import Table, View, assessed, every_claim, html
 
 GRADES = {"number": "changes a published number", "text": "changes what the text says",
@@ -52,7 +52,7 @@ class Source:
     @model_validator(mode="after")
     def _says_which_version(self) -> Source:
         if not (self.commit or self.read):
-            raise Mistake("commit or read", "read")
+            raise ValueError("the key commit or the key read is missing")
         return self
 
     @property
@@ -89,7 +89,7 @@ class Erratum:
     @model_validator(mode="after")
     def _is_demonstrated_or_says_why_not(self) -> Erratum:
         if bool(self.checks) == bool(self.not_demonstrated):
-            raise Mistake("either checks or not_demonstrated", "not_demonstrated")
+            raise ValueError("either checks or not_demonstrated, not both and not neither")
         return self
 
 
@@ -119,17 +119,16 @@ def errata(work: str | None = None) -> View:
         rows = [row for row in rows if row.work == work]
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
     parts: list[str | Table] = [counts(rows)] if work is None else []
+    link = Markup('<a href="audit/{0.work}.html#{0.id}">{0.title}</a> '
+                  '<div class="cb-source">{1}: {0.where}</div>').format
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
-        page = f"audit/{name}.html" if work is None else ""
-        cells = [[Markup('<a href="{}#{}">{}</a> <div class="cb-source">{}: {}</div>').format(
-            page, row.id, row.title, sources[row.source].name, row.where),
-            GRADES[row.grade], "by a cell" if row.checks else "no", "yes" if row.reported else "no"]
-            for row in found]
-        title = f"{config.book().method(name)}: " if work is None else ""
-        parts.append(Table(
-            counts(found), ["Erratum", "Grade", "Demonstrated", "Reported"], {"": cells},
-            css="cb-errata", folded=title + counts(found)))
+        caption = f"{config.book().method(name)}: {counts(found)}"
+        cells = [[link(row, sources[row.source].name), GRADES[row.grade],
+                  "by a cell" if row.checks else "no", "yes" if row.reported else "no"]
+                 for row in found]
+        parts.append(Table(caption, ["Erratum", "Grade", "Demonstrated", "Reported"], {"": cells},
+                           css="cb-errata", folded=caption))
     return View(tuple(rows), parts)
 
 

@@ -10,8 +10,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, zip_longest
-from operator import ge
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -23,16 +22,15 @@ from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
 from .claims import Claim, load_claims
-from .records import MANIFEST, Record, load_records
+from .records import Record, load_records
 from .verdicts import WORDS, Verdict, count, judge, stale_among
-from .wording import USUAL, compared, duration, measured, numbers, offsets
+from .wording import duration, measured, numbers
 
 Row = tuple[Claim, Verdict]
 
 WIDTH = 100
 """Columns of a terminal that a table fits in."""
 _GAP, _INDENT = "  ", "    "
-_MOST_COLUMNS = 4       # that are cut to fit; more would be too narrow to read
 _KINDS = ("Headline results", "Other results", "Sentences of the text", "Claims of other people")
 
 
@@ -41,7 +39,8 @@ class Table:
     """Cells under heads, as HTML or as text; a cell is a text, or HTML as `Markup`.
 
     ``groups`` maps headings, or an empty text, to rows, whose first cell is the row's head. ``css``
-    has classes of the table. With ``folded``, a summary, it is in an element ``details``.
+    has classes of the table. With ``folded``, a summary, it is in an element ``details``. ``lines``
+    are the text, where that is not of the cells.
     """
 
     caption: str
@@ -49,40 +48,16 @@ class Table:
     groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     css: str = ""
     folded: str = ""
+    lines: Sequence[str] = ()
 
     def __html__(self) -> Markup:
         return html("table", self)
 
     def __str__(self) -> str:
         rows = [[*map(plain, row)] for rows in self.groups.values() for row in rows]
-        return paragraph(self.caption) + (f"\n\n{columns(self.heads, rows)}" if rows else "")
-
-
-@dataclass(frozen=True)
-class Verdicts(Table):
-    """Claims with their verdicts; as text, a paragraph a claim.
-
-    If ``whole``, as on the scorecard, rows have ids and lead to records; if ``brief``, as in a
-    result box, a claim has a reason only where nothing was measured.
-    """
-
-    heads: Sequence[str] = ("Claim", "Published ± our tolerance → ours, mean ± SD")
-    css: str = "cb-claims"
-    rows: Sequence[Row] = ()
-    whole: bool = False
-    brief: bool = False
-
-    def __html__(self) -> Markup:
-        return html("verdicts", self)
-
-    def __str__(self) -> str:
-        said = [paragraph(self.caption)]
-        for claim, verdict in self.rows:
-            said.append(paragraph(f"{claim.id}: {verdict.label}. {verdict.reason}"))
-            said += [paragraph(f"{_INDENT}{number.stated}: {measured(number, part)}" + (
-                f", {part.label}" if len(claim.compares) > 1 else ""))
-                for number, part in numbers(claim, verdict)[0]]
-        return "\n".join(said)
+        if self.lines or not rows:
+            return "\n".join(map(paragraph, [self.caption, *self.lines]))
+        return f"{paragraph(self.caption)}\n\n{columns(self.heads, rows)}"
 
 
 def plain(cell: str) -> str:
@@ -97,33 +72,18 @@ def paragraph(text: str) -> str:
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of texts below their heads, aligned, in lines of at most `WIDTH` characters.
+    """Rows of texts below their heads, aligned.
 
-    Where more than four columns are too wide, each row is a paragraph: its first text, and below
-    it, never broken, the others with their heads.
-
-    Examples
-    --------
-    >>> print(columns(["claim", "ours"], [["a", "0.5"], ["b-c", "0.25"]]))
-    claim  ours
-    a      0.5
-    b-c    0.25
+    Where that is wider than `WIDTH`, each row is a paragraph: its first text, and below it, never
+    broken, the others with their heads.
     """
-    widths = [max(1, *map(len, column)) for column in zip(heads, *rows, strict=True)]
-    room = WIDTH - len(_GAP) * (len(widths) - 1)
-    if sum(widths) > room and len(widths) > _MOST_COLUMNS:
-        return "\n\n".join(
-            f"\n{_INDENT}".join([first, *(f"{head}: {text}" for head, text in
-                                          zip(heads[1:], others, strict=True) if text)])
-            for first, *others in rows)
-    while sum(widths) > room:
-        widths[widths.index(max(widths))] -= 1
-    lines = []
-    for row in [heads, *rows] if any(heads) else rows:
-        cells = map(textwrap.wrap, row, widths)
-        lines += [_GAP.join(map(str.ljust, parts, widths)).rstrip()
-                  for parts in zip_longest(*cells, fillvalue="")]
-    return "\n".join(lines)
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    if sum(widths) + len(_GAP) * (len(widths) - 1) <= WIDTH:
+        return "\n".join(_GAP.join(map(str.ljust, row, widths)).rstrip() for row in [heads, *rows])
+    return "\n\n".join(
+        f"\n{_INDENT}".join([first, *(f"{head}: {text}" for head, text in
+                                      zip(heads[1:], others, strict=True) if text)])
+        for first, *others in rows)
 
 
 @dataclass(frozen=True, repr=False)
@@ -220,49 +180,38 @@ def scorecard() -> View:
     rows = every_claim()
     headline = [row for row in rows if row[0].tier == "headline"]
     others = by_chapter(row for row in rows if row not in headline)
-    parts = [assessed(rows), manifest_line(), plot(headline), Verdicts(
-        counts_line(headline).replace("claim", "headline claim", 1), rows=headline, whole=True)]
+    parts = [assessed(rows), claim_table(
+        counts_line(headline).replace("claim", "headline claim", 1), headline)]
     for chapter, found in others.items():
         caption = (f"{config.book().method(chapter)}: supporting and minor claims "
                    f"({counts_line(found)})")
-        parts.append(Verdicts(caption, rows=found, whole=True, folded=caption))
+        parts.append(claim_table(caption, found, folded=caption))
     return View(rows, parts)
 
 
-def plot(headline: Sequence[Row]) -> Table:
-    """The headline numbers that were measured, by work, each a strip."""
-    groups = {}
-    for chapter, rows in by_chapter(headline).items():
-        groups[config.book().method(chapter)] = [
-            [Markup('<a href="#{}">{}: {}{}</a>').format(
-                claim.id, number.profile.removeprefix(f"{chapter}-"), compared(number),
-                "" if number.statistic in USUAL else f", {number.statistic}"),
-             f"{part.ours:.4g}", html("strip", number, part)]
-            for claim, verdict in rows for number, part in numbers(claim, verdict)[0]
-            if offsets(number, part)]
-    return Table("Headline numbers that we measured. Green is our tolerance around the published "
-                 "number, the filled dot ours, the line its 95% interval; hollow dots are seeds.",
-                 ["Published ± our tolerance", "Ours", "Distance from published"], groups,
-                 css="cb-plot")
+def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, css: str = "",
+                folded: str = "") -> Table:
+    """Claims with their verdicts and numbers; as text, a paragraph a claim.
 
-
-def manifest_line() -> Markup:
-    """Whether the records are those that the manifest lists, and which are not."""
-    records = load_records()
-    listed = config.load_json(config.root() / "data" / "records" / MANIFEST)
-    missing = {name.removesuffix(".json") for name in listed if name.endswith(".json")} - {
-        record.name for record in records}
-    wrong = sorted([record.name for record in records if record.doubts] + [*missing])
-    said = (f"in doubt, or not those of the manifest: {', '.join(wrong)}." if wrong else
-            "each matches its checksum in data/records/manifest.json.")
-    return Markup('<p class="cb-source">{}; {}</p>').format(count(len(records), "record"), said)
+    If *brief*, a claim has no details, and a reason only where nothing was measured.
+    """
+    cells, lines = [], []
+    for claim, verdict in rows:
+        cells.append([html("claim", claim, verdict, brief),
+                      html("measurements", claim, verdict, brief)])
+        lines.append(f"{claim.id}: {verdict.label}. {verdict.reason}")
+        lines += [f"{_INDENT}{number.stated}: {measured(number, part)}" + (
+            f", {part.label}" if len(claim.compares) > 1 else "")
+            for number, part in numbers(claim, verdict)[0]]
+    heads = ["Claim", "Published ± our tolerance → ours, mean ± SD"]
+    return Table(caption, heads, {"": cells}, f"cb-claims {css}".strip(), folded, lines)
 
 
 def verdicts(work: str) -> View:
     """The verdicts on a work's claims, folded; InputError for an unknown work."""
     rows = _of_work(work)
     counts = counts_line(rows)
-    return View(rows, [Verdicts(counts, rows=rows, folded=f"{counts}. Show them.")])
+    return View(rows, [claim_table(counts, rows, folded=f"{counts}. Show them.")])
 
 
 def result(work: str) -> View:
@@ -272,9 +221,10 @@ def result(work: str) -> View:
     """
     rows = _of_work(work)
     headline = [row for row in rows if row[0].tier == "headline"]
+    how = Markup('<p class="cb-source">In all, {}. <a href="../book/scorecard.html#how-to-read-a-'
+                 'verdict">How to read a verdict</a></p>').format(counts_line(rows))
     return View(rows, [
-        Verdicts("What was reproduced", css="cb-claims cb-result", rows=headline, brief=True),
-        html("counted", counts_line(rows))])
+        claim_table("What was reproduced", headline, brief=True, css="cb-result"), how])
 
 
 def _of_work(work: str) -> tuple[Row, ...]:
@@ -289,7 +239,7 @@ def _of_work(work: str) -> tuple[Row, ...]:
 def status() -> View:
     """Every recorded profile: its settings, cost, machine and code; rows of name and cells."""
     records, groups, profiles = load_records(), {}, []
-    stale = stale_among(records)
+    stale, link = stale_among(records), Markup('<a href="../records/{0.name}.json">{0.seed}</a>')
     for (chapter, name), group in groupby(records, key=lambda one: (one.chapter, one.profile)):
         found = list(group)
         cells = described(found)
@@ -298,40 +248,24 @@ def status() -> View:
         profiles.append((name, cells))
         heading = Markup('<a href="../notebooks/{}.html">{}</a>').format(
             chapter, config.book().method(chapter))
-        groups.setdefault(heading, []).append([html("profile", found[0]), html("seeds", found),
-                                               *cells.values()])
+        groups.setdefault(heading, []).append([
+            html("profile", found[0]), Markup(" ").join(map(link.format, found)), *cells.values()])
     heads = ["Profile", "Seeds", *(profiles[0][1] if profiles else ())]
     return View(tuple(profiles), [Table(f"{len(profiles)} recorded profiles", heads, groups,
                                         css="cb-status")])
 
 
 def described(records: Sequence[Record]) -> dict[str, str]:
-    """Cost, machine and code of the runs of a profile."""
-    def distinct(texts: Iterable[str]) -> str:
-        return "; ".join(dict.fromkeys(texts))
-
+    """Cost, machine and code of the runs of a profile; each record has more."""
     memory = [record.peak_memory_mb for record in records if record.peak_memory_mb is not None]
-    kept = [f"seed {record.seed}, {file.stat().st_size / 1e6:.1f} MB" for record in records
-            if record.path and (file := record.path.with_suffix(".pt")).is_file()]
-    machines = []
-    for used in (record.machine for record in records):
-        instructions = used.get("instructions")     # not in early records
-        processor = used["gpu"] or used["cpu"] + (
-            f" ({'SSE' if instructions == 'DEFAULT' else instructions})" if instructions else "")
-        machines.append(f"{processor}, threads: {used['threads']}, cores: {used['cores']}")
-    return {
-        "Time, a seed": took(records),
-        "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
-        "Machine": distinct(machines),
-        "Versions": distinct(
-            ", ".join(f"{name} {record.versions.get(name)}"
-                      for name in ("python", "torch", "numpy", "scikit-learn"))
-            for record in records),
-        "Date": distinct(record.started[:10] for record in records),
-        "Code": distinct((commit[:8] if (commit := record.git["commit"]) else "no commit")
-                         + ("" if record.git["clean"] else ", changed") for record in records),
-        "Trained model": "; ".join(kept) or "not kept",
-    }
+    machines = ["{}, threads: {threads}, cores: {cores}".format(
+        record.machine["gpu"] or record.machine["cpu"], **record.machine) for record in records]
+    commits = [((record.git["commit"] or "")[:8] or "no commit") + (
+        "" if record.git["clean"] else ", changed") for record in records]
+    return {"Time, a seed": took(records),
+            "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
+            "Machine": "; ".join(dict.fromkeys(machines)),
+            "Code": "; ".join(dict.fromkeys(commits))}
 
 
 def took(records: Sequence[Record]) -> str:
@@ -341,10 +275,9 @@ def took(records: Sequence[Record]) -> str:
     clock, which goes on over the pieces, is a lower bound.
     """
     seconds = [record.seconds for record in records]
-    trained = [record.metrics.get("seconds_per_epoch", 0) * record.parameters.get("epochs", 0)
-               for record in records]
-    mean = duration(fmean(map(max, seconds, trained)))
-    return mean if all(map(ge, seconds, trained)) else f"more than {mean}"
+    bounds = [max(record.seconds, record.metrics.get("seconds_per_epoch", 0)
+                  * record.parameters.get("epochs", 0)) for record in records]
+    return ("more than " if bounds != seconds else "") + duration(fmean(bounds))
 
 
 def under_way(records: Path | None = None) -> View:

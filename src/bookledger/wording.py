@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from . import config
 from .claims import Claim, Comparison, Statistic
 from .verdicts import Verdict, count
@@ -43,13 +45,14 @@ def duration(seconds: float) -> str:
     return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
 
 
-def section_of(claim: Claim) -> str:
-    """The address of a claim's section, from a page one folder below the book's root.
+def section_of(claim: Claim) -> Markup:
+    """A link to a claim's section, from a page one folder below the book's root.
 
     ``audit#ANCHOR`` is on the chapter's audit page, a bare anchor in the chapter.
     """
-    page, _, anchor = (claim.section or "").rpartition("#")
-    return f"../{'book/audit' if page else 'notebooks'}/{claim.chapter}.html#{anchor}"
+    page, _, anchor = claim.section.rpartition("#")
+    folder, says = ("book/audit", "On the audit page") if page else ("notebooks", "In the chapter")
+    return Markup('<a href="../{}/{}.html#{}">{}</a>').format(folder, claim.chapter, anchor, says)
 
 
 def measured(number: Comparison, verdict: Verdict) -> str:
