@@ -18,6 +18,7 @@ from _support import LEDGER, put
 
 from bookledger import arrays, load_records, model_file, page, recorded
 from bookledger import records as records_module
+from bookledger.records import MODEL_LIMIT
 from clusterbook import datasets, paths, training
 from clusterbook.errors import InputError
 
@@ -181,7 +182,7 @@ def test_a_damaged_record_is_named(asked, old, new, words):
     assert str(caught.value).startswith(f"data/records/{RECORD}: ")
 
 
-def test_a_trained_model_is_kept_beside_its_record(asked):
+def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
     model = torch.nn.Linear(3, 2)
     assert repr(page("weights").record({"a": 1.0}, model=model)) == f"recorded: {RECORD}"
     stored = torch.load(model_file("weights-demo-seed4"), weights_only=True)
@@ -192,9 +193,13 @@ def test_a_trained_model_is_kept_beside_its_record(asked):
     page("weights").record({"a": 1.0})
     with pytest.raises(InputError, match="no kept model 'weights-demo-seed4'.*Known: none"):
         model_file("weights-demo-seed4")
+    monkeypatch.setattr(records_module, "MODEL_LIMIT", 1000)
+    said = repr(page("weights").record({"a": 1}, model=model))
+    assert "without the trained model, which has more than" in said
     assert not list(asked.glob("*.pt"))
     for file in (paths.checkout() / "data" / "records").glob("*.pt"):
         assert file.with_suffix(".json").is_file(), f"{file.name} belongs to no record"
+        assert file.stat().st_size <= MODEL_LIMIT
 
 
 def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):

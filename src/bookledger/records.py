@@ -45,6 +45,8 @@ from .machine import machine, peak_memory_mb
 MANIFEST = "manifest.json"
 HELD = "claims-held.json"
 """The claims as they stood at the commits of records that were written before records held them."""
+MODEL_LIMIT = 10_000_000
+"""Bytes; the weights of a larger model stay where they were trained."""
 
 Name = Annotated[str, Field(pattern=r"^[\w-]+$")]
 Whole = Annotated[int, Field(ge=0)]
@@ -280,8 +282,9 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
     *metrics* are the measurements at the end of the run, *checks* the outcomes of its checks, and
     *history* has the measurements of each epoch, one row an epoch. *arrays*, small and for figures,
     stand beside the record, and so does the trained *model*, an estimator (kept by its ``save``) or
-    torch module (its ``state_dict``); `model_file` finds it. *data* is the data set that was used.
-    *threads* are those of the largest training, by default those of the model's ``history_``.
+    torch module (its ``state_dict``), if its file is under 10 MB; `model_file` finds it. *data* is
+    the data set that was used. *threads* are those of the largest training, by default those of the
+    model's own ``history_``.
 
     Raises InputError for a number that is not finite, or a field of the wrong type.
     """
@@ -325,26 +328,34 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         "arrays": sha256(packed.getvalue()) if arrays else None,
     }
     name = as_record(values, f"the record of {profile}").name
-    for ending in (".npz", ".pt"):
-        (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
+    text = f"recorded: {name}.json"
     if arrays:
         write_atomically(folder / f"{name}.npz", packed.getvalue())
-    if model is not None:
-        _save(model, folder / f"{name}.pt")
+    kept = model is not None and _kept(model, folder / f"{name}.pt")
+    if model is not None and not kept:
+        text += f", without the trained model, which has more than {MODEL_LIMIT / 1e6:.0f} MB"
     write_atomically(folder / f"{name}.json", dumps(values).encode())   # now all it names is there
+    for ending, written in ((".npz", arrays), (".pt", kept)):
+        if not written:
+            (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
     write_manifest(folder)
-    return Line(f"recorded: {name}.json{more}")
+    return Line(text + more)
 
 
-def _save(model: Any, path: Path) -> None:
+def _kept(model: Any, path: Path) -> bool:
+    """Write a trained model to a file, unless that is too large."""
     if hasattr(model, "save"):
         model.save(path)
-        return
-    import torch  # heavy, and for a run that is recorded only
+    else:
+        import torch  # heavy, and for a run that is recorded only
 
-    content = io.BytesIO()
-    torch.save(model.state_dict(), content)
-    write_atomically(path, content.getvalue())
+        content = io.BytesIO()
+        torch.save(model.state_dict(), content)
+        write_atomically(path, content.getvalue())
+    if path.stat().st_size > MODEL_LIMIT:
+        path.unlink()
+        return False
+    return True
 
 
 def write_manifest(folder: Path) -> None:
