@@ -232,11 +232,13 @@ def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(b
     assert tree.find(".//code").get("id") == "demo-paper"
     assert [link.get("href") for link in tree.iter("a")] == ["../notebooks/demo.html", *(
         f"../records/demo-paper-seed{seed}.json" for seed in range(3))]
-    rewrite(book, 2, code="older", peak_memory_mb=1200.0)
+    rewrite(book, 2, code="older", peak_memory_mb=1200.0, machine={
+        "cpu": "c", "gpu": None, "cores": 1, "threads": 1, "instructions": "DEFAULT"})
     rewrite(book, 1, git={"commit": "a", "clean": False}, seconds=4.0, peak_memory_mb=1500.0,
             parameters={"epochs": 3, "seeds": []})
     ((_, found),) = status().rows
     assert found["Code"] == "a; a, changed, stale"      # one of three runs is
+    assert found["Machine"] == "c, threads: 1, cores: 1; c (SSE), threads: 1, cores: 1"
     assert (found["Time, a seed"], found["Peak memory"]) == ("2.0 s", "1,500 MiB")
     # Its training alone took longer than what was counted: an early record of a resumed run.
     rewrite(book, 1, metrics={"seconds_per_epoch": 10.0})

@@ -258,8 +258,11 @@ def status() -> View:
 def described(records: Sequence[Record]) -> dict[str, str]:
     """Cost, machine and code of the runs of a profile; each record has more."""
     memory = [record.peak_memory_mb for record in records if record.peak_memory_mb is not None]
-    machines = ["{}, threads: {threads}, cores: {cores}".format(
-        record.machine["gpu"] or record.machine["cpu"], **record.machine) for record in records]
+    machines = []
+    for used in (record.machine for record in records):
+        kind = {"DEFAULT": "SSE"}.get(used.get("instructions"), used.get("instructions"))
+        name = used["gpu"] or used["cpu"] + (f" ({kind})" if kind else "")  # not in early records
+        machines.append(f"{name}, threads: {used['threads']}, cores: {used['cores']}")
     commits = [((record.git["commit"] or "")[:8] or "no commit") + (
         "" if record.git["clean"] else ", changed") for record in records]
     return {"Time, a seed": took(records),
