@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 from unittest.mock import Mock
 
 import numpy as np
@@ -262,20 +263,6 @@ def test_cautions_name_what_to_try(labels, gates, broken):
     assert (found.loc[found["kept"] == "yes", "try"] == "").all()
 
 
-def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
-    files = {kind: tmp_path / f"my-{kind}.csv" for kind in table.HEADS}
-    data = tmp_path / "my.csv"
-    table.refuse_others(files, data)                                # nothing there
-    for kind, path in files.items():
-        path.write_text(table.HEADS[kind] + "x\n")
-    table.refuse_others(files, data)                                # an earlier run's
-    with pytest.raises(InputError, match="my-clusters.csv"):
-        table.refuse_others(files, files["clusters"])               # the data themselves
-    files["gates"].write_text("patient,age\n")
-    with pytest.raises(InputError, match="my-gates.csv exists and was not written"):
-        table.refuse_others(files, data)
-
-
 def prepared(**settings):
     """The names of the notebook before its training."""
     names: dict = {}
@@ -283,6 +270,21 @@ def prepared(**settings):
     names |= settings
     exec("\n".join(map(cell, ("import IDC", "datasets.read("))), names)
     return names
+
+
+def test_result_tables_replace_only_tables_of_their_kind(tmp_path, monkeypatch):
+    (data := tmp_path / "my.csv").write_text("a,b\n" + "1,2\n3,4\n" * 9)
+    ask = partial(prepared, n_clusters=2, write_to=str(tmp_path))
+    names = ask(dataset=str(data))                                  # nothing there
+    for kind, path in names["files"].items():
+        path.write_text(names["heads"][kind] + "x\n" + "1,2,3\n3,4,5\n" * 9)
+    ask(dataset=str(data))                                          # an earlier run's
+    names["files"]["gates"].write_text("patient,age\n")
+    with pytest.raises(InputError, match="my-2-seed0-gates.csv exists and was not written"):
+        ask(dataset=str(data))
+    monkeypatch.setenv("CLUSTERBOOK_RUN", '{"output": "my-2-seed0"}')
+    with pytest.raises(InputError, match="my-2-seed0-clusters.csv exists"):     # the data
+        ask(dataset=str(names["files"]["clusters"]))
 
 
 def test_the_notebook_refuses_what_it_cannot_use(tmp_path):

@@ -18,11 +18,12 @@ import torch
 from _fits import generators
 from _support import HANG, put
 from torch import nn
+from tqdm import tqdm
 
-from clusterbook import progress, training
+from clusterbook import paths, training
 from clusterbook.checkpoints import Checkpoint, code_hash, fingerprint
 from clusterbook.errors import InputError, OutOfTime
-from clusterbook.training import History, TrainingError, seeded, train
+from clusterbook.training import BatchNorm2d, History, TrainingError, seeded, train
 
 # Torch warns of a scheduler that steps first in a process, as it does in a resumed run.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
@@ -373,7 +374,7 @@ def test_a_loss_that_is_no_number_stops_training(value):
 def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypatch):
     fit()
     assert capfd.readouterr() == ("", "")
-    monkeypatch.setattr(progress, "tqdm", partial(progress.tqdm, mininterval=0, miniters=1))
+    monkeypatch.setattr("tqdm.tqdm", partial(tqdm, mininterval=0, miniters=1))
     history, _ = fit(progress=True, description="small net")
     out, err = capfd.readouterr()
     assert out == "" and "small net" in err and f"{EPOCHS}/{EPOCHS}" in err
@@ -390,8 +391,8 @@ def test_a_bar_in_a_terminal_named_by_its_path(monkeypatch, capfd):
     fit(description="small net")
     assert "small net" in os.read(ours, 4096).decode()
     assert capfd.readouterr() == ("", "")  # nothing for the notebook's outputs
-    progress._terminal(os.ttyname(theirs)).close()
-    progress._terminal.cache_clear()
+    paths._terminal(os.ttyname(theirs)).close()
+    paths._terminal.cache_clear()
 
 
 @pytest.mark.parametrize(("environment", "terminal", "shown"), [
@@ -405,7 +406,43 @@ def test_where_a_person_watches(monkeypatch, environment, terminal, shown):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
     stderr.isatty = lambda: terminal
-    assert progress.bar(1).disable is not shown
+    assert paths.bar(1).disable is not shown
+
+
+def images(n):
+    torch.manual_seed(0)
+    x = torch.randn(n, 16, 28, 28) + 0.7 * torch.randn(1, 16, 1, 1)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def normalized(layer, x):
+    """Output, gradients of input, weight and bias, and the running statistics."""
+    torch.manual_seed(1)
+    nn.init.uniform_(layer.weight, 0.5, 1.5)
+    nn.init.uniform_(layer.bias)
+    layer = layer.to(x.dtype)
+    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    weights = torch.randn(x.shape, dtype=torch.float64).to(x.dtype) * 1e-3 + 2e-4
+    out = layer(x)
+    (out * weights).sum().backward()
+    return {"out": out, "images": x.grad, "weight": layer.weight.grad, "bias": layer.bias.grad,
+            "mean": layer.running_mean, "variance": layer.running_var,
+            "batches": layer.num_batches_tracked}
+
+
+@pytest.mark.parametrize("n", [256, 2])
+def test_batch_norm_is_exact_where_torch_is_not(n):
+    x = images(n)
+    found, exact = normalized(BatchNorm2d(16), x), normalized(nn.BatchNorm2d(16), x.double())
+    errors = {name: ((found[name].double() - exact[name]).abs().max() / exact[name].abs().max())
+              for name in found}
+    assert max(errors.values()) < 2e-6, errors
+
+
+@pytest.mark.parametrize("x", [images(8).contiguous(), images(8).double()], ids=["NCHW", "double"])
+def test_elsewhere_batch_norm_is_torchs_own(x):
+    found, expected = normalized(BatchNorm2d(16), x), normalized(nn.BatchNorm2d(16), x)
+    assert all(torch.equal(found[name], expected[name]) for name in found)
 
 
 if __name__ == "__main__":

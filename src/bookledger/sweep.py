@@ -31,8 +31,7 @@ from clusterbook import figures
 from clusterbook.checks import one_of
 from clusterbook.errors import InputError
 from clusterbook.figures.showing import save
-from clusterbook.paths import write_atomically
-from clusterbook.progress import bar
+from clusterbook.paths import bar, write_atomically
 
 from . import config, execution, parameters, runs
 from .machine import version_of

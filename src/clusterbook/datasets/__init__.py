@@ -18,7 +18,7 @@ import yaml
 from .. import paths
 from ..checks import one_of
 from ..errors import InputError
-from ..progress import bar
+from ..paths import bar
 from . import dataset
 from .dataset import PREFIX, Dataset, Source, content, make_synthetic
 

@@ -25,7 +25,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .. import batchnorm
+from .. import training
 
 #: The number of this process, from 0, among those that fit together.
 here = SimpleNamespace(rank=0, size=1)
@@ -106,7 +106,7 @@ def own_noise(generator: torch.Generator) -> None:
         torch.cuda.manual_seed(seed)                # of this rank's GPU, if there is any
 
 
-class BatchNorm2d(batchnorm.BatchNorm2d):
+class BatchNorm2d(training.BatchNorm2d):
     """Batch normalization, on any device, by the statistics of the images of all ranks."""
 
     total = staticmethod(total)

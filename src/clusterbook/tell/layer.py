@@ -22,8 +22,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import checks
-from ..batchnorm import BatchNorm2d
 from ..errors import InputError
+from ..training import BatchNorm2d
 
 #: A normalized gradient has this share of the length of the weights (section 4.1 of the paper).
 STEP_SHARE = 0.1

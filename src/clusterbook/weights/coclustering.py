@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 
 from ..checks import as_seed, one_of, whole
 from ..errors import InputError
-from ..progress import bar
+from ..paths import bar
 
 __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "network_test",
            "normalized_cut", "null_tests", "partition", "planted_blocks", "separate_kmeans",
