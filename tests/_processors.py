@@ -29,3 +29,11 @@ def levels() -> dict[str, dict[str, str]]:
     described = Path("/proc/cpuinfo")
     flags = described.read_text(encoding="utf-8").split() if described.is_file() else []
     return {name: given for name, given in LEVELS.items() if _FLAG[name] in flags}
+
+
+def kinds() -> dict[str, dict[str, str]]:
+    """The variables of each kind of machine: instructions with one thread, or more threads."""
+    return {name: given | {"OMP_NUM_THREADS": "1"} for name, given in levels().items()} | {
+        # Threads that wait for each other sleep: with fewer cores than threads they would spin.
+        f"{threads} threads": {"OMP_NUM_THREADS": f"{threads}", "OMP_WAIT_POLICY": "passive"}
+        for threads in (2, 4)}

@@ -9,6 +9,8 @@ from statistics import fmean
 import nbformat
 import pytest
 from _support import LEDGER, PACKAGE, put, record
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from bookledger import WORDS, Claim, Comparison, Record, judge, load_records
@@ -16,6 +18,7 @@ from bookledger.checks import as_it_stands, cells_of_checks
 from bookledger.machine import hashes, version_of
 from bookledger.verdicts import judge_number, stale_among, t_interval
 from clusterbook import datasets, paths
+from clusterbook.errors import InputError
 
 A, B, C = (digit * 64 for digit in "abc")
 NOW = {"demo-acc": "as the claim stands now"}
@@ -77,9 +80,11 @@ RULES = [
     # value: outside
     (VALUE, runs(0.9299, 0.9299, 0.9299), "not reproduced", "not within 0.02 of 0.95"),
     (VALUE, runs(0.80, 0.80), "inconclusive", "2 seeds instead of"),
+    (VALUE, runs(0.80, 0.90, 0.70), "inconclusive", "the interval reaches into the band"),
     (VALUE, runs(0.60, 0.70, 0.50), "not reproduced", "interval 0.3516 to 0.8484"),
     (VALUE, runs(0.92, 0.93, 0.925), "inconclusive", "the interval reaches into the band"),
     (VALUE, runs(0.90, 0.95, 0.99), "indicative", "the interval is wider than the band"),
+    (replace(VALUE, statistic="single"), runs(0.80, 0.90, 0.70), "inconclusive", "interval"),
     (SPREAD, runs(0.94, 0.95, 0.96), "reproduced", "standard deviation is 0.01"),
     (SPREAD, runs(0.94), "inconclusive", "1 seed instead of"),
     # the best of N by loss: the statistic decides, and it takes N seeds
@@ -97,6 +102,8 @@ RULES = [
     (GAIN, both((0.95, 0.90), (0.95, 0.90), (0.95, 0.90)), "not reproduced", "mean is 0.05"),
     # trend
     (TREND, runs(0.91, 0.92, 0.93), "reproduced", "holds in 3 of 3 seeds"),
+    (TREND, runs(0.91, 0.92), "indicative", ""),
+    (TREND, runs(0.91, 0.90, 0.93), "not reproduced", "holds in 2 of 3 seeds"),
     (TREND, runs(0.91, 0.90), "inconclusive", ""),
     (TREND, runs(0.91, 0.92, 0.93, 0.94, 0.90), "not reproduced", "holds in 4 of 5 seeds"),
     (MOST, runs(0.91, 0.90, 0.93), "reproduced", "holds in 2 of 3 seeds"),
@@ -107,13 +114,16 @@ RULES = [
     # exact and source-error
     (EXACT, checks(True), "confirmed", "The check c holds in 1 run"),
     (EXACT, checks(True, False), "demonstration fails", "fails in 1 of 2 runs"),
+    (EXACT, checks(True, profile="demo-default"), "confirmed", ""),
     (replace(EXACT, profile="demo-paper"), checks(True, profile="demo-b"), "not attempted", ""),
     (ERROR, checks(True, True), "refuted", "check c, which refutes it, holds in 2 runs"),
+    (ERROR, checks(False), "demonstration fails", ""),
     # settings that are not the source's soften a hit and a miss; doubts about our runs a hit only
     (VALUE, runs(0.95, 0.95, 0.95, assumed=("lr",)), "indicative", "settings chosen here: lr"),
     (VALUE, runs(0.80, 0.80, 0.80, assumed=("lr",)), "inconclusive", "settings chosen here: lr"),
     (VALUE, runs(0.80, 0.80, 0.80, assumed=tuple("abcde")), "inconclusive",
      "settings chosen here: a, b, c and 2 others"),
+    (TREND, runs(0.1, 0.1, 0.1, assumed=("lr",)), "inconclusive", "settings chosen here: lr"),
     (VALUE, runs(0.80, 0.80, 0.80, doubts=("edited",)), "not reproduced", "edited"),
     (VALUE, runs(0.80, 0.80, 0.80, claims={}), "not reproduced", "added or changed after"),
     (VALUE, [*runs(0.95, 0.95), run(2, 0.95, doubts=("edited",))], "indicative", "edited"),
@@ -138,6 +148,7 @@ RULES = [
     *[(TREND, first_held(as_it_stands(replace(TREND, **change))), "indicative",
        "added or changed after")
       for change in ({"than": 0.95}, {"relation": ">="}, {"holds_in": "most"})],
+    (VALUE, runs(0.95, 0.95, 0.95, claims={}), "indicative", "changed after the first record"),
     # runs that are not the source's
     (replace(VALUE, differs="MNIST"), runs(0.95, 0.95, 0.95), "indicative",
      "differs from the source: MNIST"),
@@ -145,6 +156,7 @@ RULES = [
     # nothing to compare
     (VALUE, [], "not attempted", "No recorded run of demo-paper"),
     (VALUE, runs(0.95, 0.95, 0.95, profile="demo-other"), "not attempted", "demo-paper"),
+    (VALUE, both((1, 2), names=("nmi", "ari")), "not attempted", "compared (acc)"),
     (EXACT, [], "not attempted", "No recorded run has what is compared (c)"),
     (replace(VALUE, not_attempted="12 GPU days"), [], "not attempted", "12 GPU days"),
     (replace(VALUE, not_attempted="12 GPU days"), runs(0.95, 0.95, 0.95), "reproduced", ""),
@@ -162,14 +174,17 @@ def test_each_rule(number, records, word, words):
         assert words in verdict.reason
 
 
-@pytest.mark.parametrize(("number", "records", "seed", "label"), [
-    (VALUE, runs(0.95, 0.95, 0.95), 2, "reproduced (stale)"),
-    (EXACT, checks(True), 0, "confirmed (stale)"),
+def test_a_stale_record_marks_the_verdict_and_keeps_its_word():
+    assert {word for _, _, word, _ in RULES} == set(WORDS), "every word is reached"
+    records = held(VALUE, runs(0.95, 0.95, 0.95))
+    verdict = judge_number(VALUE, records, stale={"demo-paper-seed2"})
+    assert (verdict.word, verdict.stale, verdict.label) == (
+        "reproduced", True, "reproduced (stale)")
+    stale = {"demo-paper-seed0"}
+    assert judge_number(EXACT, held(EXACT, checks(True)), stale=stale).label == "confirmed (stale)"
     # A fresh success does not hide a stale failure.
-    (EXACT, checks(True, False), 1, "demonstration fails (stale)")])
-def test_a_stale_record_marks_the_verdict_and_keeps_its_word(number, records, seed, label):
-    verdict = judge_number(number, held(number, records), stale={f"demo-paper-seed{seed}"})
-    assert verdict.label == label and verdict.stale
+    assert judge_number(EXACT, checks(True, False), stale={"demo-paper-seed1"}).label == (
+        "demonstration fails (stale)")
 
 
 def test_a_claim_has_the_worst_of_its_numbers_verdicts():
@@ -191,11 +206,11 @@ def test_a_claim_has_the_worst_of_its_numbers_verdicts():
     assert judge(claim, found[:0]).word == "not attempted"
 
 
-def test_the_words_have_one_order_of_severity_and_each_is_reached():
-    assert sorted(WORDS, key=WORDS.get, reverse=True) == [
-        "refuted", "not reproduced", "demonstration fails", "inconclusive", "not attempted",
-        "cannot compare", "indicative", "reproduced", "confirmed"]
-    assert {word for _, _, word, _ in RULES} == set(WORDS)
+def test_the_words_have_one_order_of_severity_and_refuted_is_the_worst():
+    order = sorted(WORDS, key=WORDS.get, reverse=True)
+    assert order == ["refuted", "not reproduced", "demonstration fails", "inconclusive",
+                     "not attempted", "cannot compare", "indicative", "reproduced", "confirmed"]
+    assert len({*WORDS.values()}) == len(WORDS)
 
 
 def test_a_claim_that_several_checks_confirm_counts_them():
@@ -249,16 +264,20 @@ def versions(tmp_path, monkeypatch):
     return set_to
 
 
-def test_a_record_of_other_data_or_another_version_is_stale(versions):
-    def stale(**changes):
-        return bool(stale_among([run(0, **changes)]))
+def stale(**changes):
+    return bool(stale_among([run(0, **changes)]))
 
+
+def test_data_are_compared_by_name_where_both_are_known(versions):
     now = next(source.content for source in datasets.catalog() if source.name == "wine")
     for name, sha256, expected in (("wine", now, False), ("wine", "0" * 64, True),
                                    ("own.csv", "0" * 64, False), (None, "", False)):
         data = name and {"name": name, "sha256": sha256}
         assert stale(data=data, code="demo 1") == expected
         assert stale(data=data, code="demo 2")
+
+
+def test_a_record_of_another_version_is_stale(versions):
     both = {"chapter": "comparison", "profile": "comparison-paper"}
     gone = {"chapter": "gone", "profile": "gone-paper", "code": "gone 1"}
     assert version_of("demo") == "demo 1" and version_of("comparison") == "demo 1, other 4"
@@ -266,22 +285,30 @@ def test_a_record_of_other_data_or_another_version_is_stale(versions):
     assert not stale(code=A) and not stale(code=B, **both)      # before methods had versions
     assert stale(code=B) and stale(code=A, **both)              # of another chapter
     assert stale(code=C) and stale(code="demo 11") and stale(code="other 4") and stale(**gone)
+    versions(other=5)
+    assert not stale(code="demo 1") and stale(code="demo 1, other 4", **both) and stale(
+        code=B, **both)
     versions(demo=2)
     assert stale(code="demo 1") and stale(code=A) and not stale(code="demo 2")
-    assert stale(code="demo 1, other 4", **both) and stale(code=B, **both)
 
 
 RECORDS = load_records()
+#: The hashes of commit 7f75684, at which a run of weeks goes on: its record comes later.
+AT_7F75684 = {
+    "comparison": "1302b5ececb5e607a66a52df03a8ae30fd6c479db13a53f3613f554baa05d547",
+    "deepcluster": "882ba0ef8a3b0be2378807a99f9a477711d80b8b64d2e6c2e0885a92e840876e",
+    "idc": "dbee7a05d9742c3c16f0a3a738668a1dd9439746f298db24810d0141680f960d",
+    "tell": "0707d5b8a72ecca785af402fa96301d784c4c70c81b328385e9ab3dae9e38ff3",
+    "weights": "1db5e7529e6591811f0f96919fc203b4e0fdfaa1dcc2936ee6c3c36948591555"}
 
 
 def test_records_with_a_hash_of_the_code_are_of_version_1():
+    assert set(AT_7F75684) == {record.chapter for record in RECORDS}
     all_methods = "deepcluster 1, idc 1, tell 1, weights 1"
-    for one in RECORDS:
-        if len(one.code) == 64:
-            expected = all_methods if one.chapter == "comparison" else f"{one.chapter} 1"
-            assert hashes()[one.code] == expected, one.name
-    # A run of weeks goes on at commit 7f75684; its record comes later.
-    assert hashes()["0707d5b8a72ecca785af402fa96301d784c4c70c81b328385e9ab3dae9e38ff3"] == "tell 1"
+    for chapter, code in [*AT_7F75684.items(), *((one.chapter, one.code) for one in RECORDS)]:
+        if len(code) == 64:
+            expected = all_methods if chapter == "comparison" else f"{chapter} 1"
+            assert hashes()[code] == expected, chapter
 
 
 @pytest.mark.parametrize("method", ["tell", "idc", "deepcluster", "weights"])
@@ -303,11 +330,7 @@ def test_numbers_beside_the_verdict_are_over_all_seeds():
     assert verdict.records == tuple(f"demo-paper-seed{seed}" for seed in range(3))
 
 
-@pytest.mark.parametrize("found", [(0.6, 0.99, 1.0), (-3.0, 40.0), tuple(range(12))])
-def test_the_interval_is_scipys(found):
-    expected = stats.t.interval(0.95, len(found) - 1, fmean(found), stats.sem(found))
-    assert t_interval(found) == pytest.approx(expected, rel=1e-9)
-    assert t_interval(found[:1]) is None
+numbers = st.floats(-100, 100, allow_nan=False).map(lambda x: round(x, 6))
 
 
 def test_an_interval_ends_where_its_metric_does():
@@ -319,3 +342,21 @@ def test_an_interval_ends_where_its_metric_does():
     assert judge_number(replace(VALUE, metric="cut"), cuts).interval == (low, high)
     gains = [run(seed, metrics={"acc": value, "kmeans": 0.0}) for seed, value in enumerate(found)]
     assert judge_number(GAIN, gains).interval == (low, high), "a difference has no such range"
+
+
+def test_a_cost_is_computed_from_recorded_runs():
+    timed = [run(seed, metrics={"seconds_per_epoch": 3600.0 * (seed + 1)}, machine={"threads": 2})
+             for seed in range(2)]
+    planned = replace(VALUE, metric=None, statistic=None, value=None, tolerance=None, why=None,
+                      not_attempted="{10 epochs of demo-paper} a seed")
+    assert judge_number(planned, timed).reason == "about 30 core-hours a seed"
+    with pytest.raises(InputError, match="runs of demo-paper, of which no record"):
+        judge_number(planned, runs(0.9))
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(st.lists(numbers, min_size=2, max_size=12).filter(lambda found: len(set(found)) > 1))
+def test_the_interval_is_scipys(found):
+    expected = stats.t.interval(0.95, len(found) - 1, fmean(found), stats.sem(found))
+    assert t_interval(found) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert t_interval(found[:1]) is None

@@ -102,9 +102,13 @@ class Chapter:
         return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
 
     def to_try(self, figure: slices.Drawn) -> dict[str, Any]:
-        """The value to try of the first parameter that reaches a figure and has one."""
-        return dict([(name, self.parameters[name].other) for name in figure.parameters
-                     if self.parameters[name].other is not None][:1])
+        """The value to try of the first parameter that reaches a figure and has one.
+
+        Other data come last: they change most and explain least.
+        """
+        tried = [(name, self.parameters[name].other) for name in figure.parameters
+                 if self.parameters[name].other is not None]
+        return dict(sorted(tried, key=lambda pair: pair[0] == "dataset")[:1])
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""

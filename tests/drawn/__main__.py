@@ -1,9 +1,9 @@
 """What the figures of every page draw, into data/expectations/drawn: a file for each page.
 
-``python tests/drawn [PAGE…]`` executes pages as they are and as on other processors
-(`tests/_processors.py`). The first gives the numbers, the largest difference the tolerance: three
-times the deviation, at least a quarter of a standard deviation; 0.01 where all are equal, as for
-figures that are drawn from records. Look at the figures before the result is committed: it says
+``python tests/drawn [PAGE…]`` executes pages as they are, as on other processors, and with more
+threads (`tests/_processors.py`). The first gives the numbers, the largest difference the tolerance:
+three times the deviation, at least a quarter of a standard deviation; 0.01 where all are equal, as
+for figures that are drawn from records. Look at the figures before the result is committed: it says
 what they draw, not that they are right.
 """
 
@@ -22,7 +22,7 @@ from bookledger.checks import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
-from _processors import levels  # noqa: E402
+from _processors import kinds  # noqa: E402
 
 TARGET = ROOT / "data" / "expectations" / "drawn"
 CHAOTIC = 1     # standard deviations: so far apart, processors train different networks
@@ -36,8 +36,8 @@ def shown(notebook: Path, **environment: str) -> dict[str, dict]:
     """The numbers of a page's figures, by name."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([sys.executable, "-c", EXECUTE, notebook, Path(folder, "out.ipynb")],
-                       check=True, cwd=ROOT, env=os.environ | environment | {
-                           "CLUSTERBOOK_FIGURES": folder, "OMP_NUM_THREADS": "1"})
+                       check=True, cwd=ROOT, env=os.environ | {
+                           "CLUSTERBOOK_FIGURES": folder, "OMP_NUM_THREADS": "1", **environment})
         listed = json.loads(Path(folder, "figures.json").read_text(encoding="utf-8"))
     return {figure["name"]: figure["numbers"] for figure in listed}
 
@@ -58,7 +58,7 @@ def reason(within: float) -> str:
     """Why a figure has that tolerance."""
     if within <= 0.01:
         return "the same on every processor tried"
-    measured = f"three times what {', '.join(levels())} instructions differ by"
+    measured = f"three times what {', '.join(kinds())} differ by"
     return measured if within < CHAOTIC else (
         f"{measured}: a live training ends elsewhere on each processor, so this guards series, "
         "counts and ranges; the page's checks guard what is said of it")
@@ -73,7 +73,7 @@ def main(pages: list[str]) -> None:
         if not target.is_file():
             target.write_text("{}")         # the page's last cell reads it
         numbers = shown(notebook)
-        others = [shown(notebook, **given) for given in levels().values()]
+        others = [shown(notebook, **given) for given in kinds().values()]
         figures = {}
         for name, series in numbers.items():
             within = max(tolerance(series, other[name]) for other in others)
