@@ -9,8 +9,8 @@ from scipy.stats import kstest
 
 from clusterbook import classifier, paths, training
 from clusterbook.checkpoints import Checkpoint
+from clusterbook.checks import InputError, OutOfTime
 from clusterbook.classifier import MLP, block_share, train_classifier
-from clusterbook.errors import InputError, OutOfTime
 
 ONE_STEP = {"hidden": (6, 7, 4), "epochs": 1, "batch_size": 24, "learning_rate": 0.5,
             "random_state": 4}

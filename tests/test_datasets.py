@@ -21,8 +21,8 @@ from PIL import Image
 from scipy.io import savemat
 
 from clusterbook import datasets, paths
+from clusterbook.checks import InputError
 from clusterbook.datasets import _SOURCES as SOURCES
-from clusterbook.errors import InputError
 
 
 @pytest.mark.parametrize("name", SOURCES)

@@ -19,7 +19,7 @@ from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 from clusterbook import datasets
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 FLOWERS = "length,width,species\n1.5,2,rose\n2.5,-3e-1,lily\n4,7,rose\n"
 SAMPLES = np.arange(6.0).reshape(3, 2)

@@ -13,9 +13,9 @@ from PIL import Image
 from torch import nn
 
 from clusterbook import datasets, deepcluster, training
+from clusterbook.checks import InputError
 from clusterbook.deepcluster import ConvNet, DeepCluster, clustering, estimator, networks
 from clusterbook.deepcluster.images import ArrayImages
-from clusterbook.errors import InputError
 
 DIGITS = datasets.load("digits")
 X, Y, SHAPE = DIGITS.X[:150], DIGITS.y[:150], DIGITS.image_shape

@@ -17,9 +17,9 @@ from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as pictures
 
 from clusterbook import training
+from clusterbook.checks import InputError
 from clusterbook.deepcluster import AlexNet, Sobel, clustering, geometric_nmi, images, networks
 from clusterbook.deepcluster.clustering import epoch_indices, fit_reduction, reduce, split_empty
-from clusterbook.errors import InputError
 
 
 def seeded(seed=0):

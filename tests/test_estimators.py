@@ -20,8 +20,8 @@ from bookledger import records
 from clusterbook import IDC, TELL, DeepCluster, paths, training
 from clusterbook.base import peak_memory
 from clusterbook.checkpoints import Checkpoint
+from clusterbook.checks import InputError, OutOfTime
 from clusterbook.classifier import train_classifier
-from clusterbook.errors import InputError, OutOfTime
 from clusterbook.tell import ClusterLayer
 
 KINDS = (TELL, IDC, DeepCluster)

@@ -19,7 +19,7 @@ from _support import LEDGER, put
 from bookledger import arrays, load_records, model_file, page, recorded
 from bookledger import records as records_module
 from clusterbook import datasets, paths, training
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 CONTEXT = {
     "chapter": "weights", "profile": "weights-demo", "seed": 4, "assumed": ["rate"],

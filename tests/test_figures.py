@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from clusterbook import figures
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.figures.showing import listed
 
 RNG = np.random.default_rng(0)

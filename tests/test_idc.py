@@ -11,8 +11,8 @@ import torch
 from _fits import everything, same
 
 from clusterbook import IDC, metrics
+from clusterbook.checks import InputError
 from clusterbook.datasets import make_synthetic
-from clusterbook.errors import InputError
 from clusterbook.idc import greedy_accuracy, open_features
 
 X, Y, INFORMATIVE = make_synthetic(15, random_state=0)      # 60 samples: three batches of 20

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from clusterbook import IDC, metrics
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.idc import (
     cluster_features,
     diversity,

@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from bookledger.parameters import read_notebook
 from clusterbook import paths, table
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.table import Judged
 
 FLAT = (np.full(10, 0.1) + np.eye(10)[0] / 99).tolist()

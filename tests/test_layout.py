@@ -17,7 +17,7 @@ import clusterbook
 #: chapter teaches, knows nothing of the engine.
 FLOORS = {
     "clusterbook": (
-        ("errors",), ("checks", "paths"), ("metrics", "figures", "checkpoints"),
+        ("checks",), ("paths",), ("metrics", "figures", "checkpoints"),
         ("table",), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (

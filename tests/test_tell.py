@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, clustering_loss
 from clusterbook.tell.layer import squared_distance
 

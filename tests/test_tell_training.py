@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional
 
 from clusterbook import TELL, metrics, training
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, FixedFeatures
 
 PIXELS, CLASSES = load_digits(return_X_y=True)

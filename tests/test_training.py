@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from clusterbook import paths, training
 from clusterbook.checkpoints import Checkpoint, code_hash, fingerprint
-from clusterbook.errors import InputError, OutOfTime
+from clusterbook.checks import InputError, OutOfTime
 from clusterbook.training import BatchNorm2d, History, TrainingError, seeded, train
 
 # Torch warns of a scheduler that steps first in a process, as it does in a resumed run.

@@ -28,8 +28,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from clusterbook import figures
-from clusterbook.checks import one_of
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError, one_of
 from clusterbook.figures.showing import save
 from clusterbook.paths import bar, write_atomically
 

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from . import checks, paths, training
 from .checkpoints import Checkpoint, as_json, code_hash, fingerprint
-from .errors import InputError
+from .checks import InputError
 from .metrics import contingency
 
 #: Settings that there are no more, with the one value that the networks in data/records have.

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from . import paths
-from .errors import InputError
+from .checks import InputError
 
 
 def fingerprint(*arrays: Any) -> str:

@@ -25,8 +25,7 @@ from torch import Tensor, nn
 
 from . import paths, training
 from .checkpoints import Checkpoint, code_hash, fingerprint
-from .checks import as_seed, number, one_of, whole
-from .errors import InputError
+from .checks import InputError, as_seed, number, one_of, whole
 
 
 class MLP(nn.Sequential):

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
-from .errors import InputError
+from .checks import InputError
 
 _PACKAGE = Path(__file__).resolve().parent
 

@@ -30,7 +30,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from . import checks
 from .checkpoints import Checkpoint, as_json, threads_of
-from .errors import InputError, OutOfTime, unknown
+from .checks import InputError, OutOfTime, unknown
 from .paths import bar
 
 #: Multiply-adds of a training step, forward and backward, up to which one thread computes it: about

@@ -16,8 +16,7 @@ from typing import Any
 import yaml
 
 from .. import paths
-from ..checks import one_of
-from ..errors import InputError
+from ..checks import InputError, one_of
 from ..paths import bar
 from . import dataset
 from .dataset import PREFIX, Dataset, Source, content, make_synthetic

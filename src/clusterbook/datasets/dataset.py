@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from .. import paths
-from ..errors import InputError
+from ..checks import InputError
 
 #: How the name of a folder of images begins.
 PREFIX = "folder:"

@@ -10,8 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder
 
-from ..checks import whole
-from ..errors import InputError
+from ..checks import InputError, whole
 from .dataset import PREFIX, Dataset, Source, absolute, listed, of_images
 
 

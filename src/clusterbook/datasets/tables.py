@@ -16,8 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy.io import loadmat
 
-from ..checks import one_of
-from ..errors import InputError, unknown
+from ..checks import InputError, one_of, unknown
 from .dataset import Dataset, Source, absolute, as_classes, listed
 
 _KINDS = (".csv", ".tsv", ".xlsx", ".parquet", ".npz", ".mat")

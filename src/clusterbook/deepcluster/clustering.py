@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .. import checks
-from ..errors import InputError
+from ..checks import InputError
 from . import distributed
 
 #: A component with less than this part of the largest variance is rounding noise, and becomes 0.

@@ -35,8 +35,8 @@ from torch.nn import functional
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
+from ..checks import InputError, unknown
 from ..datasets.folders import Folder
-from ..errors import InputError, unknown
 from ..metrics import accuracy
 from . import clustering, distributed, networks
 from .clustering import Clusters, Reduction, epoch_indices

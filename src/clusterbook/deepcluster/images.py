@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
+from ..checks import InputError
 from ..datasets.folders import Folder
-from ..errors import InputError
 from . import distributed
 
 #: Mean and standard deviation of ImageNet's red, green and blue, of pixels in [0, 1].

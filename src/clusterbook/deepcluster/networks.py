@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import checks
-from ..errors import InputError
+from ..checks import InputError
 from .distributed import BatchNorm2d
 
 #: Most activations kept of a layer for a probe; AlexNet's are those of ``eval_linear.py``.

@@ -21,8 +21,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from .. import paths
-from ..checks import one_of
-from ..errors import InputError
+from ..checks import InputError, one_of
 from . import steps
 from .steps import Key, Numbers, numbers, plotted, titled
 

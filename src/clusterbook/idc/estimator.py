@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from .. import training
 from ..base import DeepClusterer, as_tensor
-from ..errors import InputError
+from ..checks import InputError
 from ..metrics import davies_bouldin, scores, silhouette
 from . import losses
 from .interpretability import greedy_accuracy, open_features

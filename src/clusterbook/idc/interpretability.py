@@ -31,7 +31,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
 from .. import training
-from ..errors import InputError
+from ..checks import InputError
 from ..metrics import accuracy, contingency
 
 __all__ = ["as_in_table_1", "cluster_features", "diversity", "faithfulness", "generalizability",

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from .. import training
 from ..base import DeepClusterer, as_tensor
-from ..errors import InputError, unknown
+from ..checks import InputError, unknown
 from ..metrics import scores
 from . import layer
 from .layer import Model

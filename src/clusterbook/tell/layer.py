@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import checks
-from ..errors import InputError
+from ..checks import InputError
 from ..training import BatchNorm2d
 
 #: A normalized gradient has this share of the length of the weights (section 4.1 of the paper).

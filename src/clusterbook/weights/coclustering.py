@@ -37,8 +37,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from ..checks import as_seed, one_of, whole
-from ..errors import InputError
+from ..checks import InputError, as_seed, one_of, whole
 from ..paths import bar
 
 __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "network_test",

@@ -16,8 +16,7 @@ from sklearn.metrics import mutual_info_score
 from sklearn.utils import check_consistent_length, check_random_state
 
 from .. import metrics
-from ..checks import whole
-from ..errors import InputError
+from ..checks import InputError, whole
 from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
 __all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "lesions", "neurons",
