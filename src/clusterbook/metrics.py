@@ -26,8 +26,6 @@ def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
     (n_samples,), are numbers or texts, of one kind in each. Raises ValueError if they differ in
     length, are empty, are not one-dimensional or hold NaN.
 
-    Examples
-    --------
     >>> contingency([0, 0, 1], ["b", "b", "a"])
     array([[0, 2],
            [1, 0]])
@@ -40,8 +38,6 @@ def match(table: ArrayLike) -> np.ndarray:
 
     Pairs (row, column), sorted by row: shape (min(n_classes, n_clusters), 2).
 
-    Examples
-    --------
     >>> match([[1, 5], [4, 6]])
     array([[0, 1],
            [1, 0]])
@@ -59,8 +55,6 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
     It lies between 1 / max(n_classes, n_clusters) and 1.
 
-    Examples
-    --------
     >>> accuracy([0, 0, 1, 1], [7, 7, 3, 7])
     0.75
     """
@@ -106,8 +100,6 @@ def v_measure(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
     """All scores against labels, by the names that claims and records use.
 
-    Examples
-    --------
     >>> scores([0, 0, 1, 1], [1, 1, 0, 0])["ari"]
     1.0
     """

@@ -81,8 +81,6 @@ def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | No
     terminal and in a live notebook of Jupyter or Colab, unless ``CLUSTERBOOK_PROGRESS`` is ``on``,
     ``off`` or the path of a terminal to show it in.
 
-    Examples
-    --------
     >>> sum(bar(range(4), "adding", progress=False))
     6
     """

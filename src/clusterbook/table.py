@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
@@ -252,21 +251,3 @@ def ranking(X: ArrayLike, labels: ArrayLike, gates: ArrayLike, cluster: int) -> 
 def top(ranking: pd.DataFrame, most: int = MOST_LISTED) -> int:
     """How many features to list: at most *most*, and no part of a tie."""
     return len(ranking) if len(ranking) <= most else int(ranking["rank"].iloc[most]) - 1
-
-
-def own_features(x: np.ndarray, gates: np.ndarray, most: int = 5) -> np.ndarray:
-    """The features of one row, by how much of the scaled value its gate lets through."""
-    through = pd.Series(np.abs(x * gates)).round(2).nlargest(most)
-    return through[through > 0].index.to_numpy()
-
-
-def distances(X: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Distance of each row to the mean of its own cluster and of the nearest other, (n_rows, 2).
-
-    The second is NaN where there is one cluster.
-    """
-    X, (found, own) = np.asarray(X), np.unique(labels, return_inverse=True)
-    far = cdist(X, np.stack([X[own == c].mean(0) for c in range(len(found))]))
-    mine = far[np.arange(len(X)), own]
-    far[np.arange(len(X)), own] = np.inf if len(found) > 1 else np.nan
-    return np.stack([mine, far.min(1)], axis=1)

@@ -34,10 +34,9 @@ from .checks import InputError, OutOfTime, unknown
 from .paths import bar
 
 #: Multiply-adds of a training step, forward and backward, up to which one thread computes it: about
-#: a tenth of a second on one core. Digits of 8 x 8 and tables lie below (TELL 2.0e9, DeepCluster
-#: 0.4e9, IDC 1.0e9 at most), MNIST and CIFAR above (from 2.7e9). On two busy cores a second thread
-#: made small steps 7 to 45 times slower, because each waits for the other, and large ones 1.7 times
-#: faster.
+#: a tenth of a second on one core. Digits of 8 x 8 and tables lie below (2.0e9 at most), MNIST and
+#: CIFAR above (from 2.7e9). On two busy cores a second thread made small steps 7 to 45 times slower,
+#: because each waits for the other, and large ones 1.7 times faster.
 SMALL_STEP = 2.5e9
 
 
@@ -359,8 +358,6 @@ class BatchNorm2d(nn.BatchNorm2d):
     torch does pairwise, and the samples' sums in double precision. Elsewhere (GPU, evaluation,
     other types) torch's own is used. Parameters, buffers and ``state_dict`` are torch's.
 
-    Examples
-    --------
     >>> images = torch.rand(8, 3, 4, 4).contiguous(memory_format=torch.channels_last)
     >>> out = BatchNorm2d(3)(images)
     >>> bool(out.mean((0, 2, 3)).abs().max() < 1e-6)

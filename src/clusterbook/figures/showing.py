@@ -49,7 +49,7 @@ SCREEN_DPI = 144
 NARROW = 3.6
 #: Characters of a figure's numbers in the book; many pictures have more, pixel by pixel.
 MOST_CSV = 200_000
-#: Of marks on a colored ground, in light and dark alike; what is `#FFFFFF` follows the page.
+#: Of marks on a colored ground; what is `#FFFFFF` follows the page, light or dark.
 WHITE = "#FEFEFE"
 #: Lies beside the files of a run's figures: each one's name, texts, numbers and, if any, steps.
 LIST = "figures.json"
