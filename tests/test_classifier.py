@@ -53,29 +53,6 @@ def test_weights_are_a_copy_dropout_follows_hidden_layers_and_a_missing_one_is_r
     assert torch.equal(network.train().hidden(X)[-1], network.eval()(X)), "on where it measures"
 
 
-def test_a_step_is_gradient_descent_on_the_mean_cross_entropy():
-    X, y = SMALL[:2]
-    with training.seeded(4):
-        start = MLP([5, 6, 3])
-    first, second = matrices(start)
-    hidden = np.maximum(X @ first.T, 0)                                  # (24, 6)
-    outputs = hidden @ second.T                                          # (24, 3)
-    shares = np.exp(outputs) / np.exp(outputs).sum(1, keepdims=True)
-    loss = -np.log(shares[np.arange(24), y]).mean()
-    at_outputs = (shares - np.eye(3)[y]) / 24
-    at_hidden = (at_outputs @ second) * (hidden > 0)
-    expected = [first - 0.5 * at_hidden.T @ X, second - 0.5 * at_outputs.T @ hidden]
-    network, history = fit(SMALL, **ONE_STEP | {"hidden": (6,)})
-    assert history.rows[0]["loss"] == pytest.approx(loss, abs=1e-6)
-    with torch.no_grad():
-        right = network(torch.tensor(SMALL[2], dtype=torch.float32)).argmax(1).numpy() == SMALL[3]
-    assert history.rows[0]["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
-    assert not network.training
-    for found, by_hand, before in zip(matrices(network), expected, (first, second), strict=True):
-        np.testing.assert_allclose(found, by_hand, atol=1e-6)
-        assert np.abs(by_hand - before).max() > 1e-3
-
-
 @pytest.mark.parametrize(("init", "limits"), [
     ("torch", [1 / 400**0.5, 1 / 100**0.5, 1 / 200**0.5]),
     ("glorot", [(6 / 500) ** 0.5, (6 / 300) ** 0.5, (6 / 210) ** 0.5]),
