@@ -293,9 +293,9 @@ def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypa
     fit()
     assert capfd.readouterr() == ("", "")
     monkeypatch.setattr("tqdm.tqdm", partial(tqdm, mininterval=0, miniters=1))
-    history, _ = fit(progress=True, description="small net")
+    history, _ = fit(progress=True)
     out, err = capfd.readouterr()
-    assert out == "" and "small net" in err and f"{EPOCHS}/{EPOCHS}" in err
+    assert out == "" and "training" in err and f"{EPOCHS}/{EPOCHS}" in err
     assert f"loss={history.rows[-1]['loss']:.4g}" in err
     fit(progress=False)
     assert capfd.readouterr() == ("", "")
@@ -306,8 +306,8 @@ def test_a_bar_in_a_terminal_named_by_its_path(monkeypatch, capfd):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))  # a new one is 0 × 0, where tqdm prints nothing
     monkeypatch.setenv("CLUSTERBOOK_PROGRESS", os.ttyname(theirs))
-    fit(description="small net")
-    assert "small net" in os.read(ours, 4096).decode()
+    fit()
+    assert "training" in os.read(ours, 4096).decode()
     assert capfd.readouterr() == ("", "")  # nothing for the notebook's outputs
     paths._terminal(os.ttyname(theirs)).close()
     paths._terminal.cache_clear()

@@ -188,7 +188,7 @@ def train(
     shuffle: bool = True, on_epoch_start: Callable[[int], None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], Mapping[str, Any] | None] | None = None,
     checkpoint: Checkpoint | None = None, stop: Callable[[], bool] | None = None,
-    stage: str | None = None, progress: bool | None = None, description: str = "",
+    stage: str | None = None, progress: bool | None = None,
 ) -> History:
     """Train for a number of epochs on tensors in memory, or resume a killed run.
 
@@ -225,8 +225,8 @@ def train(
     stage : str, optional
         This call's name, also in the history's rows; unique where several share one checkpoint: a
         finished stage is restored and skipped.
-    progress, description
-        See `bar`; by default the description is the stage.
+    progress : bool, optional
+        See `bar`.
 
     Examples
     --------
@@ -256,8 +256,7 @@ def train(
     history.threads = torch.get_num_threads()
     spent, resumed, unsaved = history.seconds, len(history), None
     try:
-        with bar(epochs, description or name, progress=progress, initial=resumed,
-                 unit="epoch") as shown:
+        with bar(epochs, name, progress=progress, initial=resumed, unit="epoch") as shown:
             for epoch in range(resumed + 1, epochs + 1):
                 _modules(state).train()
                 if on_epoch_start:

@@ -214,7 +214,7 @@ class DeepCluster(DeepClusterer):
                 shuffle=False,                              # `start_epoch` shuffles
                 # Batch normalization needs two images, each process one.
                 drop_last=0 < n % self.batch_size < max(2, size), state=state,
-                on_epoch_start=start_epoch, description="DeepCluster",
+                on_epoch_start=start_epoch,
                 on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
             clusters, reduction, _ = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
