@@ -15,7 +15,7 @@ from torch import nn
 from clusterbook import datasets, deepcluster, training
 from clusterbook.checks import InputError
 from clusterbook.deepcluster import ConvNet, DeepCluster, clustering, estimator, networks
-from clusterbook.deepcluster.images import ArrayImages
+from clusterbook.deepcluster.networks import ArrayImages
 
 DIGITS = datasets.load("digits")
 X, Y, SHAPE = DIGITS.X[:150], DIGITS.y[:150], DIGITS.image_shape

@@ -18,7 +18,7 @@ from torchvision.transforms.v2 import functional as pictures
 
 from clusterbook import training
 from clusterbook.checks import InputError
-from clusterbook.deepcluster import AlexNet, Sobel, clustering, geometric_nmi, images, networks
+from clusterbook.deepcluster import AlexNet, Sobel, clustering, geometric_nmi, networks
 from clusterbook.deepcluster.clustering import epoch_indices, fit_reduction, reduce, split_empty
 
 
@@ -36,7 +36,7 @@ def blobs(n, d, k, seed=0, spread=1.0):
 def test_clustering_transform_scales_the_short_side_and_crops_the_middle():
     picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), np.uint8))
     literal = np.asarray(picture.resize((96, 64), Image.Resampling.BILINEAR))[4:60, 20:76] / 255
-    found = images.clustering_transform(56, 64)(picture).permute(1, 2, 0)
+    found = networks.clustering_transform(56, 64)(picture).permute(1, 2, 0)
     np.testing.assert_allclose(found, literal, atol=1e-6)
 
 
@@ -44,7 +44,7 @@ def test_clustering_transform_scales_the_short_side_and_crops_the_middle():
     ((32, 32), (0.08, 1.0)), ((12, 40), (0.08, 1.0)), ((40, 12), (0.9, 1.0))])
 def test_random_boxes_are_distributed_as_torchvisions(size, scale):
     n = 1500
-    ours = images.random_boxes(n, *size, seeded(), scale).numpy()
+    ours = networks.random_boxes(n, *size, seeded(), scale).numpy()
     theirs = v2.RandomResizedCrop(8, scale=scale)
     with training.seeded(1):
         rows = [theirs.make_params([torch.empty(1, *size)]) for _ in range(n)]
@@ -60,16 +60,16 @@ def test_augmented_images_have_the_pixels_of_torchvisions(shape):
     rows = torch.rand(400, *shape, generator=seeded(1))
     draws = seeded(2)                                   # the same: first mirrors, then boxes
     mirrored = torch.rand(400, generator=draws) < 0.5
-    boxes = images.random_boxes(400, *shape[1:], draws).tolist()
-    found = images.augment(rows, seeded(2))
+    boxes = networks.random_boxes(400, *shape[1:], draws).tolist()
+    found = networks.augment(rows, seeded(2))
     assert 0.4 < mirrored.float().mean() < 0.6
     for image, box, mirror, mine in zip(rows, boxes, mirrored, found, strict=True):
         literal = pictures.resized_crop(image, *box, list(shape[1:]), antialias=True)
         literal = pictures.horizontal_flip(literal) if mirror else literal
         torch.testing.assert_close(mine, literal, atol=2e-6, rtol=0)
-    whole = images.augment(rows, seeded(2), scale=None)
+    whole = networks.augment(rows, seeded(2), scale=None)
     assert torch.equal(whole[mirrored], pictures.horizontal_flip(rows[mirrored]))
-    assert torch.equal(images.augment(rows, seeded(), None, flip=False), rows)
+    assert torch.equal(networks.augment(rows, seeded(), None, flip=False), rows)
 
 
 def test_sobel_is_gray_and_two_fixed_filters():

@@ -77,7 +77,6 @@ def coclustering_512() -> Cases:
     theirs = SpectralCoclustering(8, svd_method="randomized", random_state=0)
     return {
         "clusterbook, joint": lambda: WeightCoclustering(8, random_state=0).fit(W),
-        "clusterbook, dhillon": lambda: WeightCoclustering(8, "dhillon", random_state=0).fit(W),
         "scikit-learn, randomized": lambda: theirs.fit(np.abs(W))}
 
 

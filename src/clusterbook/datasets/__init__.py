@@ -61,7 +61,7 @@ def load(name: str, **settings: Any) -> Dataset:
     ((1797, 64), (1, 8, 8))
     """
     if str(name).startswith(PREFIX):
-        from .folders import read_folder  # on first use, because it takes torchvision
+        from .own import read_folder  # on first use, because it takes torchvision
 
         return read_folder(name.removeprefix(PREFIX), **settings)
     source, home = _source(name), paths.data_home()
@@ -85,7 +85,7 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     ----------
     path : str or path
         A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; relative as for `load`. CSV
-        files (also .gz) have commas, semicolons or tabs, and decimal points, or commas unless these
+        files have commas, semicolons or tabs, and decimal points, or commas unless these
         separate the values. A first row of numbers alone, other than 0, 1, 2 …, is a sample, not
         names. An .npz or MATLAB file has the samples as ``X``, and perhaps ``feature_names``.
     labels : str, optional
@@ -110,14 +110,14 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     >>> flowers.X.tolist(), flowers.feature_names, flowers.ids, flowers.y.tolist()
     ([[1.5, 2.0], [2.5, 3.0]], ('length', 'width'), ('A1', 'A2'), [1, 0])
     """
-    from .tables import read_table  # on first use, because it takes pandas
+    from .own import read_table  # on first use, because it takes pandas
 
     return read_table(path, **settings)
 
 
 def find_images(path: str | os.PathLike[str]) -> Any:
-    """The images of a folder, not opened: a `folders.Folder`."""
-    from .folders import Folder
+    """The images of a folder, not opened: a `own.Folder`."""
+    from .own import Folder
 
     return Folder(path)
 

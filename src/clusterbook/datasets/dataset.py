@@ -249,7 +249,7 @@ def cifar10_jpeg(source: Source, archive: Path) -> Dataset:
 
 def scikit_feature(source: Source, file: Path) -> Dataset:
     """A MATLAB file with samples ``X`` and numbered classes ``Y``; its columns have no names."""
-    from .tables import read_table
+    from .own import read_table
 
     found = read_table(file)
     names = tuple(f"gene {number + 1}" for number in range(found.X.shape[1]))

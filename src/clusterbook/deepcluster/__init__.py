@@ -2,7 +2,7 @@
 
 Caron, Bojanowski, Joulin, Douze, *Deep Clustering for Unsupervised Learning of Visual Features*,
 ECCV 2018. `estimator` has one training in its five steps (sections 3.2 to 3.4), `clustering` PCA,
-k-means and sampling, `images` augmentation, `networks` the networks and linear probes.
+k-means and sampling, `networks` images, networks and linear probes.
 
 Differences from the authors' code
 ----------------------------------
@@ -39,8 +39,15 @@ augmented; 200 epochs are the default (500 in the paper's runs).
 
 from .clustering import epoch_indices, fit_reduction, kmeans, reduce, split_empty
 from .estimator import DeepCluster, churn, geometric_nmi
-from .images import augment, clustering_transform, training_transform
-from .networks import VGG16, AlexNet, ConvNet, Sobel
+from .networks import (
+    VGG16,
+    AlexNet,
+    ConvNet,
+    Sobel,
+    augment,
+    clustering_transform,
+    training_transform,
+)
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""

@@ -36,11 +36,11 @@ from torch.nn import functional
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
 from ..checks import InputError, unknown
-from ..datasets.folders import Folder
+from ..datasets.own import Folder
 from ..metrics import accuracy
 from . import clustering, distributed, networks
 from .clustering import Clusters, Reduction, epoch_indices
-from .images import IMAGENET, ArrayImages, FolderImages
+from .networks import IMAGENET, ArrayImages, FolderImages
 
 Images = ArrayLike | str | os.PathLike
 

@@ -61,7 +61,6 @@ In the reported numbers:
 from .estimator import IDC
 from .interpretability import *
 from .losses import *
-from .networks import GlobalGates
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""

@@ -30,7 +30,7 @@ from ..checks import InputError
 from ..metrics import davies_bouldin, scores, silhouette
 from . import losses
 from .interpretability import greedy_accuracy, open_features
-from .networks import Best, Model, adam, descend
+from .losses import Best, Model, adam, descend
 
 SCORED_SAMPLES = 2000       # at most, drawn at random, for silhouette and Davies–Bouldin index
 

@@ -9,11 +9,11 @@ decides whether that is less than in any other arrangement of the same weights.
 
 Differences from the authors' code
 ----------------------------------
-The notebook that this chapter repeats clusters left and right singular vectors by two separate
-k-means runs, so its row label *i* is unrelated to its column label *i*; here one k-means sees both.
-It inverts the degrees, which fails on a neuron without weights; here such a neuron belongs to no
-cluster (label -1). It keeps the singular vectors; here each neuron's row of them is scaled to unit
-length, so that its degree does not decide its cluster.
+- One k-means clusters rows and columns; the notebook that this chapter repeats runs two, whose
+  labels are unrelated.
+- A neuron without weights belongs to no cluster (label -1); there its degree is inverted.
+- Each neuron's row of singular vectors is scaled to unit length, so that its degree does not decide
+  its cluster.
 
 References
 ----------
@@ -32,12 +32,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator, BiclusterMixin
-from sklearn.cluster import KMeans, SpectralCoclustering
+from sklearn.cluster import KMeans
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from ..checks import InputError, as_seed, one_of, whole
+from ..checks import InputError, as_seed, whole
 from ..paths import bar
 
 __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "network_test",
@@ -48,7 +48,7 @@ __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "netwo
 def degree_scale(A: np.ndarray) -> np.ndarray:
     r"""Scale weights *A* (n_rows, n_columns), not negative: :math:`D_r^{-1/2} A D_c^{-1/2}`.
 
-    A row or column without weight stays 0. The singular values lie in [0, 1]; the first is 1.
+    A row or column without weight stays 0. The largest singular value is 1.
     """
     rows, columns = (1 / np.sqrt(np.where(degrees > 0, degrees, np.inf))
                      for degrees in (A.sum(1), A.sum(0)))
@@ -66,11 +66,6 @@ def normalized_cut(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike
     (Filan et al., section 3): 0 if no weight runs between clusters, and about ``n_clusters - 1``
     for a partition that is unrelated to the weights. *W* has shape (n_rows, n_columns), the labels
     (n_rows,) and (n_columns,); -1 is a neuron that belongs to no cluster.
-
-    Examples
-    --------
-    >>> float(normalized_cut([[3, 1], [1, 3]], [0, 1], [0, 1]))
-    0.5
     """
     A, rows, columns = _graph(W, row_labels, column_labels)
     degree_rows, degree_columns = A.sum(1), A.sum(0)
@@ -105,7 +100,7 @@ def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
 
 def as_weights(W: ArrayLike) -> np.ndarray:
     """The weights as a float64 matrix; raises ValueError if they are none, not finite or all 0."""
-    if hasattr(W, "detach"):        # a layer's weight, which torch would differentiate
+    if hasattr(W, "detach"):        # a torch parameter
         W = W.detach().cpu()
     W = check_array(W, dtype=np.float64, input_name="weights")
     if not W.any():
@@ -138,18 +133,16 @@ Labels = tuple[np.ndarray, np.ndarray]
 class WeightCoclustering(BiclusterMixin, BaseEstimator):
     """Spectral co-clustering of a weight matrix: rows and columns share one set of clusters.
 
+    The first ``n_clusters`` singular vectors of the degree-scaled absolute weights, each neuron's
+    row of them scaled to unit length, one k-means over rows and columns, then moves of single
+    neurons as long as they make the normalized cut smaller.
+
     Raises ValueError for weights that are no matrix, not finite or all 0, and too many clusters.
 
     Parameters
     ----------
     n_clusters : int, default=2
-        Number of clusters; at most the number of rows and of columns with weights.
-    method : {"joint", "dhillon"}, default="joint"
-        "joint": the first ``n_clusters`` singular vectors of the degree-scaled absolute weights,
-        each neuron's row of them scaled to unit length, one k-means over rows and columns, then
-        moves of single neurons as long as they make the normalized cut smaller.
-        "dhillon": scikit-learn's `SpectralCoclustering` with ``svd_method="randomized"``, which
-        keeps 1 + ceil(log2 n_clusters) vectors, drops the first and scales by the degrees again.
+        At most the number of rows and of columns with weights.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
@@ -172,19 +165,15 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, n_clusters: int = 2, method: str = "joint", *, random_state=None):
+    def __init__(self, n_clusters: int = 2, *, random_state=None):
         self.n_clusters = n_clusters
-        self.method = method
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: None = None) -> WeightCoclustering:
         """Co-cluster a weight matrix *X* (n_rows, n_columns), signed or not; *y* is ignored."""
-        methods = {"joint": _spectral, "dhillon": _dhillon}
-        one_of("method", self.method, methods)
         A = np.abs(as_weights(X))
         validate_data(self, X, skip_check_array=True)           # sets n_features_in_
-        self.row_labels_, self.column_labels_ = _cluster_live(
-            methods[self.method], A, self.n_clusters, self.random_state)
+        self.row_labels_, self.column_labels_ = _spectral(A, self.n_clusters, self.random_state)
         clusters = np.arange(self.n_clusters)[:, None]
         self.rows_ = self.row_labels_ == clusters
         self.columns_ = self.column_labels_ == clusters
@@ -196,16 +185,20 @@ def partition(A: np.ndarray, n_clusters: int = 12, *, n_init: int = 25,
               random_state=None) -> Labels:
     """Spectral clustering of a graph from `bipartite`, as in scikit-learn's `SpectralClustering`.
 
-    One k-means with *n_init* starts (25 in the code of Filan et al.) over the leading eigenvectors
-    of the degree-scaled graph, which are the singular vectors of its matrix, divided by the roots
-    of the degrees. Labels and errors are those of `WeightCoclustering`.
+    One k-means with *n_init* starts (25 in the code of Filan et al.) over the singular vectors of
+    the degree-scaled matrix, divided by the roots of the degrees. Labels and errors are those of
+    `WeightCoclustering`.
     """
-    return _cluster_live(_spectral, A, n_clusters, random_state, n_init, False)
+    return _spectral(A, n_clusters, random_state, n_init, unit_length=False)
 
 
 @threadpool_limits.wrap(limits=1)       # small work: with more threads a busy machine stalls it
-def _cluster_live(method, A: np.ndarray, k: int, *options) -> Labels:
-    """Cluster the rows and columns that have weights; the labels of the others are -1."""
+def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
+              unit_length: bool = True) -> Labels:
+    """One k-means over the rows and columns that have weights; the labels of the others are -1.
+
+    With *unit_length* as in `WeightCoclustering`, otherwise as in `partition`.
+    """
     live_rows, live_columns = A.any(1), A.any(0)
     whole("n_clusters", k, 1)
     n_rows, n_columns = live_rows.sum(), live_columns.sum()
@@ -213,22 +206,15 @@ def _cluster_live(method, A: np.ndarray, k: int, *options) -> Labels:
         raise InputError(f"n_clusters={k} is too many for weights with n_samples = {n_rows} live "
                          f"rows and n_features = {n_columns} live columns")
     rows, columns = np.full(len(A), -1), np.full(A.shape[1], -1)
-    found = method(A[np.ix_(live_rows, live_columns)], k, *options)
-    rows[live_rows], columns[live_columns] = found
-    return rows, columns
-
-
-def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
-              unit_length: bool = True) -> Labels:
-    """One k-means over rows and columns; for *unit_length* see `WeightCoclustering`."""
-    rng = check_random_state(random_state)
+    A, rng = A[np.ix_(live_rows, live_columns)], check_random_state(random_state)
     neurons = np.vstack(singular_vectors(degree_scale(A), k, rng))    # (n_rows + n_columns, k)
     roots = np.sqrt(np.concatenate([A.sum(1), A.sum(0)]))             # of the degrees
     length = np.linalg.norm(neurons, axis=1) if unit_length else roots
     neurons /= np.where(length > 0, length, 1)[:, None]
     labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
-    rows, columns = labels[: len(A)], labels[len(A):]
-    return _refine(A, rows, columns, k) if unit_length else (rows, columns)
+    found = labels[:n_rows], labels[n_rows:]
+    rows[live_rows], columns[live_columns] = _refine(A, *found, k) if unit_length else found
+    return rows, columns
 
 
 def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Labels:
@@ -251,12 +237,6 @@ def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Lab
         cut, (rows, columns) = smaller, moved
 
 
-def _dhillon(A: np.ndarray, k: int, random_state) -> Labels:
-    # svd_method="arpack" drops the wrong vector: scikit-learn issue 12863.
-    model = SpectralCoclustering(k, svd_method="randomized", random_state=random_state).fit(A)
-    return model.row_labels_, model.column_labels_
-
-
 def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
     """The first k left and right singular vectors as columns, largest singular value first."""
     if min(A.shape) <= FULL_SVD or k >= min(A.shape) - 1:
@@ -272,10 +252,7 @@ def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray
 
 
 def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
-    """The original notebook's recipe: one k-means for rows, another one for columns.
-
-    Kept to show its mistake: its labels, (n_rows,) and (n_columns,), are unrelated.
-    """
+    """The original notebook's recipe, whose labels, (n_rows,) and (n_columns,), are unrelated."""
     A = np.abs(as_weights(W))
     left, right = singular_vectors(degree_scale(A), n_clusters, check_random_state(0))
     # The original's svds returns the vectors in ascending order of their singular values.
@@ -303,8 +280,8 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
 def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.ndarray:
     """Permute a layer's weights: the same values without structure.
 
-    With *keep_zeros* only the non-zero weights are permuted, so that a pruned layer keeps its
-    pattern of connections (the "layer_nonzero" null of Filan et al.).
+    With *keep_zeros* a pruned layer keeps its pattern of connections (the "layer_nonzero" null of
+    Filan et al.).
     """
     W = as_weights(W).copy()
     rng = check_random_state(random_state)
@@ -362,10 +339,9 @@ def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50, rando
                ) -> dict[str, NullTest]:
     """Test whether a layer's best clusters beat those of its own weights in random order.
 
-    The same estimator clusters the layer, without its dead neurons, and every shuffle anew, so that
-    both are searched alike (Filan et al., section 3). Returns the tests ``cut`` (normalized cut),
-    ``share`` and ``share_of_squares`` (of the absolute and the squared weight inside clusters).
-    *random_state* seeds the shuffles and the clustering. Raises InputError for fewer than 2
+    The layer, without its dead neurons, and every shuffle are clustered alike (Filan et al.,
+    section 3). Returns the tests ``cut`` (normalized cut), ``share`` and ``share_of_squares`` (of
+    the absolute and the squared weight inside clusters). Raises InputError for fewer than 2
     shuffles, and as `WeightCoclustering`.
     """
     seed = as_seed(random_state)
@@ -385,9 +361,9 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
                  keep_zeros: bool = False, n_init: int = 25, random_state=None) -> NullTest:
     """Test whether the whole network's cut is smaller than those of networks with shuffled layers.
 
-    The test of Filan et al.: `partition` cuts the graph of all neurons into *n_clusters* pieces (12
-    in their runs). Neurons without weights are left out before shuffling, as in their code. For
-    *layers* see `bipartite`, for *keep_zeros* `shuffle`, for the others and errors `null_tests`.
+    The test of Filan et al., with 12 clusters in their runs: `partition` cuts the graph of all
+    neurons that have weights. For *layers* see `bipartite`, for *keep_zeros* `shuffle`, for errors
+    `null_tests`.
     """
     seed = as_seed(random_state)
 
