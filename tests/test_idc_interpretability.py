@@ -113,16 +113,6 @@ def test_faithfulness_is_the_literal_one(y):
     assert found == pytest.approx(np.corrcoef(shares[order], falling)[0, 1])
 
 
-def test_faithfulness_by_hand():
-    # Clusters by the sum of the first two. Without the first all are one cluster; with its mean
-    # instead of 0 they would stay two.
-    X = np.array([[0.0, 1.0, 9.0], [0.0, 1.0, 8.0], [4.0, 2.0, 9.0], [4.0, 2.0, 8.0]])
-    gates = np.array([[1, 0.2, 0], [1, 0, 0], [1, 0, 0], [0.1, 0, 0]])
-    # Importance 1, 1/4, 0 and losses 1/2, 0, 0: the correlation is 3.5 / √13.
-    found = faithfulness(lambda X: (X[:, 0] + X[:, 1] > 3.5).astype(int), X, gates)
-    assert found == pytest.approx(3.5 / math.sqrt(13))
-
-
 def test_generalizability_by_hand():
     twos, opened = np.full((4, 1), 2.0), np.array([[0], [0], [1], [1]])
     # Only the gates tell the training samples apart, and the first two test samples.
@@ -147,16 +137,11 @@ def test_greedy_accuracy_is_the_literal_one_and_never_above_the_best(seed):
     assert literal_greedy(y_true, y_pred) == found <= metrics.accuracy(y_true, y_pred)
 
 
-def trained(**settings):
-    """A small network after a few epochs, so that its gates and clusters differ."""
-    return IDC(4, encdec=[16, 4, 16], clustering_head=16, aux_classifier=4, gates_hidden_dim=16,
-               batch_size=20, epochs=40, ae_pretrain_epochs=20, ae_non_gated_epochs=2, tau=1.0,
-               start_global_gates_training_on_epoch=39, random_state=1, local_gates_lambda=3.0,
-               lr_pretrain=0.01, select="last", **settings).fit(WIDE)
-
-
 def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
-    model = trained(use_gating=False)
+    model = IDC(4, encdec=[16, 4, 16], clustering_head=16, aux_classifier=4, use_gating=False,
+                batch_size=20, epochs=40, ae_pretrain_epochs=20, ae_non_gated_epochs=2, tau=1.0,
+                start_global_gates_training_on_epoch=39, random_state=1, lr_pretrain=0.01,
+                select="last").fit(WIDE)
     net, expected = model.model_, []
     samples = torch.tensor(WIDE, dtype=torch.float32)
     for sample, label in zip(samples, model.predict(WIDE), strict=True):

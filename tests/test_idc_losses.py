@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from clusterbook import IDC
-from clusterbook.idc import GlobalGates, losses
+from clusterbook.idc import losses
 from clusterbook.idc.losses import hard_gates, open_probability, stochastic_gates
 
 TINY = {"n_clusters": 3, "encdec": [8, 6, 2, 7], "clustering_head": 5, "aux_classifier": 5,
@@ -52,17 +52,6 @@ def test_noise_of_gates_has_its_standard_deviation_before_clipping(noise):
             assert share.double().mean().item() == pytest.approx(probability, abs=0.006)
         assert open_probability(torch.tensor(center), noise).item() == pytest.approx(
             1 - norm.cdf(-(center + 0.5) / noise), abs=1e-6)
-
-
-def test_global_gates_are_tanh_and_a_half_clipped():
-    gates = GlobalGates(2, 3)
-    gates.weight.data = torch.tensor([[0.2, -9, 1], [0, 0.1, -0.3]])
-    expected = torch.tensor([[math.tanh(0.2), -1, math.tanh(1)],
-                             [0, math.tanh(0.1), math.tanh(-0.3)]])
-    torch.testing.assert_close(gates(torch.tensor([1, 0, 1])), expected[[1, 0, 1]])
-    expected = torch.tensor([[0.5 + math.tanh(0.2), 0, 1],
-                             [0.5, 0.5 + math.tanh(0.1), 0.5 - math.tanh(0.3)]])
-    torch.testing.assert_close(gates.matrix(), expected)
 
 
 def test_the_weight_of_sparsity_rises_along_half_a_cosine():
