@@ -18,7 +18,7 @@ from torchvision.transforms.v2 import functional as pictures
 
 from clusterbook import training
 from clusterbook.checks import InputError
-from clusterbook.deepcluster import AlexNet, Sobel, clustering, geometric_nmi, networks
+from clusterbook.deepcluster import AlexNet, clustering, geometric_nmi, networks
 from clusterbook.deepcluster.clustering import epoch_indices, fit_reduction, reduce, split_empty
 
 
@@ -73,7 +73,7 @@ def test_augmented_images_have_the_pixels_of_torchvisions(shape):
 
 
 def test_sobel_is_gray_and_two_fixed_filters():
-    rows, sobel = torch.rand(2, 3, 9, 7), Sobel()
+    rows, sobel = torch.rand(2, 3, 9, 7), networks.Sobel()
     across = torch.tensor([[1.0, 0, -1], [2, 0, -2], [1, 0, -1]])
     literal = functional.conv2d(rows.sum(1, keepdim=True) / 3,
                                 torch.stack([across, across.T])[:, None], padding=1)

@@ -1,11 +1,10 @@
 """One fit by several processes that ``torchrun`` starts: parts of the work, and sums.
 
 ``torchrun --nproc_per_node N -m clusterbook run deepcluster`` executes the notebook in rank 0 only.
-The other ranks wait; each fit there opens a process group, sends them estimator and data, and all
-fit together. They draw the same random numbers and so take the same steps, on parts of each batch.
+Each fit there opens a process group, sends the others estimator and data, and all fit together.
+They draw the same random numbers and so take the same steps, on parts of each batch.
 
-Outside of such a fit, and in one process, nothing here does anything. The ranks trust each other:
-what rank 0 sends is unpickled.
+In one process nothing here does anything. What rank 0 sends is unpickled.
 """
 
 from __future__ import annotations
@@ -95,10 +94,7 @@ def same(*tensors: Tensor) -> None:
 
 
 def own_noise(generator: torch.Generator) -> None:
-    """Let torch's global generators draw noise for a part of a batch that rank 0 does not draw.
-
-    A copy of *generator* decides it; rank 0 goes on as one process would.
-    """
+    """Let torch's global generators draw other noise in each rank; *generator* decides it."""
     if here.rank:
         copy = generator.clone_state()
         seed = int(torch.randint(2**31, (), generator=copy)) + here.rank

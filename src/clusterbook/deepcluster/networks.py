@@ -37,8 +37,7 @@ PENALTY, MAX_ITER = 1e-3, 200
 def clustering_transform(size: int | Sequence[int] = 224, resize: int | None = 256) -> v2.Compose:
     """Resize the short side, crop the middle: pixels in [0, 1], not yet normalized.
 
-    *size*, an int or (height, width), is of the crop; without *resize* the crop just fits in. Takes
-    a PIL image, or a tensor (channels, height, width) of bytes or of floats in [0, 1].
+    *size*, an int or (height, width), is of the crop; without *resize* the crop just fits in.
     """
     size = (size, size) if isinstance(size, int) else tuple(size)
     return v2.Compose([v2.Resize(resize or max(size)), v2.CenterCrop(size), *_TO_FLOATS])
@@ -65,8 +64,7 @@ def augment(images: Tensor, generator: torch.Generator, scale: Sequence[float] |
             flip: bool = True) -> Tensor:
     """A random part of each image, (n, channels, height, width), resized, and mirrored for half.
 
-    *scale* bounds the part of the area, and None takes the whole image. As in torchvision the edge
-    is repeated beyond a part's border. *generator* is on the CPU.
+    *scale* bounds the part of the area, and None takes the whole image. *generator* is on the CPU.
     """
     n, _, height, width = images.shape
     mirrored = torch.rand(n, generator=generator) < 0.5 if flip else torch.zeros(n, dtype=bool)
@@ -81,11 +79,10 @@ def augment(images: Tensor, generator: torch.Generator, scale: Sequence[float] |
 
 def random_boxes(n: int, height: int, width: int, generator: torch.Generator,
                  scale: Sequence[float] = SCALE) -> Tensor:
-    """Random parts of images, distributed as those of torchvision's ``RandomResizedCrop``.
+    """Top, left, height and width of parts of images, int64, (n, 4).
 
-    The area is uniform in *scale*, the logarithm of the aspect ratio in `RATIO`; the first of ten
-    draws that fits is placed at random, else the largest part in the middle is taken. Returns top,
-    left, height and width, int64, (n, 4).
+    They are distributed as those of torchvision's ``RandomResizedCrop``: the first of ten draws
+    that fits is placed at random, else the largest part in the middle is taken.
     """
     area, shape, position = torch.rand(3, n, 10, generator=generator, dtype=torch.float64)
     area = height * width * (scale[0] + (scale[1] - scale[0]) * area)
@@ -112,8 +109,7 @@ def _weights(start: Tensor, length: Tensor, size: int) -> Tensor:
 class ArrayImages:
     """Images in one tensor, on the device; of two dimensions only, they are not augmented.
 
-    *statistics*, (2, channels), are mean and deviation of each channel; without any, those of the
-    images. *scale* and *flip* are `augment`'s. ``content`` tells these images from others.
+    *statistics*, (2, channels), are mean and deviation of each channel; by default of the images.
     """
 
     def __init__(self, images: Tensor, statistics: Tensor | None, *,
@@ -147,10 +143,9 @@ class ArrayImages:
 
 
 class FolderImages:
-    """The images of a folder, read in batches when they are needed.
+    """The images of a folder, of the network's input *shape*, read in batches.
 
-    *shape* is that of the network's input, to whose channels they are converted. All are read once
-    at first; raises InputError if one can't be.
+    All are read once at first; raises InputError if one can't be.
     """
 
     def __init__(self, folder: Folder, shape: tuple[int, ...], statistics: Tensor | None, *,
@@ -231,10 +226,7 @@ def _of_sums(sums: Tensor, count: int) -> Tensor:
 
 
 class Sobel(nn.Module):
-    """The mean over channels, then two fixed edge filters: (n, channels, h, w) to (n, 2, h, w).
-
-    As in the released code a pixel beyond the border is 0, which after normalization is the mean.
-    """
+    """The mean over channels, then two fixed edge filters: (n, channels, h, w) to (n, 2, h, w)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -247,11 +239,7 @@ class Sobel(nn.Module):
 
 
 class Network(nn.Module):
-    """Base of the networks: images of (channels, height, width), seen as edges or as pixels.
-
-    `n_features` is the size of the representation. Raises InputError for images with a side below
-    `smallest`.
-    """
+    """Base of the networks; raises InputError for images with a side below `smallest`."""
 
     def __init__(self, image_shape: Sequence[int] = (3, 224, 224), sobel: bool = True) -> None:
         super().__init__()
@@ -384,8 +372,7 @@ def outputs(network: nn.Module, batches: Iterable[Tensor], layer: int | str | No
             most: int = MOST_NUMBERS) -> Iterator[Tensor]:
     """What a layer gives for each batch, in evaluation mode, (n_samples, n_numbers).
 
-    None is the representation before its last ReLU, ``"features"`` that after it, and a number,
-    from 1, a convolutional layer, `pooled`.
+    None is the representation before its last ReLU; for others see `DeepCluster.linear_probe`.
     """
     network.eval()
     for batch in batches:
@@ -408,8 +395,7 @@ def linear_accuracy(train: Tensor, y: np.ndarray, test: Tensor, y_test: np.ndarr
     r"""Accuracy on *test*, from 0 to 1, of a linear classifier trained on *train*.
 
     Multinomial logistic regression on standardized numbers, (n_samples, n_numbers), by L-BFGS from
-    zeros: the mean of :math:`-\log \mathrm{softmax}(W x_n + b)_{y_n}` and `PENALTY` times
-    :math:`\lVert W \rVert^2 / 2`. Nothing about it is random.
+    zeros, with `PENALTY` times :math:`\lVert W \rVert^2 / 2`.
     """
     classes, targets = np.unique(y, return_inverse=True)
     mean, std = train.mean(0), train.std(0, correction=0)

@@ -36,9 +36,8 @@ def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
     .. math:: z = \min(\max(\tfrac12 + \mu + \epsilon, 0), 1), \quad
               \epsilon \sim \mathcal N(0, \sigma^2)
 
-    The gradient in :math:`\mu` is 1 where the gate is strictly between 0 and 1, otherwise 0: the
-    noise is what lets a closed gate learn. Its standard deviation is 0.5 in the paper, and 0.25 in
-    the released code, which draws N(0, 0.5²) and halves it.
+    The gradient in :math:`\mu` is 1 strictly between 0 and 1, otherwise 0: the noise is what lets a
+    closed gate learn. Its standard deviation is 0.5 in the paper, 0.25 in the released code.
     """
     return hard_gates(mu + noise * torch.randn_like(mu))
 
@@ -62,10 +61,9 @@ def reconstruction_terms(
 ) -> dict[str, Tensor]:
     r"""The four reconstruction errors by name, whose sum is :math:`\mathcal L_\mathrm{recon}`.
 
-    Batch normalization has separate statistics for each kind of input. Without gates the gated term
-    equals the clean one. *network* is an `Autoencoder`; *masked* the fraction of inputs set
-    to 0 in the third term, and *noise* the standard deviation of the factors of the embedding in
-    the fourth; at 0 the term is absent.
+    Without gates the gated term equals the clean one. *network* is an `Autoencoder`; *masked* the
+    fraction of inputs set to 0 in the third term, *noise* the standard deviation of the factors of
+    the embedding in the fourth; at 0 the term is absent.
     """
     inputs = {"clean": X}
     if gates is not None:
@@ -98,16 +96,12 @@ def apply_apart(layers: nn.Sequential, *batches: Tensor) -> tuple[Tensor, ...]:
 
 
 def open_probability(mu: Tensor, sigma: float) -> Tensor:
-    r"""The probability that a gate with noise *sigma* is above 0: :math:`\Phi((\mu + ½)/\sigma)`.
-
-    The released code takes :math:`\sigma = 1`, although its gates have 0.25: no gate ever counts as
-    closed, since the value lies between 0.309 and 0.933.
-    """
+    r"""The probability that a gate with noise *sigma* is open: :math:`\Phi((\mu + ½)/\sigma)`."""
     return 0.5 * torch.erfc(-(mu + 0.5) / (sigma * math.sqrt(2)))
 
 
 def regularizer_released(mu: Tensor) -> Tensor:
-    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`."""
+    r"""The released code's sparsity penalty: the mean of :math:`\Phi(\mu + ½)`, 0.309 to 0.933."""
     return open_probability(mu, 1.0).mean()
 
 
@@ -121,10 +115,7 @@ def regularizer_paper(mu: Tensor) -> Tensor:
 
 
 def sparsity_weight(epoch: int, epochs: int, weight: float) -> float:
-    r""":math:`\lambda(t)`: rises from near 0 to *weight* along half a cosine.
-
-    *epoch* runs from 1 to *epochs*, the number of epochs with gates.
-    """
+    r""":math:`\lambda(t)`: rises to *weight* along half a cosine of *epochs*, from *epoch* 1 on."""
     return weight * 0.5 * (1 - math.cos(math.pi * epoch / epochs))
 
 
@@ -137,16 +128,9 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
     .. math:: R = \tfrac12 \log\det\Big(I_d + \frac{d}{m\epsilon} G^\top G\Big)
                 = \tfrac12 \log\det\Big(I_m + \frac{d}{m\epsilon} G G^\top\Big)
 
-    for *m* samples of *d* gates. The two are equal (Sylvester's identity), and the smaller matrix
-    is used. The rate also grows when gates open. It is NaN where rounding leaves the matrix without
-    a factorization. A *projection*, (n_features, n_dimensions), multiplies the gates first.
-
-    The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples, whose rate only counts open gates.
-
-    Examples
-    --------
-    >>> total_coding_rate(torch.eye(2), eps=1.0)        # 1/2 log det(2 I)
-    tensor(0.6931)
+    for *m* samples of *d* gates; of the two, which are equal, the smaller matrix is used. NaN where
+    rounding leaves it without a factorization. A *projection*, (n_features, n_dimensions),
+    multiplies the gates first. The paper's Eq. 4 has :math:`z_i^\top z_i` of single samples.
     """
     if projection is not None:
         gates = gates @ projection
@@ -168,10 +152,8 @@ def gate_coding_loss(gates: Tensor, eps: float, projection: Tensor | None = None
 def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
     r"""Memberships: a softmax of noisy log-probabilities (Eq. 5 of the paper).
 
-    :math:`\mathrm{softmax}((\log\pi + g) / \tau)` with Gumbel noise *g*; rows sum to 1.
-
-    Logits have shape (n_samples, n_clusters). Near a temperature *tau* of 0 rows are one-hot; at
-    the published 100 they are nearly uniform unless logits are in the hundreds.
+    :math:`\mathrm{softmax}((\log\pi + g) / \tau)` with Gumbel noise *g*, (n_samples, n_clusters).
+    Near a temperature *tau* of 0 rows are one-hot, at the published 100 nearly uniform.
     """
     gumbel = -(-torch.rand_like(logits).log()).log()
     return ((logits.log_softmax(1) + gumbel) / tau).softmax(1)
@@ -183,10 +165,9 @@ def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     .. math:: \frac1p \sum_k \frac{n_k}{2m} \log\det\Big(I_p + \frac{p}{n_k\epsilon}
               \sum_i \pi_{ik} h_i h_i^\top\Big), \quad n_k = \sum_i \pi_{ik}
 
-    with :math:`h = z / \|z\|`: the second half of the rate reduction MCR² (Yu et al., 2020).
-
-    Embeddings *z*, (n_samples, embedding_size), are of any length; memberships :math:`\pi`,
-    (n_samples, n_clusters), have rows that sum to 1.
+    with :math:`h = z / \|z\|` of embeddings *z*, (n_samples, embedding_size), and memberships
+    :math:`\pi`, (n_samples, n_clusters): the second half of the rate reduction MCR² (Yu et al.,
+    2020).
     """
     logdets, sizes = _cluster_logdets(z, memberships, eps)
     return (sizes * logdets).sum() / (2 * len(z) * z.shape[1])
@@ -198,9 +179,8 @@ def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     .. math:: \mathcal L_\mathrm{head} = \sum_k \tfrac12 \log\det(I_p + \lambda_2
               \mathbb E_{h \in H_k} h^\top h), \quad \lambda_2 = p / \epsilon
 
-    The paper prints :math:`\lambda_2 = p\,(B\epsilon)`, surely meant as a quotient. Beside an
-    expectation the batch size :math:`B` would count twice, so it is left out; and *h* has length 1,
-    without which :math:`\epsilon` has no scale. Arguments as in `compression_released`.
+    The paper prints :math:`\lambda_2 = p\,(B\epsilon)`, surely meant as a quotient; beside an
+    expectation the batch size :math:`B` would count twice. Arguments as in `compression_released`.
     """
     return 0.5 * _cluster_logdets(z, memberships, eps)[0].sum()
 
@@ -246,11 +226,7 @@ FORMS = {
 
 
 class Autoencoder(nn.Module):
-    """Dense layers to an embedding and back.
-
-    *widths* are those of each layer but the output. The middle one is the embedding, without
-    normalization and ReLU; the two sides may differ.
-    """
+    """Dense layers to an embedding and back; *widths* of each but the output, it in the middle."""
 
     def __init__(self, n_features: int, widths: Sequence[int]):
         super().__init__()
@@ -265,10 +241,7 @@ class Autoencoder(nn.Module):
 
 
 class GatingNetwork(nn.Module):
-    r"""Local gates: maps samples to :math:`\mu`, one per feature, from -1 to 1.
-
-    Two linear layers, each followed by tanh; at first every gate is near one half.
-    """
+    r"""Local gates: maps samples to :math:`\mu`, one per feature, from -1 to 1, at first near 0."""
 
     def __init__(self, n_features: int, hidden: int):
         super().__init__()
@@ -282,10 +255,7 @@ class GatingNetwork(nn.Module):
 
 
 class GlobalGates(nn.Module):
-    r"""Global gates: maps clusters to their :math:`\mu = \tanh(\mathrm{weight})`, from -1 to 1.
-
-    First weights, of shape (n_clusters, n_features), have a standard deviation of 0.01.
-    """
+    r"""Global gates: maps clusters to their :math:`\mu = \tanh(\mathrm{weight})`, from -1 to 1."""
 
     def __init__(self, n_clusters: int, n_features: int):
         super().__init__()
@@ -319,9 +289,9 @@ def _initialize(module: nn.Module) -> None:
 class Model(nn.Module):
     """All networks: trained, saved and restored together.
 
-    *widths* are the autoencoder's; *gates*, *head* and *auxiliary* hidden widths. Without *gates*
-    all gates are 1. *projection* is the dimension of the random projection for the coding rate of
-    the gates, a Gaussian matrix that keeps squared lengths on average.
+    *widths* are the autoencoder's; *gates* (without any all gates are 1), *head* and *auxiliary*
+    hidden widths. *projection* is the dimension of a Gaussian matrix for the gates' coding rate,
+    which keeps squared lengths on average.
     """
 
     def __init__(self, n_features: int, n_clusters: int, widths: Sequence[int], *,
