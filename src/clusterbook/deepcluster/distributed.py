@@ -35,9 +35,6 @@ GRACE = 30
 _FITS, _END = "fits", "end"         # keys of torchrun's store: how many there were, no more to come
 
 
-# --- sums and parts ----------------------------------------------------------------------------
-
-
 def total(values: Tensor) -> Tensor:
     """The sum of all ranks' *values*, of one shape, the same bits in each; without gradient."""
     if here.size > 1:
@@ -126,9 +123,6 @@ class CheckpointOfFirst:
     def load(self) -> dict[str, Any] | None:
         """What the first rank has saved, in each of them."""
         return of_first(self.own and self.own.load())
-
-
-# --- processes ---------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -27,8 +27,6 @@ __all__ = ["GlobalGates", "gumbel_softmax", "hard_gates", "open_probability", "s
 LEAST_RATE = 1e-6                           # of both cosines, as in all released configurations
 _CHUNK = 4096                               # samples at a time where no gradient is needed
 
-# ----------------------------------------------------------------------------------- gates, Eq. 1
-
 
 def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
     r"""Gates with fresh noise, as in training (Eq. 1 of the paper).
@@ -45,9 +43,6 @@ def stochastic_gates(mu: Tensor, noise: float = 0.25) -> Tensor:
 def hard_gates(mu: Tensor) -> Tensor:
     r"""Gates without noise, as after training: :math:`\tfrac12 + \mu`, clipped to [0, 1]."""
     return (mu + 0.5).clamp(0, 1)
-
-
-# --------------------------------------------------------------------------------- reconstruction
 
 
 def absolute_error(decoded: Tensor, X: Tensor) -> Tensor:
@@ -92,9 +87,6 @@ def apply_apart(layers: nn.Sequential, *batches: Tensor) -> tuple[Tensor, ...]:
     return rows.split(n_rows)
 
 
-# -------------------------------------------------------------------------------- sparsity, Eq. 3
-
-
 def open_probability(mu: Tensor, sigma: float) -> Tensor:
     r"""The probability that a gate with noise *sigma* is open: :math:`\Phi((\mu + ½)/\sigma)`."""
     return 0.5 * torch.erfc(-(mu + 0.5) / (sigma * math.sqrt(2)))
@@ -119,9 +111,6 @@ def sparsity_weight(epoch: int, epochs: int, weight: float) -> float:
     return weight * 0.5 * (1 - math.cos(math.pi * epoch / epochs))
 
 
-# ---------------------------------------------------------------- coding rate of the gates, Eq. 4
-
-
 def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = None) -> Tensor:
     r"""The coding rate of a batch of gates, in nats: large if they span many directions.
 
@@ -144,9 +133,6 @@ def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = Non
 def gate_coding_loss(gates: Tensor, eps: float, projection: Tensor | None = None) -> Tensor:
     r""":math:`\mathcal L_\mathrm{gtcr} = -R / m`, small when samples' gates differ (Eq. 4)."""
     return -total_coding_rate(gates, eps, projection) / len(gates)
-
-
-# ------------------------------------------------------------------------- clustering, Eqs. 5, 6
 
 
 def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
@@ -202,9 +188,6 @@ def _logdet_of_identity_plus(A: Tensor) -> Tensor:
     factor, failed = torch.linalg.cholesky_ex(eye + A)
     logdet = 2 * factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
     return torch.where(failed == 0, logdet, math.nan)
-
-
-# --------------------------------------------------------------------------------- the two forms
 
 
 class Form(NamedTuple):

@@ -3,9 +3,11 @@ r"""Co-clustering of a network's weights: which output neurons go with which inp
 A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, columns: inputs, as in
 torch) is a bipartite graph: neurons are vertices and :math:`A = |W|` holds the weights of the
 edges. So is the whole network, with the neurons of even layers as rows and those of odd layers as
-columns. Spectral co-clustering (1) gives rows and columns one common set of labels, the normalized
-cut measures how much weight runs between clusters (2), and a null model of shuffled weights
-decides whether that is less than in any other arrangement of the same weights.
+columns. Spectral co-clustering (I. S. Dhillon, "Co-clustering documents and words using bipartite
+spectral graph partitioning", KDD 2001) gives rows and columns one common set of labels; the
+normalized cut measures how much weight runs between clusters, and a null model of shuffled weights
+whether that is remarkably little (D. Filan et al., "Clusterability in neural networks",
+arXiv:2103.03386, 2021).
 
 Differences from the authors' code
 ----------------------------------
@@ -14,12 +16,6 @@ Differences from the authors' code
 - A neuron without weights belongs to no cluster (label -1); there its degree is inverted.
 - Each neuron's row of singular vectors is scaled to unit length, so that its degree does not decide
   its cluster.
-
-References
-----------
-1. I. S. Dhillon, "Co-clustering documents and words using bipartite spectral graph partitioning",
-   KDD 2001.
-2. D. Filan et al., "Clusterability in neural networks", arXiv:2103.03386, 2021.
 """
 
 from __future__ import annotations
@@ -111,8 +107,8 @@ def as_weights(W: ArrayLike) -> np.ndarray:
 def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
     """All layers' absolute weights as one matrix: neurons of even layers × neurons of odd layers.
 
-    *layers* are matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
-    neurons. Raises ValueError if a layer's weights are all 0, or two layers do not fit.
+    *layers* are matrices (n_outputs, n_inputs), from the inputs on, which are layer 0. Raises
+    ValueError if a layer's weights are all 0, or two layers do not fit.
     """
     matrices = [np.abs(as_weights(layer)) for layer in layers]
     sizes = [matrices[0].shape[1], *map(len, matrices)]
@@ -122,8 +118,6 @@ def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
         blocks[(i + 1) // 2][i // 2] = matrix.T if i % 2 == 0 else matrix
     return np.block(blocks)
 
-
-# ---------------------------------------------------------------------------- the clustering
 
 #: Up to about this many neurons a full SVD is as fast as a truncated one, without a random start.
 FULL_SVD = 256
@@ -147,15 +141,11 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
     Attributes
     ----------
-    row_labels_ : ndarray of shape (n_rows,)
-        Cluster of each output neuron; -1 if its weights are all 0.
-    column_labels_ : ndarray of shape (n_columns,)
-        Of each input neuron.
-    rows_ : bool ndarray of shape (n_clusters, n_rows)
-        The same as an indicator matrix, as in scikit-learn's biclusters.
-    columns_ : bool ndarray of shape (n_clusters, n_columns)
+    row_labels_, column_labels_ : ndarray of shape (n_rows,) and (n_columns,)
+        Cluster of each output and input neuron; -1 if its weights are all 0.
+    rows_, columns_ : bool ndarray of shape (n_clusters, n_rows) and (n_clusters, n_columns)
+        The same as indicator matrices, as in scikit-learn's biclusters.
     normalized_cut_ : float
-        Of the labels on the fitted weights.
 
     Examples
     --------
@@ -218,10 +208,10 @@ def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
 
 
 def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Labels:
-    """Move neurons to where most of their weight goes, while the normalized cut gets smaller.
+    """Move neurons to the cluster that takes the most of their weight per volume.
 
-    Rows and columns in turn go to the cluster that takes the most of their weight per volume:
-    weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007).
+    Weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007), rows and columns in
+    turn, while the normalized cut gets smaller.
     """
     degrees = A.sum(1), A.sum(0)
     cut = normalized_cut(A, rows, columns)
@@ -265,7 +255,7 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
     """Weights with known clusters: absolute Gaussians of scale 1 inside, *off_block* outside.
 
     Returns the weights (n_rows, n_columns), and the clusters of rows (n_rows,) and columns
-    (n_columns,), in random order and as equal in size as the numbers allow.
+    (n_columns,), of equal sizes to within one.
     """
     rng = check_random_state(random_state)
     rows = rng.permutation(np.arange(n_rows) % n_clusters)
@@ -274,15 +264,8 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
     return np.abs(rng.standard_normal((n_rows, n_columns))) * scale, rows, columns
 
 
-# ---------------------------------------------------------------------------- the null model
-
-
 def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.ndarray:
-    """Permute a layer's weights: the same values without structure.
-
-    With *keep_zeros* a pruned layer keeps its pattern of connections (the "layer_nonzero" null of
-    Filan et al.).
-    """
+    """Permute a layer's weights, with *keep_zeros* only those that are not 0 (Filan et al.)."""
     W = as_weights(W).copy()
     rng = check_random_state(random_state)
     permuted = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
@@ -305,9 +288,9 @@ _equal = partial(np.isclose, rtol=1e-9, atol=1e-12)
 
 @dataclass(frozen=True)
 class NullTest:
-    """A *value* of the network and its distribution *null* (n_shuffles,) under a null model.
+    """A *value* of the network, and *null* (n_shuffles,) under a null model.
 
-    *larger* tells whether large values are the remarkable ones; by default small ones are.
+    *larger* tells whether large values are the remarkable ones, not small ones.
     """
 
     value: float
