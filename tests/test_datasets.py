@@ -47,7 +47,7 @@ def test_what_is_loaded_is_what_the_catalog_says(name):
 def test_embedded_data_need_no_folder_and_an_unknown_name_is_no_download(monkeypatch, tmp_path):
     monkeypatch.setenv("CLUSTERBOOK_DATA", str(tmp_path / "absent"))
     datasets.fetch("digits")
-    assert datasets.status("digits") == "embedded" and datasets.load("digits").source.files == {}
+    assert datasets.status("digits") == "embedded" and datasets.load("digits").X.size
     assert not (tmp_path / "absent").exists()
     for call in (datasets.load, datasets.status, datasets.fetch):
         with pytest.raises(InputError, match="no data set 'mnits'; did you mean 'mnist'"):

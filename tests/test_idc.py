@@ -45,7 +45,8 @@ def test_history_agrees_with_the_fitted_model():
     last, z = model.history_.rows[-1], model.transform(X)
     gates = model.local_gates(X)
     expected = {
-        "overall": 6, "occupied": len(set(model.labels_)), "acc": metrics.accuracy(Y, model.labels_),
+        "overall": 6, "occupied": len(set(model.labels_)),
+        "acc": metrics.accuracy(Y, model.labels_),
         "acc_greedy": greedy_accuracy(Y, model.labels_), "compression": model.compression_,
         "local_gates": open_features(gates, original=True, batch_size=20),
         "open_local_gates": open_features(gates), "global_gates": model.global_gates_.sum(1).mean(),
