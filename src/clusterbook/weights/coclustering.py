@@ -203,7 +203,9 @@ def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
     neurons /= np.where(length > 0, length, 1)[:, None]
     labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
     found = labels[:n_rows], labels[n_rows:]
-    rows[live_rows], columns[live_columns] = _refine(A, *found, k) if unit_length else found
+    if unit_length:
+        found = _refine(A, *found, k)
+    rows[live_rows], columns[live_columns] = found
     return rows, columns
 
 
