@@ -36,11 +36,19 @@ augmented; 200 epochs are the default (500 in the paper's runs).
 
 from .clustering import epoch_indices, fit_reduction, kmeans, reduce, split_empty
 from .estimator import DeepCluster, churn, geometric_nmi
-from .networks import AlexNet, augment, clustering_transform, training_transform
+from .networks import (
+    VGG16,
+    AlexNet,
+    ConvNet,
+    Sobel,
+    augment,
+    clustering_transform,
+    training_transform,
+)
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
 
-__all__ = ["AlexNet", "DeepCluster", "augment", "churn", "clustering_transform", "epoch_indices",
-           "fit_reduction", "geometric_nmi", "kmeans", "reduce", "split_empty",
-           "training_transform"]
+__all__ = ["AlexNet", "ConvNet", "DeepCluster", "Sobel", "VGG16", "augment", "churn",
+           "clustering_transform", "epoch_indices", "fit_reduction", "geometric_nmi", "kmeans",
+           "reduce", "split_empty", "training_transform"]
