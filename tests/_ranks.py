@@ -13,10 +13,10 @@ from _fits import before_steps
 from torch import multiprocessing, nn
 
 from clusterbook import DeepCluster, datasets
+from clusterbook.checks import OutOfTime
 from clusterbook.deepcluster import clustering, distributed, fit_reduction, kmeans, reduce
 from clusterbook.deepcluster.distributed import BatchNorm2d
-from clusterbook.deepcluster.images import FolderImages
-from clusterbook.errors import OutOfTime
+from clusterbook.deepcluster.networks import FolderImages
 
 SIZE = 2
 SETTINGS = {"n_clusters": 10, "image_shape": (1, 8, 8), "n_components": 16, "batch_size": 101,

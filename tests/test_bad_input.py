@@ -14,7 +14,7 @@ from _support import SEED, Book, record
 from bookledger import cli, parameters
 from bookledger.records import dumps, read_record
 from clusterbook import paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 PARAMETERS = f"""\
 n: int = 1  # a count | paper: 1 | more

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 
-import numpy as np
 import pytest
 from _support import CHECKOUT, Book, module_of
 
@@ -37,21 +35,6 @@ def test_too_much_fails_and_is_named(book: Book, monkeypatch, capsys):
                      f"  {'small':28}{'0':>14}{'1,600':>18}"]
     held["large"] = notebooks.Peak()
     assert notebooks.main() == 0 and capsys.readouterr().out.count("not measured") == 2
-
-
-def test_the_table_of_the_page_is_one_that_the_benchmarks_write(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(CHECKOUT / "tests" / "benchmarks")
-    benchmarks = module_of(CHECKOUT / "tests" / "benchmarks" / "__main__.py")
-    page, written = CHECKOUT / "book" / "benchmarks.csv", tmp_path / "written.csv"
-
-    def read(path):
-        return list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-
-    ratios = iter([float(row[2].replace(",", "")) for row in read(page)[1:]])
-    monkeypatch.setattr(benchmarks, "measure", lambda cases: np.array(
-        [[1.0, *(next(ratios) for _ in range(len(cases) - 1))]]))
-    assert benchmarks.main(list(benchmarks.BENCHMARKS), str(written)) == 0
-    assert read(written) == read(page)
 
 
 def test_the_page_states_the_limit_of_the_memory():

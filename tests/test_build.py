@@ -20,7 +20,7 @@ from bookledger import build as building
 from bookledger import outputs
 from bookledger.build import BuildError, build
 from bookledger.execution import ChapterError
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clusterbook import checks, paths
-from clusterbook.errors import InputError, unknown
+from clusterbook.checks import InputError, unknown
 from clusterbook.paths import write_atomically
 
 IMAGES = np.linspace(0, 1, 32).reshape(2, 16)

@@ -9,8 +9,8 @@ from scipy.stats import kstest
 
 from clusterbook import classifier, paths, training
 from clusterbook.checkpoints import Checkpoint
+from clusterbook.checks import InputError, OutOfTime
 from clusterbook.classifier import MLP, block_share, train_classifier
-from clusterbook.errors import InputError, OutOfTime
 
 ONE_STEP = {"hidden": (6, 7, 4), "epochs": 1, "batch_size": 24, "learning_rate": 0.5,
             "random_state": 4}
@@ -51,29 +51,6 @@ def test_weights_are_a_copy_dropout_follows_hidden_layers_and_a_missing_one_is_r
     network, X = MLP([3, 20, 20, 4], dropout=0.3), torch.ones(1, 3)
     assert [getattr(part, "p", 0) for part in network] == [0, 0, 0.3, 0, 0, 0.3, 0]
     assert torch.equal(network.train().hidden(X)[-1], network.eval()(X)), "on where it measures"
-
-
-def test_a_step_is_gradient_descent_on_the_mean_cross_entropy():
-    X, y = SMALL[:2]
-    with training.seeded(4):
-        start = MLP([5, 6, 3])
-    first, second = matrices(start)
-    hidden = np.maximum(X @ first.T, 0)                                  # (24, 6)
-    outputs = hidden @ second.T                                          # (24, 3)
-    shares = np.exp(outputs) / np.exp(outputs).sum(1, keepdims=True)
-    loss = -np.log(shares[np.arange(24), y]).mean()
-    at_outputs = (shares - np.eye(3)[y]) / 24
-    at_hidden = (at_outputs @ second) * (hidden > 0)
-    expected = [first - 0.5 * at_hidden.T @ X, second - 0.5 * at_outputs.T @ hidden]
-    network, history = fit(SMALL, **ONE_STEP | {"hidden": (6,)})
-    assert history.rows[0]["loss"] == pytest.approx(loss, abs=1e-6)
-    with torch.no_grad():
-        right = network(torch.tensor(SMALL[2], dtype=torch.float32)).argmax(1).numpy() == SMALL[3]
-    assert history.rows[0]["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
-    assert not network.training
-    for found, by_hand, before in zip(matrices(network), expected, (first, second), strict=True):
-        np.testing.assert_allclose(found, by_hand, atol=1e-6)
-        assert np.abs(by_hand - before).max() > 1e-3
 
 
 @pytest.mark.parametrize(("init", "limits"), [

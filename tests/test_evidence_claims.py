@@ -10,7 +10,7 @@ from _support import put
 from bookledger import load_claims, load_errata, load_expectations, load_sources
 from bookledger.claims import Statistic
 from bookledger.wording import spread
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 CLAIMS = """\
 # what the sources say

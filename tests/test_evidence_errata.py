@@ -14,7 +14,7 @@ from test_evidence_claims import ERRATA, SOURCES
 import bookledger as evidence
 from bookledger import load_claims, load_errata, load_expectations, load_sources
 from clusterbook import paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 PAGES = [CHECKOUT / "book" / "audit" / f"{work}.ipynb"
          for work in ("tell", "idc", "deepcluster", "weights")]

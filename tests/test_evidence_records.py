@@ -20,7 +20,7 @@ from bookledger import arrays, load_records, model_file, page, recorded
 from bookledger import records as records_module
 from bookledger.records import MODEL_LIMIT
 from clusterbook import datasets, paths, training
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 CONTEXT = {
     "chapter": "weights", "profile": "weights-demo", "seed": 4, "assumed": ["rate"],

@@ -18,7 +18,7 @@ from bookledger.notebook import origin, table
 from bookledger.records import dumps, recorded, write_manifest
 from bookledger.views import columns, result, summary, under_way, verdicts
 from clusterbook import paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 CLAIMS = """\
 - id: demo-acc

@@ -18,7 +18,7 @@ from bookledger.checks import as_it_stands, cells_of_checks
 from bookledger.machine import hashes, version_of
 from bookledger.verdicts import judge_number, stale_among, t_interval
 from clusterbook import datasets, paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 A, B, C = (digit * 64 for digit in "abc")
 NOW = {"demo-acc": "as the claim stands now"}

@@ -29,7 +29,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from clusterbook import figures
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.figures.showing import listed
 
 RNG = np.random.default_rng(0)
@@ -199,14 +199,6 @@ def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
     assert trained.images[0].get_clim() == shuffled.images[0].get_clim()
 
 
-def test_a_null_distribution_has_the_value_and_what_means_nothing():
-    (null, value), options = ARGUMENTS["null_distribution"]
-    (axis,) = (figure := draw("null_distribution")).axes
-    assert sum(bar.get_height() for bar in axis.patches) == len(null)
-    assert [line.get_xdata()[0] for line in axis.lines] == [value, options["meaningless"]]
-    assert texts(figure.legends[0])[1:] == ["the trained weights", "a meaningless partition"]
-
-
 def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     axis = draw("seed_strip").axes[0]
     assert [t.get_text() for t in axis.get_yticklabels()] == ["joint", "dhillon"]
@@ -242,19 +234,6 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
     dark, bright = (sum(first.images[0].to_rgba(value)[:3]) for value in (-0.75, 3))
     assert dark < 1 < bright
     assert [tuple(np.round(p.get_center())) for p in second.patches] == [(0, 2), (1, 0)]
-
-
-def test_image_bars_put_each_image_above_its_counts_and_mark_its_own():
-    axes = np.reshape(draw("image_bars").axes, (2, 2, 5))   # six images, five beside each other
-    for i, title in enumerate("uvwxyz"):
-        above, below = axes[i // 5, :, i % 5]
-        assert (above.get_title(), above.get_xlabel()) == (title, title.upper())
-        np.testing.assert_allclose(above.images[0].get_array().ravel(),
-                                   ARGUMENTS["image_bars"][0][0][i])
-        assert [bar.get_height() for bar in below.patches] == [3 * i, 3 * i + 1, 3 * i + 2]
-        marked = [bar.get_facecolor() == mpl_colors.to_rgba(figures.COLORS[1])
-                  for bar in below.patches]
-        assert marked == [j == i % 3 for j in range(3)]
 
 
 def test_an_image_grid_has_each_image_in_its_place():

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 import bookledger as evidence
 from bookledger.checks import differences
 from clusterbook import figures
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 
 def curves(**runs) -> Figure:

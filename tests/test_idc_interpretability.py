@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from clusterbook import IDC, metrics
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.idc import (
     cluster_features,
     diversity,
@@ -25,8 +25,6 @@ from clusterbook.idc import (
 RNG = np.random.default_rng(3)
 X, Y = RNG.random((60, 6)), RNG.integers(0, 4, 60)
 GATES = RNG.random((60, 6)) * (RNG.random((60, 6)) < [0.9, 0.7, 0.5, 0.3, 0.1, 0.0])
-
-
 WIDE = RNG.random((60, 24)) + 2 * (np.arange(24) % 4 == Y[:, None])
 
 
@@ -67,7 +65,7 @@ def test_diversity_is_the_literal_one_in_both_forms():
     empty = np.eye(10, 40)
     empty[0] = 0
     for original, gates, labels, K in (
-            *((original, GATES, np.arange(60) % K, K) for original in (0, 1) for K in (2, 3, 6)),
+            (0, GATES, np.arange(60) % 3, 3), (1, GATES, np.arange(60) % 6, 6),
             (1, empty, np.arange(10), 10), (1, np.eye(3), np.array([0, 2, 4]), 5)):
         found = diversity(gates, labels, original=original, n_clusters=K)
         assert found == pytest.approx(literal_diversity(gates, labels, K, original))
@@ -113,16 +111,6 @@ def test_faithfulness_is_the_literal_one(y):
     assert found == pytest.approx(np.corrcoef(shares[order], falling)[0, 1])
 
 
-def test_faithfulness_by_hand():
-    # Clusters by the sum of the first two. Without the first all are one cluster; with its mean
-    # instead of 0 they would stay two.
-    X = np.array([[0.0, 1.0, 9.0], [0.0, 1.0, 8.0], [4.0, 2.0, 9.0], [4.0, 2.0, 8.0]])
-    gates = np.array([[1, 0.2, 0], [1, 0, 0], [1, 0, 0], [0.1, 0, 0]])
-    # Importance 1, 1/4, 0 and losses 1/2, 0, 0: the correlation is 3.5 / √13.
-    found = faithfulness(lambda X: (X[:, 0] + X[:, 1] > 3.5).astype(int), X, gates)
-    assert found == pytest.approx(3.5 / math.sqrt(13))
-
-
 def test_generalizability_by_hand():
     twos, opened = np.full((4, 1), 2.0), np.array([[0], [0], [1], [1]])
     # Only the gates tell the training samples apart, and the first two test samples.
@@ -147,16 +135,11 @@ def test_greedy_accuracy_is_the_literal_one_and_never_above_the_best(seed):
     assert literal_greedy(y_true, y_pred) == found <= metrics.accuracy(y_true, y_pred)
 
 
-def trained(**settings):
-    """A small network after a few epochs, so that its gates and clusters differ."""
-    return IDC(4, encdec=[16, 4, 16], clustering_head=16, aux_classifier=4, gates_hidden_dim=16,
-               batch_size=20, epochs=40, ae_pretrain_epochs=20, ae_non_gated_epochs=2, tau=1.0,
-               start_global_gates_training_on_epoch=39, random_state=1, local_gates_lambda=3.0,
-               lr_pretrain=0.01, select="last", **settings).fit(WIDE)
-
-
 def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
-    model = trained(use_gating=False)
+    model = IDC(4, encdec=[16, 4, 16], clustering_head=16, aux_classifier=4, use_gating=False,
+                batch_size=20, epochs=40, ae_pretrain_epochs=20, ae_non_gated_epochs=2, tau=1.0,
+                start_global_gates_training_on_epoch=39, random_state=1, lr_pretrain=0.01,
+                select="last").fit(WIDE)
     net, expected = model.model_, []
     samples = torch.tensor(WIDE, dtype=torch.float32)
     for sample, label in zip(samples, model.predict(WIDE), strict=True):

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from clusterbook import IDC
-from clusterbook.idc import GlobalGates, losses
+from clusterbook.idc import losses
 from clusterbook.idc.losses import hard_gates, open_probability, stochastic_gates
 
 TINY = {"n_clusters": 3, "encdec": [8, 6, 2, 7], "clustering_head": 5, "aux_classifier": 5,
@@ -29,15 +29,13 @@ def random(*shape):
     return torch.rand(*shape, dtype=torch.float64)
 
 
-def value_and_gradients(loss, *tensors):
-    tensors = [tensor.detach().clone().requires_grad_() for tensor in tensors]
-    value = loss(*tensors)
-    return (value.detach(), *torch.autograd.grad(value, tensors))
-
-
-def agree(found, literal):
+def agree(loss, literal, *tensors):
     """Whether values and gradients agree, and there is something to agree on."""
-    for fast, slow in zip(found, literal, strict=True):
+    tensors, found = [tensor.clone().requires_grad_() for tensor in tensors], []
+    for function in (loss, literal):
+        value = function(*tensors)
+        found.append((value.detach(), *torch.autograd.grad(value, tensors)))
+    for fast, slow in zip(*found, strict=True):
         assert slow.abs().max() > 1e-6
         torch.testing.assert_close(fast, slow, rtol=1e-10, atol=1e-10)
 
@@ -52,17 +50,6 @@ def test_noise_of_gates_has_its_standard_deviation_before_clipping(noise):
             assert share.double().mean().item() == pytest.approx(probability, abs=0.006)
         assert open_probability(torch.tensor(center), noise).item() == pytest.approx(
             1 - norm.cdf(-(center + 0.5) / noise), abs=1e-6)
-
-
-def test_global_gates_are_tanh_and_a_half_clipped():
-    gates = GlobalGates(2, 3)
-    gates.weight.data = torch.tensor([[0.2, -9, 1], [0, 0.1, -0.3]])
-    expected = torch.tensor([[math.tanh(0.2), -1, math.tanh(1)],
-                             [0, math.tanh(0.1), math.tanh(-0.3)]])
-    torch.testing.assert_close(gates(torch.tensor([1, 0, 1])), expected[[1, 0, 1]])
-    expected = torch.tensor([[0.5 + math.tanh(0.2), 0, 1],
-                             [0.5, 0.5 + math.tanh(0.1), 0.5 - math.tanh(0.3)]])
-    torch.testing.assert_close(gates.matrix(), expected)
 
 
 def test_the_weight_of_sparsity_rises_along_half_a_cosine():
@@ -87,11 +74,10 @@ def literal_rate(gates, eps, projection=None):
     ((6, 17), None, 0.3), ((17, 6), None, 1.0), ((8, 8), None, 1.0), ((1, 5), None, 0.3),
     ((5, 1), None, 1.0), ((8, 20), 3, 1.0), ((8, 20), 9, 0.3), ((8, 20), 40, 1.0)])
 def test_the_coding_rate_is_the_literal_one_on_either_side(shape, dimensions, eps):
-    gates, matrix = random(*shape), None
-    if dimensions:
-        matrix = random(shape[1], dimensions)
-    agree(value_and_gradients(lambda g: losses.gate_coding_loss(g, eps, matrix), gates),
-          value_and_gradients(lambda g: -literal_rate(g, eps, matrix) / len(gates), gates))
+    gates = random(*shape)
+    matrix = random(shape[1], dimensions) if dimensions else None
+    agree(lambda g: losses.gate_coding_loss(g, eps, matrix),
+          lambda g: -literal_rate(g, eps, matrix) / len(gates), gates)
     assert losses.gate_coding_loss(gates * torch.nan, eps).isnan()      # and no error
 
 
@@ -112,13 +98,13 @@ def literal_compression(z, memberships, eps, paper=False):
 def test_compression_is_the_literal_one(compression, shape, eps):
     (m, p, k), paper = shape, compression is losses.compression_paper
     z, memberships = random(m, p) - 0.5, random(m, k).softmax(1)
-    agree(value_and_gradients(lambda z, pi: compression(z, pi, eps), z, memberships),
-          value_and_gradients(lambda z, pi: literal_compression(z, pi, eps, paper), z, memberships))
-    memberships = functional.one_hot(torch.zeros(m, dtype=int), k).double()
-    value, *gradients = value_and_gradients(lambda z, pi: compression(z, pi, eps), z, memberships)
+    agree(lambda z, pi: compression(z, pi, eps),
+          lambda z, pi: literal_compression(z, pi, eps, paper), z, memberships)
+    memberships = functional.one_hot(torch.zeros(m, dtype=int), k).double().requires_grad_()
+    value = compression(z, memberships, eps)
     alone = compression(z, memberships[:, :1], eps)             # an empty cluster costs nothing
     assert value.item() == pytest.approx(alone.item(), abs=1e-6)
-    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert torch.autograd.grad(value, memberships)[0].isfinite().all()
 
 
 def model_of(settings):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import partial
 from unittest.mock import Mock
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from bookledger.parameters import read_notebook
 from clusterbook import paths, table
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.table import Judged
 
 FLAT = (np.full(10, 0.1) + np.eye(10)[0] / 99).tolist()
@@ -224,15 +225,6 @@ def test_ties_are_never_listed_in_part():
     assert overview({0: full}, [30], 2.0).loc[0].tolist() == [30, "0", "0", "0"]
 
 
-def test_rows_have_their_own_features_and_distances():
-    x, gates = np.array([5.0, -2.0, 0.5, 9.0]), np.array([0, 0.5, 1, 0.3])     # 0, 1, 0.5, 2.7
-    assert table.own_features(x, gates).tolist() == [3, 1, 2]
-    assert table.own_features(x, gates, most=1).tolist() == [3]
-    X = np.array([[0.0], [2.0], [10.0], [30.0]])
-    assert table.distances(X, [3, 3, 5, 7]).tolist() == [[1, 10], [1, 8], [0, 9], [0, 20]]
-    assert np.isnan(table.distances(X, [1, 1, 1, 1])[:, 1]).all()
-
-
 def test_training_settings_fit_the_table():
     asked = {"batch_size": 2, "epochs": 7, "ae_pretrain_epochs": 3, "hidden": 5,
              "local_gates_lambda": 0.5}
@@ -262,20 +254,6 @@ def test_cautions_name_what_to_try(labels, gates, broken):
     assert (found.loc[found["kept"] == "yes", "try"] == "").all()
 
 
-def test_result_tables_replace_only_tables_of_their_kind(tmp_path):
-    files = {kind: tmp_path / f"my-{kind}.csv" for kind in table.HEADS}
-    data = tmp_path / "my.csv"
-    table.refuse_others(files, data)                                # nothing there
-    for kind, path in files.items():
-        path.write_text(table.HEADS[kind] + "x\n")
-    table.refuse_others(files, data)                                # an earlier run's
-    with pytest.raises(InputError, match="my-clusters.csv"):
-        table.refuse_others(files, files["clusters"])               # the data themselves
-    files["gates"].write_text("patient,age\n")
-    with pytest.raises(InputError, match="my-gates.csv exists and was not written"):
-        table.refuse_others(files, data)
-
-
 def prepared(**settings):
     """The names of the notebook before its training."""
     names: dict = {}
@@ -283,6 +261,21 @@ def prepared(**settings):
     names |= settings
     exec("\n".join(map(cell, ("import IDC", "datasets.read("))), names)
     return names
+
+
+def test_result_tables_replace_only_tables_of_their_kind(tmp_path, monkeypatch):
+    (data := tmp_path / "my.csv").write_text("a,b\n" + "1,2\n3,4\n" * 9)
+    ask = partial(prepared, n_clusters=2, write_to=str(tmp_path))
+    names = ask(dataset=str(data))                                  # nothing there
+    for kind, path in names["files"].items():
+        path.write_text(names["heads"][kind] + "x\n" + "1,2,3\n3,4,5\n" * 9)
+    ask(dataset=str(data))                                          # an earlier run's
+    names["files"]["gates"].write_text("patient,age\n")
+    with pytest.raises(InputError, match="my-2-seed0-gates.csv exists and was not written"):
+        ask(dataset=str(data))
+    monkeypatch.setenv("CLUSTERBOOK_RUN", '{"output": "my-2-seed0"}')
+    with pytest.raises(InputError, match="my-2-seed0-clusters.csv exists"):     # the data
+        ask(dataset=str(names["files"]["clusters"]))
 
 
 def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
@@ -335,8 +328,11 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
     assert rows["class"].tolist() == group.tolist() and rows.index.tolist() == made.index.tolist()
     X = (made - made.mean()) / made.std(ddof=0)
     means = X.groupby(rows["cluster"]).mean()
-    far = np.linalg.norm(X - means.loc[rows["cluster"]].to_numpy(), axis=1)
-    assert rows["distance"].to_numpy() == pytest.approx(far, rel=1e-3)     # read as 32-bit numbers
+    far = np.sort([np.linalg.norm(X - mean, axis=1) for mean in means.to_numpy()], axis=0)
+    own = np.linalg.norm(X - means.loc[rows["cluster"]].to_numpy(), axis=1)
+    assert rows["distance"].to_numpy() == pytest.approx(own, rel=1e-3)     # read as 32-bit numbers
+    next_ = np.where(np.isclose(far[0], own), far[1], far[0])
+    assert rows["distance to next"].to_numpy() == pytest.approx(next_, rel=1e-3)
 
     # Gates: those of the row alone.
     alone = [names["model"].local_gates(X.loc[[name]].to_numpy(np.float32))[0] for name in X.index]

@@ -17,8 +17,8 @@ import clusterbook
 #: chapter teaches, knows nothing of the engine.
 FLOORS = {
     "clusterbook": (
-        ("errors",), ("checks", "paths"), ("metrics", "figures", "progress", "checkpoints"),
-        ("batchnorm", "table"), ("datasets", "training"), ("base",),
+        ("checks",), ("paths",), ("metrics", "figures", "checkpoints"),
+        ("table",), ("datasets", "training"), ("base",),
         ("classifier", "tell", "idc", "deepcluster"), ("weights",), ("__main__",)),
     "bookledger": (
         ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),

@@ -11,7 +11,7 @@ from _support import Book
 from bookledger import config, parameters
 from bookledger.parameters import Parameter, from_text, parse
 from clusterbook import paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 CHAPTERS = config.chapters()
 CELL = '''\

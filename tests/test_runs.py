@@ -18,7 +18,7 @@ from nbformat.v4 import new_notebook
 from bookledger import cli, execution, load_records, runs
 from bookledger.execution import ChapterError
 from bookledger.machine import version_of
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.figures.showing import save
 
 TYPES = f"""\
@@ -76,7 +76,7 @@ def test_values_reach_the_notebook_and_nothing_else_changes(book: Book, tmp_path
 def test_a_failure_is_named_and_leaves_an_earlier_output(book: Book, tmp_path):
     output = tmp_path / "out.ipynb"
     for code, kind, says in (
-            ("from clusterbook.errors import InputError\nraise InputError('5 clusters')",
+            ("from clusterbook.checks import InputError\nraise InputError('5 clusters')",
              InputError, "5 clusters"),
             ("total = 0\ntotal / 0", ChapterError, "tiny, cell 2 failed: ZeroDivisionError: "
              "division by zero\n    total = 0\n    total / 0"),

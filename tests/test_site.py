@@ -11,7 +11,7 @@ import yaml
 from _support import CHECKOUT, module_of
 
 from bookledger import config
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 site = module_of(CHECKOUT / ".github" / "scripts" / "site.py")
 Address, current = site.Address, site.current

@@ -11,7 +11,7 @@ from _support import SEED, Book, inline
 
 from bookledger import config, execution, parameters, runs, slices
 from clusterbook import paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 SHOW = "figures.show({}, name='drawn', alt='A.', caption='C.')"
 

@@ -17,7 +17,7 @@ from bookledger import runs, sweep
 from bookledger.execution import ChapterError
 from bookledger.machine import version_of
 from bookledger.records import dumps
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 PARAMETERS = """\
 rate: float = 0.5  # how fast | paper: 0.5 | faster

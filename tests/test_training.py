@@ -5,24 +5,22 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
-import subprocess
 import sys
 import warnings
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from _fits import generators
-from _support import HANG, put
+from _support import put
 from torch import nn
+from tqdm import tqdm
 
-from clusterbook import progress, training
+from clusterbook import paths, training
 from clusterbook.checkpoints import Checkpoint, code_hash, fingerprint
-from clusterbook.errors import InputError, OutOfTime
-from clusterbook.training import History, TrainingError, seeded, train
+from clusterbook.checks import InputError, OutOfTime
+from clusterbook.training import BatchNorm2d, History, TrainingError, seeded, train
 
 # Torch warns of a scheduler that steps first in a process, as it does in a resumed run.
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler")
@@ -203,22 +201,6 @@ def test_ctrl_c_keeps_the_last_finished_epoch_and_a_finished_run_returns_at_once
     assert again[1] == resumed[1] and again[0] == resumed[0]        # seconds too
 
 
-def test_seconds_add_up_over_pieces(tmp_path, monkeypatch):
-    clock = [0.0]
-    monkeypatch.setattr(training.time, "perf_counter", lambda: clock[0])
-
-    def tick(epoch):  # five steps an epoch
-        clock[0] += 1.0
-        if epoch == 3 and clock[0] < 1000:
-            raise Stop
-
-    checkpoint = partial(checkpoint_at, tmp_path / "run.pt")
-    with pytest.raises(Stop):
-        fit(checkpoint=checkpoint(), before_step=tick)
-    clock[0] = 1000.0
-    assert fit(checkpoint=checkpoint(), before_step=tick)[0].seconds == 5.0 * EPOCHS
-
-
 def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path):
     whole, path, over = fit(), tmp_path / "run.pt", {"stop": lambda: True}
     for epoch in range(1, EPOCHS):
@@ -230,69 +212,6 @@ def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path):
     last = fit(checkpoint=checkpoint_at(path), **over)      # the last epoch is not stopped
     assert last[1] == whole[1] and last[0].rows == whole[0].rows
     assert fit(**over)[1] == whole[1], "without a checkpoint it could not go on: it isn't stopped"
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_kill_9_anywhere_loses_nothing(tmp_path):
-    """Children are killed in a step, while writing, and before the rename; then one finishes."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, __file__, str(tmp_path)], env=environment, check=True,
-                          capture_output=True, text=True, timeout=HANG)
-    report = json.loads(done.stdout)
-    assert report["signals"] == [signal.SIGKILL] * len(KILLS) + [0]
-    # Each piece went on right after the epoch whose save was the last to be complete.
-    assert report["pieces"] == [[1, 2], [2, 3], [3, 4, 5], [5], [5, 6]]
-    # What a kill leaves half written goes with the next complete save.
-    assert report["temporaries"] == [False, True, True, False, False]
-    assert len(report["end"]["rows"]) == EPOCHS
-    assert report["end"] == report["whole"]
-
-
-KILLS = [("step", 2), ("write", 3), ("rename", 5), ("step", 5)]
-
-
-def doomed(folder, kill, at):
-    """Train in this process until the given place of the given epoch, where SIGKILL strikes."""
-    now, log = [0], folder / "epochs"
-
-    def strike(*_):
-        if now[0] == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def before_step(epoch):
-        if epoch != now[0]:
-            now[0] = epoch
-            with log.open("a") as file:
-                file.write(f"{epoch}\n")
-        elif kill == "step":
-            strike()
-
-    if kill == "write":
-        training.os.fsync = strike
-    if kill == "rename":
-        rename = os.replace
-        training.os.replace = lambda *paths: (strike(), rename(*paths))
-    history, state = fit(checkpoint=checkpoint_at(folder / "run.pt"), before_step=before_step)
-    (folder / "end.json").write_text(json.dumps({"rows": history.rows, "state": state}))
-
-
-def nursery(folder):
-    """Import torch once, fork one child after the other, and report how each of them ended."""
-    torch.set_num_threads(1)
-    history, state = fit()  # the same number of threads as the children: other bits otherwise
-    report = {"signals": [], "pieces": [], "temporaries": [],
-              "whole": {"rows": history.rows, "state": state}}
-    for kill, at in [*KILLS, ("", 0)]:
-        (folder / "epochs").write_text("")
-        child = os.fork()
-        if child == 0:
-            doomed(folder, kill, at)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        report["signals"].append(os.WTERMSIG(status) if os.WIFSIGNALED(status) else status)
-        report["pieces"].append([int(line) for line in (folder / "epochs").read_text().split()])
-        report["temporaries"].append((folder / "run.pt.tmp").exists())
-    print(json.dumps({**report, "end": json.loads((folder / "end.json").read_text())}))
 
 
 def test_a_longer_first_stage_voids_the_second(tmp_path):
@@ -373,10 +292,10 @@ def test_a_loss_that_is_no_number_stops_training(value):
 def test_nothing_is_printed_here_and_a_bar_where_it_is_asked_for(capfd, monkeypatch):
     fit()
     assert capfd.readouterr() == ("", "")
-    monkeypatch.setattr(progress, "tqdm", partial(progress.tqdm, mininterval=0, miniters=1))
-    history, _ = fit(progress=True, description="small net")
+    monkeypatch.setattr("tqdm.tqdm", partial(tqdm, mininterval=0, miniters=1))
+    history, _ = fit(progress=True)
     out, err = capfd.readouterr()
-    assert out == "" and "small net" in err and f"{EPOCHS}/{EPOCHS}" in err
+    assert out == "" and "training" in err and f"{EPOCHS}/{EPOCHS}" in err
     assert f"loss={history.rows[-1]['loss']:.4g}" in err
     fit(progress=False)
     assert capfd.readouterr() == ("", "")
@@ -387,11 +306,11 @@ def test_a_bar_in_a_terminal_named_by_its_path(monkeypatch, capfd):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))  # a new one is 0 × 0, where tqdm prints nothing
     monkeypatch.setenv("CLUSTERBOOK_PROGRESS", os.ttyname(theirs))
-    fit(description="small net")
-    assert "small net" in os.read(ours, 4096).decode()
+    fit()
+    assert "training" in os.read(ours, 4096).decode()
     assert capfd.readouterr() == ("", "")  # nothing for the notebook's outputs
-    progress._terminal(os.ttyname(theirs)).close()
-    progress._terminal.cache_clear()
+    paths._terminal(os.ttyname(theirs)).close()
+    paths._terminal.cache_clear()
 
 
 @pytest.mark.parametrize(("environment", "terminal", "shown"), [
@@ -405,8 +324,40 @@ def test_where_a_person_watches(monkeypatch, environment, terminal, shown):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stderr", stderr := io.StringIO())
     stderr.isatty = lambda: terminal
-    assert progress.bar(1).disable is not shown
+    assert paths.bar(1).disable is not shown
 
 
-if __name__ == "__main__":
-    nursery(Path(sys.argv[1]))
+def images(n):
+    torch.manual_seed(0)
+    x = torch.randn(n, 16, 28, 28) + 0.7 * torch.randn(1, 16, 1, 1)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def normalized(layer, x):
+    """Output, gradients of input, weight and bias, and the running statistics."""
+    torch.manual_seed(1)
+    nn.init.uniform_(layer.weight, 0.5, 1.5)
+    nn.init.uniform_(layer.bias)
+    layer = layer.to(x.dtype)
+    x = x.detach().clone(memory_format=torch.preserve_format).requires_grad_()
+    weights = torch.randn(x.shape, dtype=torch.float64).to(x.dtype) * 1e-3 + 2e-4
+    out = layer(x)
+    (out * weights).sum().backward()
+    return {"out": out, "images": x.grad, "weight": layer.weight.grad, "bias": layer.bias.grad,
+            "mean": layer.running_mean, "variance": layer.running_var,
+            "batches": layer.num_batches_tracked}
+
+
+@pytest.mark.parametrize("n", [256, 2])
+def test_batch_norm_is_exact_where_torch_is_not(n):
+    x = images(n)
+    found, exact = normalized(BatchNorm2d(16), x), normalized(nn.BatchNorm2d(16), x.double())
+    errors = {name: ((found[name].double() - exact[name]).abs().max() / exact[name].abs().max())
+              for name in found}
+    assert max(errors.values()) < 2e-6, errors
+
+
+@pytest.mark.parametrize("x", [images(8).contiguous(), images(8).double()], ids=["NCHW", "double"])
+def test_elsewhere_batch_norm_is_torchs_own(x):
+    found, expected = normalized(BatchNorm2d(16), x), normalized(nn.BatchNorm2d(16), x)
+    assert all(torch.equal(found[name], expected[name]) for name in found)

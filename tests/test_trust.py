@@ -21,8 +21,8 @@ import bookledger as evidence
 from bookledger import claims, parameters, records, views
 from clusterbook import IDC, TELL, DeepCluster, datasets, figures
 from clusterbook.checkpoints import Checkpoint
+from clusterbook.checks import InputError
 from clusterbook.datasets import dataset
-from clusterbook.errors import InputError
 
 TAG = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 

@@ -23,7 +23,7 @@ from bookledger.claims import read_yaml
 from bookledger.machine import git
 from bookledger.parameters import read_notebook
 from clusterbook import __version__
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 from clusterbook.paths import write_atomically
 
 ROOT = Path(__file__).resolve().parents[2]

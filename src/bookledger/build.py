@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterbook import paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 from . import config
 from .claims import read_yaml

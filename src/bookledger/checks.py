@@ -22,8 +22,7 @@ from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import figures, paths
-from clusterbook.checks import one_of
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError, one_of
 
 from . import config
 from .claims import STRICT, Comparison, Id, read_folder

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError,
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import ArgsKwargs
 
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 from . import config
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterbook import __version__, paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 from . import config
 

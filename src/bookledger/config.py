@@ -20,7 +20,7 @@ from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import paths
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 FILE = Path("book", "ledger.toml")
 

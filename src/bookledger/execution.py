@@ -26,7 +26,7 @@ import nbformat
 from joblib.externals.loky import ProcessPoolExecutor
 from nbformat.v4 import new_markdown_cell
 
-from clusterbook.errors import InputError, OutOfTime
+from clusterbook.checks import InputError, OutOfTime
 from clusterbook.paths import write_atomically
 
 FAILED_CHECK = "✗ "

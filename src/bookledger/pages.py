@@ -18,8 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from clusterbook import figures
-from clusterbook.checks import one_of
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError, one_of
 
 from . import config, parameters, sources, views
 from .outputs import shown

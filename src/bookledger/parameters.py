@@ -26,8 +26,7 @@ from markupsafe import Markup
 from pydantic import ConfigDict, Field, Strict, TypeAdapter
 from pydantic.dataclasses import dataclass as model
 
-from clusterbook.checks import one_of
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError, one_of
 
 from . import config, slices
 from .claims import mistake

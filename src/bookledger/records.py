@@ -33,8 +33,7 @@ from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError, mode
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import __version__, paths
-from clusterbook.checks import one_of
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError, one_of
 from clusterbook.paths import write_atomically
 
 from . import config

@@ -25,11 +25,9 @@ from typing import Any
 import nbformat
 
 from clusterbook import paths
-from clusterbook.checks import one_of
-from clusterbook.errors import InputError, OutOfTime
+from clusterbook.checks import InputError, OutOfTime, one_of
 from clusterbook.figures.showing import LIST, as_asked
-from clusterbook.paths import write_atomically
-from clusterbook.progress import bar
+from clusterbook.paths import bar, write_atomically
 
 from . import config, execution, parameters, slices
 from .checks import UNMADE

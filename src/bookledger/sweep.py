@@ -28,11 +28,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from clusterbook import figures
-from clusterbook.checks import one_of
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError, one_of
 from clusterbook.figures.showing import save
-from clusterbook.paths import write_atomically
-from clusterbook.progress import bar
+from clusterbook.paths import bar, write_atomically
 
 from . import config, execution, parameters, runs
 from .machine import version_of

@@ -22,7 +22,7 @@ from datetime import datetime
 from statistics import fmean, stdev
 from typing import Any
 
-from clusterbook.errors import InputError
+from clusterbook.checks import InputError
 
 from . import config
 from .checks import COMPARE, as_it_stands

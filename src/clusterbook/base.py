@@ -26,7 +26,7 @@ from torch import Tensor
 
 from . import checks, paths, training
 from .checkpoints import Checkpoint, as_json, code_hash, fingerprint
-from .errors import InputError
+from .checks import InputError
 from .metrics import contingency
 
 #: Settings that there are no more, with the one value that the networks in data/records have.
@@ -43,11 +43,10 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
                     base.BaseEstimator):
     """Base of the estimators that train a network; the constructor only stores its arguments.
 
-    An estimator adds its settings, ``n_clusters`` and ``batch_size`` among them, and ``fit``;
+    An estimator adds settings, ``n_clusters`` and ``batch_size`` among them, and ``fit``;
     ``_embedding(X)`` and ``_assign(embedding)``, two tensors for `transform` and `predict`;
     ``_new_model(n_features)``, with random first weights; and ``_fitted()``, what `save` stores:
-    ``weights``, and what ``_restore(stored)`` needs to return a new network, whose weights `load`
-    then replaces.
+    ``weights``, and what ``_restore(stored)`` needs to make a network for `load`.
 
     Parameters
     ----------
@@ -170,9 +169,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         """A fitted model from a file of `save`, without labels and history.
 
         *settings* are those that a file can't hold, such as a function that makes a network.
-
-        Raises InputError if the file is missing or no such file, if it has a setting that there is
-        not, or if the weights are of another network.
+        Raises InputError if the file is missing or no such file, or has other settings or weights.
         """
         found = training.resolve_device(device)
         try:
@@ -197,8 +194,6 @@ def variant(estimator: DeepClusterer, seed: int, name: str = "main",
             **changes: Any) -> DeepClusterer:
     """An unfitted copy with a seed and other settings, and with a checkpoint if the run keeps any.
 
-    Examples
-    --------
     >>> from clusterbook import TELL
     >>> variant(TELL(10), 3, "adam", optimizer="adam")
     TELL(optimizer='adam', random_state=3)
@@ -210,19 +205,10 @@ def variant(estimator: DeepClusterer, seed: int, name: str = "main",
 def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]:
     """The rise of a process's peak memory while an estimator is fitted, without that of a GPU.
 
-    Freed memory stays with a process and its peak never falls. So one process loads the library and
-    the data, and a fork of it fits each estimator. Raises what a fit raised.
-
-    Parameters
-    ----------
-    estimators : mapping of str to estimator
-        Not fitted; of importable classes, since they are sent to another process.
-    X : array-like of shape (n_samples, n_features)
-
-    Returns
-    -------
-    dict of str to float
-        In mebibytes (2**20 bytes); NaN on systems other than Linux.
+    In mebibytes (2**20 bytes); NaN on systems other than Linux. *estimators* are not fitted, and of
+    importable classes; *X* has shape (n_samples, n_features). Freed memory stays with a process and
+    its peak never falls. So one process loads the library and the data, and a fork of it fits each
+    estimator. Raises what a fit raised.
     """
     if not sys.platform.startswith("linux"):
         return dict.fromkeys(estimators, math.nan)

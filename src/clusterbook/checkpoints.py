@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from . import paths
-from .errors import InputError
+from .checks import InputError
 
 
 def fingerprint(*arrays: Any) -> str:
@@ -35,19 +35,9 @@ def code_hash(*folders: Path) -> str:
 class Checkpoint:
     """The file of a training's state, for one combination of parameters, data and code.
 
-    Another run's, or a damaged one, is refused by name. Raises InputError if nothing can be written
-    there.
-
-    Parameters
-    ----------
-    path : str or Path
-        Its folder is made if it is missing.
-    parameters : dict
-        All that decides the result: numbers, strings, lists, arrays.
-    data, code : str
-        Their fingerprints.
-    every_seconds : float
-        Seconds between two saves of `train`; with 0 it saves after each epoch.
+    *parameters* are all that decide the result: numbers, strings, lists, arrays; *data* and *code*
+    are fingerprints. `train` saves every so many seconds, with 0 after each epoch. Raises
+    InputError if nothing can be written there; makes the folder if it is missing.
     """
 
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
@@ -74,8 +64,8 @@ class Checkpoint:
         """Replace the file by one that holds *payload*, or leave it as it was.
 
         *payload* may hold tensors, numbers, strings, lists and dictionaries. *about* says how far
-        the training is, and is written as JSON beside the file, for ``clusterbook status``. Raises
-        InputError if nothing can be written.
+        the training is: JSON beside the file, for ``clusterbook status``. Raises InputError if
+        nothing can be written.
         """
         buffer = io.BytesIO()
         torch.save({"identity": self._identity, "payload": payload}, buffer)

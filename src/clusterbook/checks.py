@@ -1,16 +1,36 @@
-"""The error for invalid user input, and the checks of arguments that raise it."""
+"""The errors for invalid input and for the end of the time given, and checks of arguments."""
 
 from __future__ import annotations
 
 import math
 import secrets
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 
-from .errors import InputError, unknown
+class InputError(ValueError):
+    """Raised for invalid user input, with one sentence about what is wrong and what to do.
+
+    The ``clusterbook`` command prints the sentence alone and exits with status 2.
+    """
+
+
+class OutOfTime(RuntimeError):
+    """Raised by training when the time of ``clusterbook run --for`` is over; its state is saved."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
+    """The error for an unknown name, with the nearest known one.
+
+    >>> print(unknown("data set", "mnits", ["digits", "mnist"]))
+    there is no data set 'mnits'; did you mean 'mnist'? Known: digits, mnist
+    """
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return InputError(f"there is no {kind} {str(name)!r}{hint} Known: {', '.join(names) or 'none'}")
 
 
 def whole(name: str, value: Any, least: int = 0) -> None:
@@ -63,6 +83,8 @@ def as_seed(random_state: object = None) -> int:
     An int is its own seed; None takes fresh entropy, not numpy's global generator; a numpy
     ``RandomState`` or ``Generator`` is drawn from. Raises InputError for anything else.
     """
+    import numpy as np  # late: the command's help needs no numpy
+
     if random_state is None:
         return secrets.randbits(32)
     if isinstance(random_state, np.random.RandomState):

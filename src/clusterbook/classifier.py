@@ -1,15 +1,13 @@
 r"""The networks whose weights are clustered: small classifiers, trained in several ways.
 
-By default without biases and by plain gradient descent, as in the notebook that the chapter
-repeats. Four additions are known or claimed to make clusters appear: dropout, an L1 penalty,
-pruning by magnitude (Filan et al., arXiv:2103.03386), and a loss for blocks (Golechha et al.,
-arXiv:2409.15747).
+By default without biases and by plain gradient descent, as in the original notebook. Four additions
+are known or claimed to make clusters appear: dropout, an L1 penalty, pruning by magnitude (Filan et
+al., arXiv:2103.03386), and a loss for blocks (Golechha et al., arXiv:2409.15747).
 
 Differences from the authors' code
 ----------------------------------
 The original notebook sets no seed; here one seed decides everything. Filan et al. train with
-TensorFlow; its initialization and its pruning schedule are written out here. There a pruned weight
-may come back if one step makes it large again; here it stays 0.
+TensorFlow, where a pruned weight may come back if one step makes it large again; here it stays 0.
 """
 
 from __future__ import annotations
@@ -27,8 +25,7 @@ from torch import Tensor, nn
 
 from . import paths, training
 from .checkpoints import Checkpoint, code_hash, fingerprint
-from .checks import as_seed, number, one_of, whole
-from .errors import InputError
+from .checks import InputError, as_seed, number, one_of, whole
 
 
 class MLP(nn.Sequential):
@@ -38,7 +35,6 @@ class MLP(nn.Sequential):
     ----------
     widths : sequence of int
         Number of inputs, of each hidden layer's neurons, and of classes.
-    bias : bool
     dropout : float
         Share of each hidden layer's neurons that a training step leaves out.
     init : {"torch", "glorot"}
@@ -110,10 +106,8 @@ def train_classifier(
 
     Parameters
     ----------
-    X, X_test : array-like of shape (n_samples, n_features)
-        Already scaled.
-    y, y_test : array-like of shape (n_samples,)
-        Classes, 0 to n_classes - 1.
+    X, y, X_test, y_test : array-like of shape (n_samples, n_features) and (n_samples,)
+        Scaled samples, and their classes, 0 to n_classes - 1.
     hidden, bias, init, dropout
         Numbers of neurons in the hidden layers; see `MLP` for the others.
     epochs, batch_size : int
@@ -127,9 +121,7 @@ def train_classifier(
         layers, for that many equal blocks, is subtracted from the loss.
     pruning_epochs : int
         Further epochs, with a fresh optimizer, in which `prune` sets weights to 0 for good.
-    random_state : int, RandomState instance or None
-        Seeds initialization, dropout and the order of the samples.
-    device, threads, checkpoint, progress
+    random_state, device, threads, checkpoint, progress
         As of the estimators.
     """
     device = training.resolve_device(device)

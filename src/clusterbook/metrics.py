@@ -1,18 +1,9 @@
 """Scores of a clustering: against labels, and without them.
 
-A score against labels looks only at which samples share a label; the names of the labels never
-matter. `accuracy` needs a matching of clusters to classes, and finds the best one.
-
-Notes
------
-The released code of TELL shifts the predicted labels after it has matched them, which is wrong
-where cluster 0 is empty; IDC's matches greedily. Both are avoided here by scoring a zero-padded
-contingency table with Munkres' algorithm (1).
-
-References
-----------
-1. J. Munkres, "Algorithms for the assignment and transportation problems", Journal of the Society
-   for Industrial and Applied Mathematics 5(1), 1957.
+A score against labels looks only at which samples share a label, never at the labels' names.
+`accuracy` finds the best matching of clusters to classes by Munkres' algorithm (J. SIAM 5(1), 1957)
+on a zero-padded contingency table. The released code of TELL shifts the predicted labels after it
+has matched them, which is wrong where cluster 0 is empty; IDC's matches greedily.
 """
 
 from __future__ import annotations
@@ -29,23 +20,12 @@ _MUNKRES_LIMIT = 50
 
 
 def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
-    """Count the samples of each class in each cluster.
+    """Count the samples of each class in each cluster: int64, shape (n_classes, n_clusters).
 
-    Raises ValueError if the vectors differ in length, are empty, are not one-dimensional or hold
-    NaN.
+    Rows and columns are in sorted order of the values that occur. *y_true* and *y_pred*, of shape
+    (n_samples,), are numbers or texts, of one kind in each. Raises ValueError if they differ in
+    length, are empty, are not one-dimensional or hold NaN.
 
-    Parameters
-    ----------
-    y_true, y_pred : array-like of shape (n_samples,)
-        Class and cluster of each sample; numbers or texts, of one kind in each vector.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_clusters), int64
-        Rows and columns in sorted order of the values that occur.
-
-    Examples
-    --------
     >>> contingency([0, 0, 1], ["b", "b", "a"])
     array([[0, 2],
            [1, 0]])
@@ -56,11 +36,8 @@ def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
 def match(table: ArrayLike) -> np.ndarray:
     """Match rows of `contingency` to columns one to one, with the largest sum of matched counts.
 
-    Returns pairs (row, column), sorted by row, in an array of shape (min(n_classes, n_clusters),
-    2). Clusters that are left over match nothing.
+    Pairs (row, column), sorted by row: shape (min(n_classes, n_clusters), 2).
 
-    Examples
-    --------
     >>> match([[1, 5], [4, 6]])
     array([[0, 1],
            [1, 0]])
@@ -74,12 +51,10 @@ def match(table: ArrayLike) -> np.ndarray:
 
 
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Clustering accuracy (ACC): the share of samples that the best one-to-one matching gets right.
+    """Clustering accuracy (ACC): the share of samples that the best matching gets right.
 
     It lies between 1 / max(n_classes, n_clusters) and 1.
 
-    Examples
-    --------
     >>> accuracy([0, 0, 1, 1], [7, 7, 3, 7])
     0.75
     """
@@ -125,8 +100,6 @@ def v_measure(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 def scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
     """All scores against labels, by the names that claims and records use.
 
-    Examples
-    --------
     >>> scores([0, 0, 1, 1], [1, 1, 0, 0])["ari"]
     1.0
     """
@@ -139,17 +112,13 @@ def silhouette(X: ArrayLike, labels: ArrayLike) -> float:
     """Mean silhouette, without labels: near 1 for tight, separate clusters, below 0 for mixed ones.
 
     Distances are Euclidean; *X* has shape (n_samples, n_features), *labels* (n_samples,). Raises
-    ValueError if there are fewer than 2 or more than n_samples - 1 clusters, or X holds NaN or
-    infinity.
+    ValueError unless there are 2 to n_samples - 1 clusters and X is finite.
     """
     return float(_sklearn.silhouette_score(X, labels))
 
 
 def davies_bouldin(X: ArrayLike, labels: ArrayLike) -> float:
-    """Davies–Bouldin index, without labels: 0 at best, larger for wide or close clusters.
-
-    Raises ValueError as `silhouette` does.
-    """
+    """Davies–Bouldin index, without labels: 0 at best, larger for wide or close clusters."""
     return float(_sklearn.davies_bouldin_score(X, labels))
 
 

@@ -1,4 +1,4 @@
-"""Where things are, in a checkout and in an installed wheel; what a run asks; atomic writes.
+"""Where things are, in a checkout or a wheel; what a run asks; progress bars; atomic writes.
 
 Data files are where ``CLUSTERBOOK_DATA`` says. A run writes figures, records and checkpoints only
 where the environment says so: ``clusterbook run --figures DIR`` sets ``CLUSTERBOOK_FIGURES``.
@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from .errors import InputError
+from .checks import InputError
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -64,29 +67,48 @@ def look(kind: str, default: str = "") -> str:
 def run_context() -> dict[str, Any]:
     """Chapter, profile, parameters and times of ``clusterbook run``; empty outside of it.
 
-    ``changed`` has the parameters that are not at the notebook's defaults. ``output``, if the
-    executed notebook is kept, is its file's name without the ending; tables that a run leaves in
-    ``asked("tables")`` begin with it and a hyphen.
+    ``changed`` has the parameters that are not at the notebook's defaults. ``output`` is the name
+    of the executed notebook, if it is kept; tables in ``asked("tables")`` begin with it.
     """
     return json.loads(os.environ.get("CLUSTERBOOK_RUN", "{}"))
+
+
+def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
+        **options: Any) -> Any:
+    """A progress bar of tqdm's with the time left, on stderr; *options* go to tqdm.
+
+    *work* is a number of steps (call ``update``), or what to loop over. By default it is shown in a
+    terminal and in a live notebook of Jupyter or Colab, unless ``CLUSTERBOOK_PROGRESS`` is ``on``,
+    ``off`` or the path of a terminal to show it in.
+
+    >>> sum(bar(range(4), "adding", progress=False))
+    6
+    """
+    from tqdm import tqdm  # late, because short commands need no bar
+
+    choice = os.environ.get("CLUSTERBOOK_PROGRESS", "") if progress is None else ""
+    if os.path.isabs(choice):           # of `clusterbook run`, whose own bar stays above this one
+        progress, options = True, {"file": _terminal(choice), "position": 1, **options}
+    elif progress is None:              # where a notebook is executed unattended, no mark is left
+        live = sys.stderr.isatty() or os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"}
+        progress = choice == "on" or bool(live) and choice != "off"
+    steps = {"iterable": work} if hasattr(work, "__iter__") else {"total": work}
+    options = {"leave": False, "dynamic_ncols": True, "file": sys.stderr, **options}
+    return tqdm(desc=description, disable=not progress, **steps, **options)
+
+
+@cache
+def _terminal(path: str) -> TextIO:
+    return open(path, "a", encoding="utf-8")        # appends: a file of that name loses nothing
 
 
 def write_atomically(path: Path, *parts: bytes, noun: str = "the file",
                      temporary: Path | None = None) -> None:
     """Replace a file by one with the given content, or leave it as it was; make its folder.
 
-    Raises InputError if the file can't be written, or is a folder or a device.
-
-    Parameters
-    ----------
-    path : Path
-    *parts : bytes
-        Written one after the other.
-    noun : str
-        The file's description in an error message.
-    temporary : Path, optional
-        The file that is written first and then renamed; by default one of this process beside
-        *path*. With a fixed name, what a killed process left is replaced by the next.
+    *temporary* is written first and then renamed; by default it is of this process, beside *path*.
+    With a fixed name, what a killed process left is replaced by the next. Raises InputError, which
+    calls the file *noun*, if it can't be written, or is a folder or a device.
     """
     temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}")
     try:

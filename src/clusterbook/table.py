@@ -1,8 +1,8 @@
 """Whether the clusters of a table are real, and what sets them apart, without classes.
 
-The notebook ``idc_table`` compares IDC with three other methods, and these with themselves on
-tables without groups: columns shuffled, or one normal distribution. Stability is the adjusted Rand
-index (ARI) of pairs of runs; features are ranked by Hedges' g, a standardized difference of means.
+IDC is compared with three other methods, and these with themselves on tables without groups:
+columns shuffled, or one normal distribution. Stability is the adjusted Rand index (ARI) of pairs of
+runs; features are ranked by Hedges' g, a standardized difference of means.
 """
 
 from __future__ import annotations
@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from . import metrics
-from .errors import InputError
-from .progress import bar
+from .paths import bar
 
 SAMPLE = 2000       # other methods, silhouettes and the scan use at most this many rows
 BEYOND = 3          # standard deviations above the mean of tables without groups
@@ -33,13 +30,12 @@ ABOVE_CHANCE = 0.1  # mean ARI of seeds, at least, above that of seeds on shuffl
 STEADIER = 0.05     # mean ARI by which a better method is more stable,
 APART = 2           # and standard deviations of shuffled tables by which its silhouette is higher
 MOST_LISTED = 10    # features of a cluster
-HEADS = {"clusters": "row,cluster,", "features": "cluster,rank,feature,", "gates": "gates of row,"}
 
 
 def training_settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
     """Settings of `IDC` by the size of the table; a value that was asked for, other than 0, stays.
 
-    Few rows need more epochs; many features need a larger weight of sparsity to close their gates.
+    Few rows need more epochs; many features, a larger weight of sparsity to close their gates.
     """
     by_rows = (25, 50, 100, 400)[np.searchsorted((150, 2000, 10_000), n_rows)]
     batch = min(asked.get("batch_size") or by_rows, n_rows)
@@ -49,15 +45,6 @@ def training_settings(n_rows: int, n_features: int, **asked: float) -> dict[str,
     usual = {"epochs": epochs, "ae_pretrain_epochs": max(1, 3 * epochs // 5), "hidden": 64,
              "local_gates_lambda": float(f"{weight:.2g}")}
     return {**usual, **{name: value for name, value in asked.items() if value}, "batch_size": batch}
-
-
-def refuse_others(files: Mapping[str, Path], source: Path) -> None:
-    """Raise InputError if a file to write, by its kind in `HEADS`, is the data or no such table."""
-    for kind, path in files.items():
-        if path.is_file() and (not path.read_bytes().startswith(HEADS[kind].encode())
-                               or (source.exists() and path.samefile(source))):
-            raise InputError(f"{path.name} exists and was not written by this notebook; move it, "
-                             "or give another folder or another name for the notebook")
 
 
 @threadpool_limits.wrap(limits=1)       # small work: with more threads a busy machine stalls it
@@ -249,9 +236,8 @@ def effects(X: ArrayLike, labels: ArrayLike, cluster: int
 def ranking(X: ArrayLike, labels: ArrayLike, gates: ArrayLike, cluster: int) -> pd.DataFrame:
     """The features of a cluster by the size of their effect; the index has the feature's number.
 
-    Columns: ``g``, ``level`` and ``rest`` of `effects`; ``share``, that of the cluster's rows whose
-    gate is open; ``rank``; and ``tied``. Effects that round to the same tie, and are ordered by
-    ``share``.
+    Columns: ``g``, ``level`` and ``rest`` of `effects`; ``share``, that of its rows whose gate is
+    open; ``rank``; and ``tied``. Effects that round to the same tie, ordered by ``share``.
     """
     g, level, rest = effects(X, labels, cluster)
     share = (np.asarray(gates)[np.asarray(labels) == cluster] > 0).mean(0)
@@ -265,21 +251,3 @@ def ranking(X: ArrayLike, labels: ArrayLike, gates: ArrayLike, cluster: int) -> 
 def top(ranking: pd.DataFrame, most: int = MOST_LISTED) -> int:
     """How many features to list: at most *most*, and no part of a tie."""
     return len(ranking) if len(ranking) <= most else int(ranking["rank"].iloc[most]) - 1
-
-
-def own_features(x: np.ndarray, gates: np.ndarray, most: int = 5) -> np.ndarray:
-    """The features of one row, by how much of the scaled value its gate lets through."""
-    through = pd.Series(np.abs(x * gates)).round(2).nlargest(most)
-    return through[through > 0].index.to_numpy()
-
-
-def distances(X: ArrayLike, labels: ArrayLike) -> np.ndarray:
-    """Distance of each row to the mean of its own cluster and of the nearest other, (n_rows, 2).
-
-    The second is NaN where there is one cluster.
-    """
-    X, (found, own) = np.asarray(X), np.unique(labels, return_inverse=True)
-    far = cdist(X, np.stack([X[own == c].mean(0) for c in range(len(found))]))
-    mine = far[np.arange(len(X)), own]
-    far[np.arange(len(X)), own] = np.inf if len(found) > 1 else np.nan
-    return np.stack([mine, far.min(1)], axis=1)

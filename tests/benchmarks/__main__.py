@@ -1,14 +1,13 @@
-"""Speed, measured in one run: ``python tests/benchmarks [--save FILE] [NAME]...``.
+"""Speed, measured in one run: ``python tests/benchmarks [NAME]...``.
 
 A benchmark is a function below that prepares its data and returns its cases, ours first. They are
 measured in turns in this process. Compare ratios, not seconds: the machine and its load decide
-those. ``--save`` writes the table of ``book/benchmarks.csv``. The last one, ``notebooks``, executes
-every notebook and fails where one holds 1.6 GB or more.
+those. ``book/benchmarks.csv`` has them. The last one, ``notebooks``, executes every notebook and
+fails where one holds 1.6 GB or more.
 """
 
 from __future__ import annotations
 
-import csv
 import os
 import platform
 import sys
@@ -78,7 +77,6 @@ def coclustering_512() -> Cases:
     theirs = SpectralCoclustering(8, svd_method="randomized", random_state=0)
     return {
         "clusterbook, joint": lambda: WeightCoclustering(8, random_state=0).fit(W),
-        "clusterbook, dhillon": lambda: WeightCoclustering(8, "dhillon", random_state=0).fit(W),
         "scikit-learn, randomized": lambda: theirs.fit(np.abs(W))}
 
 
@@ -102,37 +100,28 @@ def measure(cases: Cases, enough: float = 60.0, at_most: int = 7) -> np.ndarray:
     return np.array(rounds[1:])
 
 
-def main(names: list[str], save: str | None = None) -> int:
-    """Print a table a benchmark, and write them into one; the status for the shell."""
+def main(names: list[str]) -> int:
+    """Print a table a benchmark; the status for the shell."""
     known = [*BENCHMARKS, "notebooks"]
     if unknown := [name for name in names if name not in known]:
         print(f"there is no benchmark {unknown[0]!r}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     print(f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
           f"Python {platform.python_version()}, torch {torch.__version__}")
-    status, lines = 0, [("Measured", "Version", "Relative time")]
+    status = 0
     for name in names or known:
         if name == "notebooks":
             print("\nnotebooks: every notebook at its defaults (to stay under 1.6 GB).", flush=True)
             status = notebooks.main()
             continue
-        what, cases = BENCHMARKS[name].__doc__.rstrip(".").replace(" x ", " × "), BENCHMARKS[name]()
-        print(f"\n{what}\n  {'':28}{'seconds':>10}{'ratio':>8}", flush=True)
+        cases = BENCHMARKS[name]()
+        print(f"\n{BENCHMARKS[name].__doc__}\n  {'':28}{'seconds':>10}{'ratio':>8}", flush=True)
         seconds = measure(cases)                            # (rounds, cases)
         ratios = np.median(seconds / seconds[:, :1], axis=0)
         for label, fastest, ratio in zip(cases, seconds.min(0), ratios, strict=True):
             print(f"  {label:28}{fastest:10.3f}{ratio:8.2f}")
-        lines += [("" if i else what, label, f"{ratio:,.{2 if ratio < 100 else 0}f}")
-                  for i, (label, ratio) in enumerate([*zip(cases, ratios, strict=True)][1:])]
-    if save:
-        with open(save, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines)
     return status
 
 
 if __name__ == "__main__":
-    match sys.argv[1:]:
-        case ["--save", file, *names]:
-            sys.exit(main(names, file))
-        case names:
-            sys.exit(main(names))
+    sys.exit(main(sys.argv[1:]))

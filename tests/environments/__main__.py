@@ -1,6 +1,6 @@
 """Every chapter on machines like Colab's.
 
-    python tests/environments [oldest] [newest] [colab] [kaggle] [--chapters NAME ...]
+    python tests/environments [oldest] [newest] [colab] [kaggle]
     python tests/environments image [--row "Colab's own image"]
 
 Each environment is a fresh one with what such a machine has, in the oldest or the newest versions
@@ -117,8 +117,8 @@ def run(chapter: str, python: Path, library: str, cache: Path) -> list[str]:
         return failed_checks(nbformat.read(file, as_version=4))
 
 
-def trial(kind: str, folder: Path, chapters: list[str], row: str | None) -> int:
-    """Run chapters in a kind of environment; the number of things that went wrong."""
+def trial(kind: str, folder: Path, row: str | None) -> int:
+    """Run every chapter in a kind of environment; the number of things that went wrong."""
     git = {"cwd": CHECKOUT, "check": True, "capture_output": True, "text": True}
     commit = subprocess.run(["git", "rev-parse", "HEAD"], **git).stdout.strip()
     if subprocess.run(["git", "status", "--porcelain"], **git).stdout.strip():
@@ -129,7 +129,7 @@ def trial(kind: str, folder: Path, chapters: list[str], row: str | None) -> int:
     library = f"clusterbook @ git+{(folder / 'address').as_uri()}@{commit}"
     python, wrong = environment(kind, folder / "environment"), 0
     before = versions(python)
-    for chapter in chapters:
+    for chapter in config.chapters():
         begun = time.perf_counter()
         faults = run(chapter, python, library, folder / "cache")
         wrong += bool(faults)
@@ -158,20 +158,18 @@ def held(name: str, found: dict[str, str]) -> None:
 
 
 def main() -> int:
-    """Run chapters in each kind of environment; 1 if anything went wrong."""
+    """Run every chapter in each kind of environment; 1 if anything went wrong."""
     parser = argparse.ArgumentParser(prog="tests/environments")
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=", ".join(KINDS))
-    parser.add_argument("--chapters", nargs="+", choices=list(config.chapters()))
-    parser.add_argument("--row", help="the row of book/runtimes.csv to write; needs every chapter")
+    parser.add_argument("--row", help="the row of book/runtimes.csv to write")
     options = parser.parse_args()
     kinds = options.kinds or KINDS[:-1]
-    if not set(kinds) <= set(KINDS) or options.row and (options.chapters or len(kinds) > 1):
-        parser.error(f"KIND is one of {', '.join(KINDS)}; --row takes one, and every chapter")
+    if not set(kinds) <= set(KINDS) or options.row and len(kinds) > 1:
+        parser.error(f"KIND is one of {', '.join(KINDS)}; --row takes one")
     wrong = 0
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-            wrong += trial(kind, Path(folder), options.chapters or list(config.chapters()),
-                           options.row)
+            wrong += trial(kind, Path(folder), options.row)
     return 1 if wrong else 0
 
 

@@ -282,10 +282,10 @@ CLASSIFIER = {
 }
 
 
-def coclustering(method: str) -> Any:
+def coclustering() -> Any:
     W, rows, columns = weights.planted_blocks(48, 40, n_clusters=4, random_state=0)
-    model = clusterbook.WeightCoclustering(4, method=method, random_state=0)
-    turned = clusterbook.WeightCoclustering(4, method=method, random_state=0).fit(W.T)
+    model = clusterbook.WeightCoclustering(4, random_state=0)
+    turned = clusterbook.WeightCoclustering(4, random_state=0).fit(W.T)
     labels = model.fit(W).row_labels_, model.column_labels_
     return {"W": W, "planted": [rows, columns], "model": model, "turned": turned,
             "cut": weights.normalized_cut(W, *labels),
@@ -318,8 +318,7 @@ def network_graph() -> Any:
 
 FITS: dict[str, Callable[[], Any]] = {
     **TELL, **IDC, **DEEPCLUSTER, **CLASSIFIER,
-    "weights: joint": partial(coclustering, "joint"),
-    "weights: dhillon": partial(coclustering, "dhillon"),
+    "weights: joint": coclustering,
     "weights: quality": quality,
     "weights: the whole network": network_graph,
 }

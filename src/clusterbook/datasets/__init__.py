@@ -1,8 +1,7 @@
 """Data sets by name, one's own tables and one's own folders of images, all as a `Dataset`.
 
-Images lie in [0, 1], one flattened image per row; tables keep their own units. ``catalog.yaml`` has
-the SHA-256 of each file, checked before use, and of the loaded data (`content`): a record is stale
-when its data differ, so no record depends on this code.
+``catalog.yaml`` has the SHA-256 of each file, checked before use, and of the loaded data
+(`content`): a record is stale when its data differ.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from typing import Any
 import yaml
 
 from .. import paths
-from ..checks import one_of
-from ..errors import InputError
-from ..progress import bar
+from ..checks import InputError, one_of
+from ..paths import bar
 from . import dataset
 from .dataset import PREFIX, Dataset, Source, content, make_synthetic
 
@@ -45,15 +43,13 @@ def load(name: str, **settings: Any) -> Dataset:
         A name from `catalog`, or ``folder:PATH``: a folder with images of 8 bits a channel, all in
         it (without labels) or all in one subfolder per class. A relative path begins where
         ``clusterbook run`` was typed, otherwise in the current folder. Images are sorted by class
-        and name and held in memory, 4 bytes a value; gray ones beside others in color get three
-        equal channels. DeepCluster reads a larger folder itself, batch by batch.
-    image_size : int
-        Pixels of each side of a folder's images (64 by default), which are turned as the camera
-        noted and cropped to the square in their middle. All settings are for folders.
-    resize : int, optional
-        Pixels of the short side before the crop (*image_size* by default).
+        and name; gray ones beside others in color get three equal channels. DeepCluster reads a
+        larger folder itself, batch by batch.
+    image_size, resize : int
+        Of a folder: pixels of each side of the square that is cropped from the middle of each
+        image (64), and of its short side before that (*image_size*).
     most : int, optional
-        Take a random sample of so many images, always the same; see ``Dataset.rows``.
+        Of a folder: take a random sample of so many images; see ``Dataset.rows``.
 
     Examples
     --------
@@ -62,7 +58,7 @@ def load(name: str, **settings: Any) -> Dataset:
     ((1797, 64), (1, 8, 8))
     """
     if str(name).startswith(PREFIX):
-        from .folders import read_folder  # on first use, because it takes torchvision
+        from .own import read_folder  # on first use, because it takes pandas and torchvision
 
         return read_folder(name.removeprefix(PREFIX), **settings)
     source, home = _source(name), paths.data_home()
@@ -86,7 +82,7 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     ----------
     path : str or path
         A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; relative as for `load`. CSV
-        files (also .gz) have commas, semicolons or tabs, and decimal points, or commas unless these
+        files have commas, semicolons or tabs, and decimal points, or commas unless these
         separate the values. A first row of numbers alone, other than 0, 1, 2 …, is a sample, not
         names. An .npz or MATLAB file has the samples as ``X``, and perhaps ``feature_names``.
     labels : str, optional
@@ -100,25 +96,15 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}
         Refuse missing values, or fill them with the column's median (text with ``missing``).
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "flowers.csv")
-    ...     _ = file.write_text("plant,length,width,kind\\nA1,1.5,2,rose\\nA2,2.5,3,lily\\n")
-    ...     flowers = read(file, labels="kind", id_column="plant")
-    >>> flowers.X.tolist(), flowers.feature_names, flowers.ids, flowers.y.tolist()
-    ([[1.5, 2.0], [2.5, 3.0]], ('length', 'width'), ('A1', 'A2'), [1, 0])
     """
-    from .tables import read_table  # on first use, because it takes pandas
+    from .own import read_table
 
     return read_table(path, **settings)
 
 
 def find_images(path: str | os.PathLike[str]) -> Any:
-    """The images of a folder, not opened: a `folders.Folder`."""
-    from .folders import Folder
+    """The images of a folder, not opened: an `own.Folder`."""
+    from .own import Folder
 
     return Folder(path)
 

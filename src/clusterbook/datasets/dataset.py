@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from PIL import Image
 
 from .. import paths
-from ..errors import InputError
+from ..checks import InputError
 
 #: How the name of a folder of images begins.
 PREFIX = "folder:"
@@ -83,10 +83,7 @@ def of_images(source: Source, pixels: np.ndarray, y: ArrayLike | None, classes: 
 
 
 def content(dataset: Dataset) -> str:
-    """The SHA-256 (hexadecimal) of ``X`` and, if there are labels, ``y``: types, shapes and values.
-
-    A record keeps it of its data, and the catalog has it for each data set.
-    """
+    """The SHA-256 (hexadecimal) of ``X`` and any labels ``y``: types, shapes and values."""
     digest = hashlib.sha256()
     for array in (dataset.X, dataset.y):
         if array is not None:
@@ -161,22 +158,13 @@ def make_synthetic(
     """IDC's synthetic experiment: four clusters in three features, beside ten nuisance features.
 
     This follows the geometry of the authors' code, with other random numbers. The first feature
-    separates clusters 0 and 1 from 2 and 3; the second 0 from 1; the third 2 from 3. So two
-    features tell each cluster from all others; the third is noise within it.
+    separates clusters 0 and 1 from 2 and 3; the second 0 from 1; the third 2 from 3.
 
     Returns X, float32, shape (4 * n_samples, 13), rows in random order, informative features first
     with mean 0 and standard deviation 1; y, int64; and *informative*, bool, shape (4, 13): the
     features that tell each cluster from the others. *n_samples* counts those of each cluster, and
     *nuisance* is the standard deviation of the other features: 0.01 in the released code, 0.1 in
     the draft.
-
-    Examples
-    --------
-    >>> X, y, informative = make_synthetic(random_state=0)
-    >>> X.shape, np.bincount(y).tolist()
-    ((3200, 13), [800, 800, 800, 800])
-    >>> informative[:, :4].astype(int).tolist()
-    [[1, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 1, 0]]
     """
     rng = np.random.default_rng(random_state)
     y = np.repeat(np.arange(4), n_samples)
@@ -199,10 +187,7 @@ def make_synthetic(
 
 
 def mnist(source: Source, *files: Path) -> Dataset:
-    """Images and labels of the training part, then of the test part, from IDX files.
-
-    These are bytes, after a header of 16 bytes for images and of 8 bytes for labels.
-    """
+    """Training part, then test part, of IDX files: headers of 16 or 8 bytes, then bytes."""
     parts = [np.fromfile(file, dtype=np.uint8) for file in files]
     images = np.concatenate([part[16:] for part in parts[::2]]).reshape(-1, 1, 28, 28)
     labels = np.concatenate([part[8:] for part in parts[1::2]])
@@ -210,10 +195,7 @@ def mnist(source: Source, *files: Path) -> Dataset:
 
 
 def cifar10(source: Source, archive: Path) -> Dataset:
-    """The official images: the archive's five training batches in order, then the test batch.
-
-    An image has 3,073 bytes: its class, then its pixels.
-    """
+    """The training batches in order, then the test batch: of each image its class, then pixels."""
     names = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
     with tarfile.open(archive) as members:
         batches = [members.extractfile(f"cifar-10-batches-bin/{name}.bin").read()
@@ -223,10 +205,7 @@ def cifar10(source: Source, archive: Path) -> Dataset:
 
 
 def cifar10_jpeg(source: Source, archive: Path) -> Dataset:
-    """The images as JPEG files, from their archive or, if that is missing, from their folders.
-
-    They are named ``train/ship/0001.jpg``: the training part comes first, then class and number.
-    """
+    """JPEG files named ``train/ship/0001.jpg``, from their archive or else from their folders."""
     folder, is_verified = archive.parent, archive.is_file()
     if is_verified:
         with tarfile.open(archive, "r|xz") as members:
@@ -249,7 +228,7 @@ def cifar10_jpeg(source: Source, archive: Path) -> Dataset:
 
 def scikit_feature(source: Source, file: Path) -> Dataset:
     """A MATLAB file with samples ``X`` and numbered classes ``Y``; its columns have no names."""
-    from .tables import read_table
+    from .own import read_table
 
     found = read_table(file)
     names = tuple(f"gene {number + 1}" for number in range(found.X.shape[1]))

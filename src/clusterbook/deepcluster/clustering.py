@@ -1,7 +1,6 @@
 r"""Pseudo-labels of DeepCluster: PCA and whitening, k-means, sampling (sections 3.2 to 3.4).
 
-Where several processes fit together, each has consecutive rows of what is clustered, and sums are
-those of all.
+Of several processes each has consecutive rows of what is clustered, and sums are those of all.
 
 Features :math:`f` with mean :math:`\mu` and covariance :math:`U \Lambda U^\top` become
 :math:`z = \Lambda_d^{-1/2} U_d^\top (f - \mu)`, of 256 dimensions in the paper, then
@@ -19,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from .. import checks
-from ..errors import InputError
+from ..checks import InputError
 from . import distributed
 
 #: A component with less than this part of the largest variance is rounding noise, and becomes 0.
@@ -29,7 +28,7 @@ HELD_ROWS = 4096
 #: Distances held at once: 4 bytes each, so that they stay in a core's cache.
 HELD_DISTANCES = 2**18
 #: The first centers are chosen among this many random points, or `PER_CLUSTER` times k if larger,
-#: and move on these alone for some rounds, each of which saves about one round on all samples.
+#: and move on these alone for some rounds.
 SEEDED_ON, PER_CLUSTER, FIRST_ROUNDS = 8192, 8, 10
 #: Distance of the two halves of a split cluster from its center, relative to the center's length.
 PERTURBATION = 1 / 1024
@@ -131,21 +130,13 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
         \min_C \frac1N \sum_n \min_{y_n} \lVert x_n - C y_n \rVert^2
         \quad\text{with}\quad y_n \in \{0, 1\}^k,\ y_n^\top 1_k = 1
 
+    *X* is float32, (n_samples, n_features). Of *n_init* starts the one with the smallest inertia is
+    kept. A start ends after *max_iter* rounds, 20 in the released code, or when no sample changes
+    its cluster. Empty clusters are filled by `split_empty`, or keep their center. For k-means++ see
+    Arthur and Vassilvitskii, SODA 2007. On a GPU the clusters of a seed may vary.
+
     Raises InputError for fewer samples than clusters, features that are not finite, or a setting
-    out of range. On a GPU the order of additions varies, and so may the clusters of a seed.
-
-    *X* is float32, (n_samples, n_features), on any device. Of *n_init* starts the one with the
-    smallest inertia is kept. A start ends after *max_iter* rounds of assigning all samples and
-    moving centers, 20 in the released code, or when no sample changes its cluster. Empty clusters
-    are filled by `split_empty`, or keep their center. For k-means++ see Arthur and Vassilvitskii,
-    SODA 2007.
-
-    Examples
-    --------
-    >>> X = torch.tensor([[0.0], [0.1], [5.0], [5.1]])
-    >>> found = kmeans(X, 2)
-    >>> round(found.inertia, 3), bool(found.labels[0] == found.labels[1] != found.labels[2])
-    (0.01, True)
+    out of range.
     """
     for name, value in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
         checks.whole(name, value, 1)
@@ -257,8 +248,8 @@ def _means(X: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
 def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Generator) -> Tensor:
     """Labels in which each empty cluster has received part of a random other one (section 3.3).
 
-    The center of a random cluster is perturbed to either side, by a random sign of each feature,
-    and its samples go to the nearer of the two. The generator is on the CPU.
+    Its center is perturbed to either side, by a random sign of each feature, and its samples go to
+    the nearer of the two. The generator is on the CPU.
     """
     labels = labels.clone()
     counts = _counts(labels, len(centers))
@@ -289,13 +280,6 @@ def epoch_indices(labels: Tensor, n_draws: int, generator: torch.Generator,
     ``"uniform"`` draws equally many images of each nonempty cluster, of it each equally often,
     ``"natural"`` each image equally often, all to within one. *labels*, (n_samples,), are the
     pseudo-labels; they and the generator are on the CPU.
-
-    Examples
-    --------
-    >>> labels = torch.tensor([0] * 90 + [1] * 10)
-    >>> drawn = epoch_indices(labels, 100, torch.Generator().manual_seed(0))
-    >>> torch.bincount(labels[drawn]).tolist()
-    [50, 50]
     """
     checks.one_of("sampling", sampling, SAMPLINGS)
     if sampling == "natural":

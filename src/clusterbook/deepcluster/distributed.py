@@ -1,11 +1,10 @@
 """One fit by several processes that ``torchrun`` starts: parts of the work, and sums.
 
 ``torchrun --nproc_per_node N -m clusterbook run deepcluster`` executes the notebook in rank 0 only.
-The other ranks wait; each fit there opens a process group, sends them estimator and data, and all
-fit together. They draw the same random numbers and so take the same steps, on parts of each batch.
+Each fit there opens a process group, sends the others estimator and data, and all fit together.
+They draw the same random numbers and so take the same steps, on parts of each batch.
 
-Outside of such a fit, and in one process, nothing here does anything. The ranks trust each other:
-what rank 0 sends is unpickled.
+In one process nothing here does anything. What rank 0 sends is unpickled.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from .. import batchnorm
+from .. import training
 
 #: The number of this process, from 0, among those that fit together.
 here = SimpleNamespace(rank=0, size=1)
@@ -34,9 +33,6 @@ PATIENCE = timedelta(minutes=30)
 #: Seconds in which a rank that lost the others learns whether rank 0 has ended or fits anew.
 GRACE = 30
 _FITS, _END = "fits", "end"         # keys of torchrun's store: how many there were, no more to come
-
-
-# --- sums and parts ----------------------------------------------------------------------------
 
 
 def total(values: Tensor) -> Tensor:
@@ -95,10 +91,7 @@ def same(*tensors: Tensor) -> None:
 
 
 def own_noise(generator: torch.Generator) -> None:
-    """Let torch's global generators draw noise for a part of a batch that rank 0 does not draw.
-
-    A copy of *generator* decides it; rank 0 goes on as one process would.
-    """
+    """Let torch's global generators draw other noise in each rank; *generator* decides it."""
     if here.rank:
         copy = generator.clone_state()
         seed = int(torch.randint(2**31, (), generator=copy)) + here.rank
@@ -106,7 +99,7 @@ def own_noise(generator: torch.Generator) -> None:
         torch.cuda.manual_seed(seed)                # of this rank's GPU, if there is any
 
 
-class BatchNorm2d(batchnorm.BatchNorm2d):
+class BatchNorm2d(training.BatchNorm2d):
     """Batch normalization, on any device, by the statistics of the images of all ranks."""
 
     total = staticmethod(total)
@@ -130,9 +123,6 @@ class CheckpointOfFirst:
     def load(self) -> dict[str, Any] | None:
         """What the first rank has saved, in each of them."""
         return of_first(self.own and self.own.load())
-
-
-# --- processes ---------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -9,10 +9,8 @@ An epoch is
 5. steps of gradient descent on :math:`\frac1N \sum_n \ell(g_W(f_\theta(x_n)), y_n)` (Eq. 1), with
    cross-entropy :math:`\ell`, on augmented images, equally many of each cluster (`epoch_indices`).
 
-After the last epoch the final network's features are clustered once more.
-
-Several processes (`distributed`) take these steps together: each computes the features of
-consecutive images and clusters these, and takes its part of each batch of training.
+After the last epoch the final network's features are clustered once more. Of several processes
+(`distributed`) each has consecutive images to cluster, and a part of each batch of training.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ from torch.nn import functional
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..datasets.folders import Folder
-from ..errors import InputError, unknown
+from ..checks import InputError, unknown
+from ..datasets.own import Folder
 from ..metrics import accuracy
 from . import clustering, distributed, networks
 from .clustering import Clusters, Reduction, epoch_indices
-from .images import IMAGENET, ArrayImages, FolderImages
+from .networks import IMAGENET, ArrayImages, FolderImages
 
 Images = ArrayLike | str | os.PathLike
 
@@ -53,9 +51,8 @@ class DeepCluster(DeepClusterer):
     """Visual features from alternating k-means with training on its labels.
 
     Images are an array, (n_samples, n_features), of rows of ``image_shape`` with pixels in [0, 1];
-    or the path of a folder, which is read batch by batch, resized, cropped, and gray or in color as
-    ``image_shape`` says. Held are the features of at most 100,000 images, the reduced ones of all,
-    and all epochs' labels, 4 bytes a number.
+    or the path of a folder, which is read batch by batch, resized and cropped to ``image_shape``.
+    Held are the features of at most 100,000 images, the reduced ones of all, and all labels.
 
     Parameters
     ----------
@@ -74,7 +71,7 @@ class DeepCluster(DeepClusterer):
     sampling : {"uniform", "natural"}
         Draw equally many images of each cluster in an epoch, or each image once.
     epochs, batch_size : int
-        200 epochs in the released code, 500 in the paper. A last batch of one image is left out.
+        500 epochs in the paper.
     learning_rate, momentum, weight_decay : float
         Of gradient descent; the classifier's has no momentum.
     crop_scale, flip : (float, float) or None, bool
@@ -92,8 +89,8 @@ class DeepCluster(DeepClusterer):
     ----------
     labels_ : ndarray of shape (n_samples,)
         By the final network.
-    cluster_centers_ : ndarray of shape (n_clusters, n_components)
-        In the space of `transform`; ``inertia_`` is the sum of squared distances to them.
+    cluster_centers_, inertia_ : ndarray of shape (n_clusters, n_components), float
+        In the space of `transform`; the sum of squared distances to them.
     history_ : History
         Per epoch ``loss`` (mean cross-entropy in nats); of the clusters that it learned
         ``inertia`` (mean squared distance), ``active`` (number of nonempty ones), ``smallest``,
@@ -102,10 +99,8 @@ class DeepCluster(DeepClusterer):
         ``feature_seconds``, ``clustering_seconds`` (with PCA), ``training_seconds``.
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
-    network_ : Module
-    reduction_ : Reduction
-    pixel_mean_ : Tensor of shape (channels,)
-    pixel_std_ : Tensor of shape (channels,)
+    network_, reduction_ : Module, Reduction
+    pixel_mean_, pixel_std_ : Tensor of shape (channels,)
 
     Examples
     --------
@@ -214,7 +209,7 @@ class DeepCluster(DeepClusterer):
                 shuffle=False,                              # `start_epoch` shuffles
                 # Batch normalization needs two images, each process one.
                 drop_last=0 < n % self.batch_size < max(2, size), state=state,
-                on_epoch_start=start_epoch, description="DeepCluster",
+                on_epoch_start=start_epoch,
                 on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
             clusters, reduction, _ = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
@@ -225,7 +220,7 @@ class DeepCluster(DeepClusterer):
 
     def _cluster(self, network: nn.Module, images: ArrayImages | FolderImages,
                  generator: torch.Generator) -> tuple[Clusters, Reduction, dict[str, float]]:
-        """Features, PCA and k-means of all images: steps 1 to 3; and the seconds that they took."""
+        """Steps 1 to 3 for all images, and the seconds that they took."""
         n, options = len(images), {"whiten": self.whiten, "normalize": self.normalize}
         started = _seconds(images.device)
 
@@ -278,9 +273,9 @@ class DeepCluster(DeepClusterer):
                      test_size: float = 0.2, most_numbers: int = networks.MOST_NUMBERS) -> float:
         """Accuracy, from 0 to 1, of a linear classifier on a frozen layer (section 4.2).
 
-        *layer* is a convolutional one, from 1, averaged until at most *most_numbers* are left of an
-        image, or ``"features"``, the representation after its ReLU. Without *X_test* and *y_test* a
-        stratified random part of *X*, its share *test_size*, is tested on.
+        *layer* is a convolutional one, from 1, averaged to at most *most_numbers* an image, or
+        ``"features"``, after their ReLU. Without *X_test* and *y_test* a stratified random share
+        *test_size* of *X* is tested on.
         """
         check_is_fitted(self)
         known = ["features", *range(1, getattr(self.network_, "n_layers", 0) + 1)]

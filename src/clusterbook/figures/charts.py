@@ -28,8 +28,7 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
 
     Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
     (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
-    and, if wanted, ``title`` and an ``x`` of its own. Panels of the same runs have one legend above
-    them.
+    and, if wanted, ``title`` and an ``x`` of its own.
     """
     figure, axes = blank(2.7, len(curves))
     for panel, axis in zip(curves, axes[0], strict=True):
@@ -105,7 +104,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
 
     *groups* maps names to values, one per seed; *quantity* is the x axis, with its unit, and *log*
     makes it logarithmic; *references* maps names to values: a source's, or chance. *recorded* maps
-    names of groups to the values of recorded runs, drawn as hollow dots beside those of a live run.
+    groups to values of recorded runs: hollow dots.
     """
     names = [_broken(name, 38 if is_narrow() else 30) for name in groups]
     lines = 1 + max(name.count("\n") for name in names)
@@ -144,20 +143,10 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
             outlined: Mapping[str, Sequence[tuple[int, int]]] | None = None) -> Chart:
     """Small tables as colored cells with their numbers in them, on one color scale.
 
-    Parameters
-    ----------
-    tables : mapping
-        Title → array of shape (n_rows, n_columns); NaN where there is no value.
-    rows, columns : sequence of str
-        Names of the rows and columns.
-    row_label, column_label, values : str
-        What rows, columns and entries are.
-    diverging : bool
-        Colors that part at 0, for signed values.
-    digits : int
-        Decimals of the numbers.
-    outlined : mapping, optional
-        Title → cells (row, column) with a frame, such as matched ones.
+    *tables* maps a title to an array of shape (n_rows, n_columns), with NaN where there is no
+    value; *rows* and *columns* are the names of these, and the labels and *values* say what they
+    and the entries are. *diverging* colors part at 0; *digits* are decimals. *outlined* maps a
+    title to cells (row, column) with a frame, such as matched ones.
     """
     tables = {title: np.asarray(table, dtype=float) for title, table in tables.items()}
     known = np.nan_to_num(np.concatenate([[0.0], *map(np.ravel, tables.values())]))
@@ -228,8 +217,7 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     """Small images in rows and columns, each row and column with its name.
 
     *images* has shape (n_rows, n_columns, n_features), flattened, in [0, 1], with NaN where there
-    is none; *image_shape* is (channels, height, width). On a phone more than six columns stand in
-    two blocks, one below the other.
+    is none; *image_shape* is (channels, height, width). On a phone many columns make two blocks.
     """
     images, block = np.asarray(images, dtype=float), len(rows)
     if is_narrow() and len({name.rpartition(" ")[0] for name in columns}) == 1:

@@ -21,8 +21,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from .. import paths
-from ..checks import one_of
-from ..errors import InputError
+from ..checks import InputError, one_of
 from . import steps
 from .steps import Key, Numbers, numbers, plotted, titled
 
@@ -50,7 +49,7 @@ SCREEN_DPI = 144
 NARROW = 3.6
 #: Characters of a figure's numbers in the book; many pictures have more, pixel by pixel.
 MOST_CSV = 200_000
-#: Of marks on a colored ground, in light and dark alike; what is `#FFFFFF` follows the page.
+#: Of marks on a colored ground; what is `#FFFFFF` follows the page, light or dark.
 WHITE = "#FEFEFE"
 #: Lies beside the files of a run's figures: each one's name, texts, numbers and, if any, steps.
 LIST = "figures.json"
@@ -127,23 +126,20 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     ``DIR/figures.json``. In a run with other parameters than the notebook's, the texts say so. A
     run for other figures alone shows nothing.
 
-    Jupyter and Colab show a PNG. The book's pages show the SVGs that the output's metadata hold:
-    they take the page's colors, and a `styled` figure is drawn again for a phone. Several figures
-    are shown one at a time, with a slider or two to step through them or play them.
-
-    Raises InputError if name, alt or caption is missing, or the files can't be written.
+    Jupyter and Colab show a PNG. The book's pages show the SVGs of the output's metadata: they take
+    the page's colors, and a `styled` figure is drawn again for a phone. Raises InputError if a text
+    is missing, or the files can't be written.
 
     Parameters
     ----------
     figure : matplotlib Figure, or mapping of str or tuple of str to Figure
-        Or the positions, of one size, by the value of the slider, or of each slider; their files
-        are ``DIR/name-1.png``, and so on.
+        Or several of one size by the value of a slider, or of each slider, to step through or play;
+        their files are ``DIR/name-1.png``, and so on.
     name : str
         Lower-case words joined by hyphens, unique in the chapter.
-    alt : str
-        Alternative text. No measured number: it is compared between runs.
-    caption : str
-        What to look at, and what the figure does not show. Markdown, no measured number.
+    alt, caption : str
+        Alternative text; what to look at, and what the figure does not show, in Markdown. No
+        measured numbers: the texts are compared between runs.
     origin : str, or mapping of positions to str
         Live or recorded, the seeds, the time: shown below the caption, or beside each position.
     sliders : sequence of str
@@ -163,7 +159,8 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         save(figure, folder, **about)
         paths.write_atomically(folder / f"{name}.csv", plotted(figure).encode(), noun="the numbers")
     pictures = titled(figure)
-    pngs = [_png(picture) for picture in pictures.values()]
+    pngs = [_few_colors(_drawn(picture, format="png", dpi=SCREEN_DPI))
+            for picture in pictures.values()]
     across, down = 96 * next(iter(pictures.values())).get_size_inches()
     kept, first = dict(about), 0
     if isinstance(figure, Mapping):
@@ -186,10 +183,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:
         kept["csv"] = _packed(csv)
-    # The book's pages show these.
-    packed = _packed([[title, *_svgs(picture)] for title, picture in pictures.items()])
-    if "explorable" not in kept or len(packed) < 2.5 * sum(map(len, pngs)):
-        kept["drawn"] = packed
+    kept["drawn"] = _packed([[title, *_svgs(picture)] for title, picture in pictures.items()])
     display(data, metadata={"image/png": image, "clusterbook": kept}, raw=True)
     display(Markdown(f"*{about['caption']}*"), metadata={"clusterbook": {"caption_of": name}})
 
@@ -209,10 +203,9 @@ def unpacked(text: str) -> Any:
 
 
 def on_a_page(about: Mapping[str, Any], page: str) -> str:
-    """The HTML of a shown figure on a page of the book, from its output's metadata.
+    """A shown figure as HTML, by its output's metadata: its SVGs, wide and narrow, in one page.
 
-    Its SVGs for a wide and for a narrow screen, of which the style sheet shows one. Ids inside an
-    SVG begin with the page's and the figure's name, because a page holds many.
+    The style sheet shows one of them. Ids inside begin with the page's and the figure's name.
     """
     pictures, drawn = [], unpacked(about["drawn"])
     for i, (title, *svgs) in enumerate(drawn, start=1):
@@ -232,10 +225,9 @@ def glyphs_once(html: str) -> str:
     known = set()
 
     def first(found: re.Match) -> str:
-        if found[1] in known:
-            return ""
+        new = found[1] not in known
         known.add(found[1])
-        return found[0]
+        return found[0] if new else ""
 
     return re.sub(r'<path id="(DejaVu[^"]*)"[^>]*/>', first, html)
 
@@ -266,9 +258,9 @@ def _checked(name: str, alt: str, caption: str) -> dict[str, str]:
 
 def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: str,
          caption: str) -> None:
-    """Write a figure, or several as steps, as the run asks, and enter it into the folder's list.
+    """Write a figure, or several as steps, as the run asks, and list it in the folder; see `show`.
 
-    For the names of the files see `show`. Raises InputError if they can't be written.
+    Raises InputError if nothing can be written.
     """
     formats = paths.look("format", "png,svg").split(",")
     width, style = paths.look("width"), paths.look("style", "plain")
@@ -346,10 +338,6 @@ def _svg(figure: Figure) -> str:
     text = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+|base64,[^\"]*)|(\d\.\d)\d+",
                   lambda found: found[1] or found[2], text)
     return re.sub(r"\s*\n\s*", " ", text).strip()
-
-
-def _png(figure: Figure) -> str:
-    return _few_colors(_drawn(figure, format="png", dpi=SCREEN_DPI))
 
 
 def _few_colors(png: bytes) -> str:

@@ -1,9 +1,8 @@
 """The steps of a figure, as HTML and as numbers: pictures drawn beforehand, one for each position.
 
-In the HTML, sliders lead from one to another, which a short script adds to the pictures: it works
-in the book, in Jupyter, on Colab and from a file, without network and widgets. Without scripts the
-middle position is shown. A position that was not run says so: nothing is interpolated. The numbers,
-a few for each series, are compared with expected ones.
+A short script adds sliders to the HTML, in the book, in Jupyter, on Colab and from a file, without
+network and widgets. Without scripts the position to start with is shown. A position that was not
+run says so: nothing is interpolated. The numbers are compared with expected ones.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ def _values(key: Key) -> tuple[str, ...]:
 def positions(notes: Mapping[Key, str]) -> tuple[list[list[str]], list[Place]]:
     """The values of each slider, in order of appearance, and the place of each key, with its note.
 
-    Examples
-    --------
     >>> values, places = positions({("epoch 1", "k = 2"): "", ("epoch 9", "k = 2"): ""})
     >>> values
     [['epoch 1', 'epoch 9'], ['k = 2']]
@@ -88,10 +85,9 @@ data-values="{{ values|tojson|forceescape }}" data-pause="{{ pause }}">
 
 
 def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
-    """The numbers of every series of a figure, or of all its steps.
+    """The numbers of every series of a figure, or of all its steps, by step, panel and label.
 
-    A picture counts as points: its columns and rows against its values, and the name says its
-    colors. A series is named by its step, panel and label, or by its place among them.
+    A picture counts as points: its columns and rows against its values; the name says its colors.
     """
     return {name + of: _moments(data[x], data[y]) for name, data in _series(figure)
             for of, x, y in _COMPARED[len(data)]}

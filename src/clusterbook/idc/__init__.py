@@ -20,29 +20,27 @@ In the losses:
 - The sparsity penalty is a mean over features with a sigma of 1, whatever the noise is; in the
   paper a sum with 0.5 (*form*).
 - The coding rate of the gates is that of a batch, with the factor d/(m eps), divided by m; the
-  paper's formula has single samples, and d (m eps). A random projection is drawn from the run's own
-  seed and saved with the weights; there it comes from NumPy's global generator and is lost.
+  paper's formula has single samples, and d (m eps). A random projection is saved with the weights;
+  there it is lost.
 - The head's compression is weighted by the clusters' sizes, divided by the embedding's size, and of
   embeddings of length 1; in the paper a plain sum (*form*). Its precision ``eps`` is 0.1 and the
   gates' 1; the paper has one for both.
 - The weight of the global gates' penalty is constant and the learning rate 0.01 on MNIST; the paper
-  has a rising one, and 0.1. The weight of the local gates' rises in both.
+  has a rising one, and 0.1.
 - The size of the embedding is free; in the paper it is the number of clusters.
 
 In training:
 
-- Numbers of epochs are exact: 10 without gates, 290 with them, 400 of the head, the last 300 of
-  these with global gates. The released code, by a ``<=``, trains 11 + 290 epochs and 399 of the
+- Numbers of epochs are exact. The released code, by a ``<=``, trains 11 + 290 epochs and 399 of the
   head, while the cosine of its learning rate ends after 300 epochs and rises again.
 - In the second training the encoder's weights are frozen, but as in the released code it stays in
   training mode: each batch is normalized by its own statistics, and the running averages, which
   prediction uses, drift from those of the first training (clean, gated and masked inputs mixed) to
   those of the gated samples. With ``batch_norm="gated"`` they are set to the latter once and
   everything is frozen, which is faster; ``"mixed"`` leaves them as they are.
-- Clean samples are encoded once a step, not twice, with separate statistics for each kind of input:
-  losses and gradients are the same, only running averages count clean inputs once.
-- The auxiliary classifier learns the head's clusters from before the head's step, not after; so the
-  head runs once a step, and its running averages move once.
+- Clean samples are encoded once a step, not twice: losses and gradients are the same, only running
+  averages count clean inputs once.
+- The auxiliary classifier learns the head's clusters from before the head's step, not after.
 - The keys ``gtcr_loss`` and ``use_gating``, which the released code never reads, take effect.
 - Constant columns are left out (``constant_columns="keep"`` keeps them, as there).
 
@@ -51,9 +49,8 @@ In the reported numbers:
 - The kept model is the one with the smallest loss of the head (``select``). The released code
   reports the epoch with the best accuracy on its training data, so it needs the classes; the paper
   speaks of the best silhouette, and of the best accuracy beside it.
-- Accuracy uses the optimal matching; there a greedy one (``acc_greedy`` in the history). The
-  original's table has a column headed Davies-Bouldin index that is computed from silhouettes; here
-  the index is of the embeddings.
+- Accuracy uses the optimal matching; there a greedy one (``acc_greedy`` in the history). There the
+  column headed Davies-Bouldin index is computed from silhouettes.
 - The original's numbers of gates are sums of soft gates; the numbers of open gates stand beside
   them. For the measures of interpretability see `interpretability`.
 """
@@ -61,7 +58,6 @@ In the reported numbers:
 from .estimator import IDC
 from .interpretability import *
 from .losses import *
-from .networks import GlobalGates
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""

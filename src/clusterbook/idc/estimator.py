@@ -26,11 +26,11 @@ from torch.nn import functional
 
 from .. import training
 from ..base import DeepClusterer, as_tensor
-from ..errors import InputError
+from ..checks import InputError
 from ..metrics import davies_bouldin, scores, silhouette
 from . import losses
 from .interpretability import greedy_accuracy, open_features
-from .networks import Best, Model, adam, descend
+from .losses import Best, Model, adam, descend
 
 SCORED_SAMPLES = 2000       # at most, drawn at random, for silhouette and Davies–Bouldin index
 
@@ -45,7 +45,7 @@ class IDC(DeepClusterer):
     Parameters
     ----------
     n_clusters, batch_size : int
-        Samples of a step, at least 2; a smaller last batch is left out.
+        A smaller last batch is left out.
     epochs, ae_pretrain_epochs, ae_non_gated_epochs, start_global_gates_training_on_epoch : int
         Passes over the data in all four stages; of these the autoencoder's; of these the first,
         without gates; and the epoch after which auxiliary classifier and global gates train too.
@@ -63,18 +63,17 @@ class IDC(DeepClusterer):
         Widths of the autoencoder's layers, the embedding in the middle; hidden width of the
         clustering head, after the size of the embedding or alone; and of the auxiliary classifier.
     tau : float
-        Temperature of the Gumbel-softmax. At the published 100 memberships stay nearly uniform for
-        hundreds of epochs; for short trainings take 1.
+        Temperature of the Gumbel-softmax; for short trainings take 1.
     local_gates_lambda, global_gates_lambda, gtcr_lambda : float
-        Weights of the sparsity of the local gates (the final one, :math:`\lambda(t)`: right where
-        few gates are open while ``gated`` in the history is still near ``clean``), of that of the
-        global gates, and of the coding rate of the local gates.
+        Weights of the sparsity of the local gates (the final one: right where few are open while
+        ``gated`` in the history is still near ``clean``) and of the global gates, and of the coding
+        rate of the local gates.
     lr_pretrain, lr_clustering, lr_aux_classifier : float
         First learning rates of Adam for autoencoder with local gates, and for the head; that of
         plain gradient descent for auxiliary classifier and global gates.
     form : {"released", "paper"}
-        Noise of the gates and form of three losses, see `losses.FORMS`. The paper's losses are sums
-        over features where the code's are means, so weights differ accordingly.
+        See `losses.FORMS`. The paper's losses are sums over features where the code's are means,
+        so weights differ accordingly.
     batch_norm : {"drifting", "gated", "mixed"}
         Statistics of the frozen encoder while the head trains: each batch's own, as released; those
         of all gated samples, which is faster; or the averages that the first training leaves.
@@ -91,7 +90,6 @@ class IDC(DeepClusterer):
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Clusters of the samples.
     used_features_ : ndarray of bool, shape (n_features,)
         Which columns were not left out as constant.
     history_ : History
@@ -99,10 +97,8 @@ class IDC(DeepClusterer):
         stages, sums of gates and numbers of open ones, ``occupied``, the number of clusters with
         samples, ``silhouette`` and ``davies_bouldin`` of the embeddings, and `metrics.scores` with
         ``acc_greedy`` if ``fit`` was given classes.
-    kept_epoch_ : int
-        The epoch, over all stages, whose networks, ``model_``, were kept.
-    compression_ : float
-        The head's loss in it.
+    kept_epoch_, compression_ : int, float
+        The epoch, over all stages, whose networks, ``model_``, were kept; the head's loss in it.
 
     Examples
     --------
@@ -153,13 +149,10 @@ class IDC(DeepClusterer):
     evaluate_every: int = 10
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> IDC:
-        """Train all stages on samples of shape (n_samples, n_features), at least two.
+        """Train all stages on *X*, (n_samples, n_features).
 
-        Classes *y*, of shape (n_samples,), only write scores into ``history_``: nothing is trained
-        on them, and no epoch is chosen by them.
-
-        Raises InputError if a setting is out of range, all columns are constant, or the checkpoint
-        belongs to another run; ValueError if the data are not finite numbers.
+        Classes *y*, (n_samples,), only add scores to ``history_``. Raises InputError for settings,
+        data or a checkpoint that do not fit.
         """
         self._check_settings()
         X = self._validated(X, fitting=True)
@@ -256,7 +249,6 @@ class IDC(DeepClusterer):
         return self
 
     def _columns_to_use(self, X: np.ndarray) -> np.ndarray:
-        """Which columns are trained on, bool; InputError if all are constant."""
         varying = X.max(0) > X.min(0)
         if not varying.any():
             raise InputError("all columns of X are constant; add columns that vary")
@@ -268,7 +260,6 @@ class IDC(DeepClusterer):
         return used
 
     def _stage_epochs(self) -> dict[str, int]:
-        """The number of epochs of each stage; they add up to ``epochs``."""
         plain = self.ae_non_gated_epochs if self.use_gating else self.ae_pretrain_epochs
         begins = min(max(self.start_global_gates_training_on_epoch, self.ae_pretrain_epochs),
                      self.epochs)
@@ -318,7 +309,6 @@ class IDC(DeepClusterer):
         return loss, terms
 
     def _head_loss(self, z: Tensor, logits: Tensor) -> Tensor:
-        """The compression that the clustering head minimizes; embeddings *z* are constants."""
         memberships = losses.gumbel_softmax(logits, self.tau)                           # Eq. 5
         return losses.FORMS[self.form].compression(z.detach(), memberships, self.eps)   # Eq. 6
 
@@ -363,7 +353,6 @@ class IDC(DeepClusterer):
                          self.model_.global_gates.weight.device)
 
     def _widened(self, values: Tensor) -> np.ndarray:
-        """Values of all columns from those of the used ones, 0 for the others."""
         wide = np.zeros((len(values), self.n_features_in_), dtype=np.float32)
         wide[:, self.used_features_] = values.cpu().numpy()
         return wide

@@ -13,8 +13,7 @@ measure            released form
 `greedy_accuracy`  matches clusters greedily: at most the best matching's accuracy
 =================  ===========================================================================
 
-Gates are arrays of shape (n_samples, n_features), in [0, 1]; a gate is open if it is above 0.
-Arrays from any method can be scored, such as an attribution's absolute values. All functions raise
+Gates are arrays of shape (n_samples, n_features), in [0, 1], open above 0. All functions raise
 InputError for shapes that do not fit, and where their value is not defined.
 """
 
@@ -31,7 +30,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
 from .. import training
-from ..errors import InputError
+from ..checks import InputError
 from ..metrics import accuracy, contingency
 
 __all__ = ["as_in_table_1", "cluster_features", "diversity", "faithfulness", "generalizability",
@@ -71,17 +70,9 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     .. math:: 1 - \frac2{K(K-1)} \sum_{k<l} \frac{|S_k \cap S_l|}{|S_k \cup S_l|}
 
     with the features :math:`S_k` of `cluster_features`: 0 if all clusters use the same, 1 if no
-    two share one. The paper's formula is twice this number minus 1.
-
-    In the *original* form the sum runs over all ordered pairs, each cluster with itself included,
-    and is divided by :math:`K(K-1)`, for *n_clusters* or as many as occur: from :math:`-1/(K-1)` to
-    :math:`1 - 1/(K-1)`, or above if a cluster has no open feature.
-
-    Examples
-    --------
-    >>> gates, labels = np.eye(10), np.arange(10)
-    >>> diversity(gates, labels), round(diversity(gates, labels, original=True), 4)
-    (1.0, 0.8889)
+    two share one. The paper's formula is twice this number minus 1. In the *original* form the sum
+    runs over all ordered pairs, each cluster with itself included, and is divided by
+    :math:`K(K-1)`, for *n_clusters* or as many as occur.
     """
     clusters, selected = cluster_features(gates, labels)
     if original and n_clusters is not None:
@@ -105,9 +96,9 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
 
     .. math:: \frac1N \sum_i \frac{\|w_i - w_k\|}{\|x_i - x_k\|}
 
-    for gates *w* and the nearest neighbor *k* of sample *i*; *X* and *gates* have shape
-    (n_samples, n_features). Its unit is one over the data's, so it can't be compared between data
-    sets. Of equal samples the first stands for all; with *original* 0 / 0 makes the measure NaN.
+    for gates *w* and the nearest neighbor *k* of sample *i*. Its unit is one over the data's, so it
+    can't be compared between data sets. Of equal samples the first stands for all; with *original*
+    0 / 0 makes the measure NaN.
     """
     X, gates = np.asarray(X, dtype=np.float64), _gates(gates, X)
     back = np.arange(len(X))
@@ -136,13 +127,6 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     In the *original* form, used with classes, the features that any gate selects are removed one
     after another, the most important first, and stay out, and importance is correlated with the
     *accuracy that is left*. Both series fall, so the number is above 0 for any features.
-
-    Examples
-    --------
-    >>> X = np.array([[0.0, 1.0, 1.0], [0.0, 2.0, 1.0], [3.0, 1.0, 1.0], [3.0, 0.0, 1.0]])
-    >>> gates = np.array([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]])
-    >>> round(faithfulness(lambda X: (X[:, 0] > 1).astype(int), X, gates), 3)
-    0.971
     """
     X, gates = np.asarray(X), _gates(gates, X, y)
     importance = (gates > 0).mean(0)
@@ -170,8 +154,7 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     """Accuracy of a linear support vector machine on gated features of new samples.
 
     Gates that are computed from the sample carry its cluster even where the features don't; compare
-    with gates of 1, and with the features set to 1. Samples and gates have shape (n_samples,
-    n_features), labels (n_samples,). The released form draws without a seed.
+    with gates of 1, and with the features set to 1. The released form draws without a seed.
     """
     gates_train = _gates(gates_train, X_train, labels_train)
     gates_test = _gates(gates_test, X_test, labels_test)
@@ -207,10 +190,9 @@ def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: 
                   size: int = 1000, random_state: int = 0) -> dict[str, float]:
     """Uniqueness and faithfulness as the paper's Table 1 has them, and what gates cost.
 
-    Both are means over *subsets* of *size* samples, drawn at random so that none is in two, and
-    left out if one is not defined. Faithfulness has the released form, by the classes *y*. Gates
-    are the network's own, or without any its `integrated_gradients`. ``ungated_input_acc`` is the
-    accuracy of a network with gates that gets whole samples, without another training.
+    Both are means over *subsets* of *size* different samples, left out if one is not defined.
+    Faithfulness has the released form. A network without gates has its `integrated_gradients`.
+    ``ungated_input_acc`` is the accuracy of a network with gates that gets whole samples.
     """
     X, y = np.asarray(X), np.asarray(y)
     gates = model.local_gates(X) if model.use_gating else integrated_gradients(model, X)
@@ -234,12 +216,6 @@ def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     """The original's accuracy: the largest overlap is matched first, then the largest of the rest.
 
     Never above `clusterbook.metrics.accuracy`, which finds the best matching.
-
-    Examples
-    --------
-    >>> y_true, y_pred = (np.repeat(ids, [338, 331, 331]) for ids in ([0, 0, 1], [0, 1, 0]))
-    >>> greedy_accuracy(y_true, y_pred), accuracy(y_true, y_pred)
-    (0.338, 0.662)
     """
     left = contingency(y_true, y_pred).T                # clusters first: they decide between ties
     total, right = left.sum(), 0
@@ -251,10 +227,9 @@ def greedy_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
 
 
 def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
-    """The mean F1 score of selected against informative features, row by row.
+    """The mean over rows of the F1 score of selected against informative features.
 
-    Both are of bool, (n_rows, n_features), a row per sample or cluster. Each row needs an
-    informative feature.
+    Both are of bool, (n_rows, n_features); each row needs an informative feature.
     """
     selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
     hits = (selected & informative).sum(1)

@@ -12,11 +12,9 @@ Differences from the authors' code
   one maximum. Losses, gradients and steps are the same: the tests hold a literal transcription.
 - A batch normalization sees the centers only in evaluation mode. The released code decodes them in
   training mode and so moves its running statistics.
-- The centers are the layer's weights, saved with them. There they are a plain attribute, and
-  ``tSNE.py`` predicts with random ones.
+- The centers are saved with the layer's weights; there ``tSNE.py`` predicts with random ones.
 - In epochs that leave the centers alone their gradient is removed, so the optimizer's averages of
-  them stay as they are, as in the released code from PyTorch 2.0 on; under the paper's version 1.7
-  the gradient was zero instead and Adadelta's averages decayed.
+  them stay, as in the released code from PyTorch 2.0 on; under the paper's 1.7 they decayed.
 - A resumed run goes on after its last epoch; the released code repeats that epoch.
 - Two-stage training, fixed features, online data and Adam have no released code; where the paper
   leaves them open, the estimator's docstring says what is done.

@@ -1,8 +1,8 @@
 r"""TELL as an estimator, with its training (section 2.3 of the paper).
 
-The loss is :math:`\mathrm{mean}\,\|x - \hat x\|^2 + \lambda\, \mathcal{L}_\mathrm{clu}`, Eq. 15 as
-the released code computes it: means over samples *and* pixels, and samples *and* clusters, instead
-of sums. In odd epochs the clustering loss moves the centers only, in even ones the encoder only.
+The loss is :math:`\mathrm{mean}\,\|x - \hat x\|^2 + \lambda\, \mathcal{L}_\mathrm{clu}`, Eq. 15
+with means over samples *and* pixels, and samples *and* clusters, as in the released code. In odd
+epochs the clustering loss moves the centers only, in even ones the encoder only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from .. import training
 from ..base import DeepClusterer, as_tensor
-from ..errors import InputError, unknown
+from ..checks import InputError, unknown
 from ..metrics import scores
 from . import layer
 from .layer import Model
@@ -68,7 +68,7 @@ class TELL(DeepClusterer):
     init : {"kaiming", "samples"}
         The first centers: random directions, as in the paper; or embeddings of random samples.
     evaluate_every : int
-        Epochs between two evaluations on all samples for the history; the last is always one.
+        Epochs between two evaluations on all samples; the last is always one.
     snapshot_epochs : sequence of int
         Epochs whose weights are kept; see `at`.
     precision : {"float32", "bfloat16"}
@@ -81,7 +81,6 @@ class TELL(DeepClusterer):
     Attributes
     ----------
     labels_ : ndarray of int64, shape (n_samples,)
-        Cluster of each sample that the model was fitted on.
     cluster_centers_ : ndarray of shape (n_clusters, embedding_size)
         Unit vectors.
     loss_ : float
@@ -90,9 +89,8 @@ class TELL(DeepClusterer):
         Per epoch ``reconstruction`` (mean squared error of a pixel) and ``clustering`` (as
         ``loss_``, over the epoch's batches); where it was evaluated, ``loss``, ``occupied``
         (clusters that have samples), and `metrics.scores` if ``fit`` was given classes.
-    network_ : Module
-        The autoencoder.
-    layer_ : ClusterLayer
+    network_, layer_ : Module, ClusterLayer
+        The autoencoder; the centers.
 
     Examples
     --------
@@ -216,11 +214,10 @@ class TELL(DeepClusterer):
         return step
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> TELL:
-        """Move the centers with samples that arrive now; the first call fits.
+        """Move the centers alone with samples that arrive now; the first call fits.
 
-        The encoder stays as it is. Each batch of ``batch_size`` samples, in the order of arrival,
-        is one step of the centers (section 4.4 and Table 5 of the paper). ``labels_`` and ``loss_``
-        are then those of these samples. *y* is ignored.
+        Each batch of ``batch_size`` samples, in the order of arrival, is one step (section 4.4 and
+        Table 5 of the paper). ``labels_`` and ``loss_`` are then those of these samples.
         """
         if not hasattr(self, "layer_"):
             return self.fit(X)
@@ -241,16 +238,15 @@ class TELL(DeepClusterer):
     def from_released(cls, path: str | Path, *, device: str = "auto") -> TELL:
         """The authors' network for MNIST: ``save/checkpoint_3000.tar`` of their repository.
 
-        Their ``main.py`` stores the weights of its ``NetConv`` under ``net``, in the order of ours
-        and under other names. The model has no labels, loss or history.
-
-        Raises InputError if the file is missing, or holds anything else.
+        It has no labels, loss or history. Raises InputError if the file is missing, or holds
+        anything else.
         """
         found = training.resolve_device(device)
         tell = cls(network="cnn", image_shape=(1, 28, 28), device=device)
         with training.seeded(0):            # the first weights, soon replaced, are drawn at random
             model = tell._restore({"n_features": 28 * 28, "loss": math.nan})
         try:
+            # In the order of ours, under other names
             theirs = torch.load(path, map_location=found, weights_only=True)["net"]
             model.load_state_dict(dict(zip(model.state_dict(), theirs.values(), strict=True)))
         except Exception as error:          # torch reports damage by half a dozen types

@@ -5,9 +5,8 @@ The squared distance of a sample :math:`x` to a center :math:`\Omega_j` is
 .. math:: \|x - \Omega_j\|^2 = \|x\|^2 - W_j^\top x - b_j, \quad
           W_j = 2\Omega_j, \quad b_j = -\|\Omega_j\|^2
 
-(Eqs. 4 to 6), a linear layer and a term that all clusters share. With :math:`x` and
-:math:`\Omega_j` on the unit sphere it is :math:`2 - W_j^\top x`: spherical k-means. The released
-code scales the weights once more, :math:`W_j = 2\alpha\Omega_j`.
+(Eqs. 4 to 6), a linear layer and a term that all clusters share. On the unit sphere it is
+:math:`2 - W_j^\top x`. The released code scales the weights: :math:`W_j = 2\alpha\Omega_j`.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import checks
-from ..batchnorm import BatchNorm2d
-from ..errors import InputError
+from ..checks import InputError
+from ..training import BatchNorm2d
 
 #: A normalized gradient has this share of the length of the weights (section 4.1 of the paper).
 STEP_SHARE = 0.1
@@ -48,11 +47,6 @@ def clustering_loss(logits: Tensor, alpha: float) -> Tensor:
     with :math:`\delta_{ij} = 1` for the largest logit of a sample. The mean runs over clusters too,
     so the gradient is that of `squared_distance` divided by the number of clusters. A scalar, at
     least :math:`2 - 2/K`, of *logits* of shape (n_samples, n_clusters).
-
-    Examples
-    --------
-    >>> clustering_loss(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), alpha=1.0)
-    tensor(1.2500)
     """
     return 2 - logits.max(1).values.mean() / (alpha * logits.shape[1])
 
@@ -72,8 +66,6 @@ class ClusterLayer(nn.Module):
     >>> layer = ClusterLayer(n_clusters=2, n_features=2)
     >>> layer.reset_centers(torch.tensor([[3.0, 0.0], [0.0, 0.5]]))
     >>> z = torch.tensor([[2.0, 1.0], [0.0, 7.0]])
-    >>> layer.cluster(z)
-    tensor([0, 1])
     >>> optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
     >>> layer(z).backward()
     >>> layer.normalize_gradient()
@@ -117,10 +109,7 @@ class ClusterLayer(nn.Module):
 
     @torch.no_grad()
     def normalize_gradient(self) -> None:
-        """Give each center's gradient 10% of its weights' length, but for zero gradients.
-
-        Then no center takes a longer step than another, however many samples it has.
-        """
+        """Give each center's gradient 10% of its weights' length, but for zero gradients."""
         unit = functional.normalize(self.weight.grad, dim=1)
         self.weight.grad.copy_(unit * (STEP_SHARE * 2 * self.alpha))
 
@@ -134,10 +123,7 @@ class ClusterLayer(nn.Module):
         return functional.linear(z, self.weight)
 
     def forward(self, z: Tensor) -> Tensor:
-        """The mean squared distance of each sample's direction to its nearest center (Eq. 13).
-
-        *z*, of shape (n_samples, n_features), may have any length. See `squared_distance`.
-        """
+        """The `squared_distance` (Eq. 13) of *z*, (n_samples, n_features), of any length."""
         return squared_distance(self.logits(functional.normalize(z, dim=1)), self.alpha)
 
     @torch.no_grad()
@@ -174,8 +160,7 @@ class ConvAutoencoder(Autoencoder):
     """Four convolutions and two linear layers, mirrored; the images halve twice.
 
     Batch normalization and ReLU follow each convolution but the decoder's last, which ends in a
-    sigmoid, so that pixels lie in [0, 1]. Raises InputError unless *image_shape* is (channels,
-    height, width) with height and width divisible by 4.
+    sigmoid. Raises InputError unless height and width are divisible by 4.
     """
 
     def __init__(self, image_shape: Sequence[int], embedding_size: int = 10):
@@ -213,8 +198,8 @@ class _ChannelsLast(nn.Module):
 class DenseAutoencoder(Autoencoder):
     """Linear layers with ReLU between them, mirrored: the paper's FCN, 500-500-2000-10.
 
-    *hidden* are the neurons of the encoder's hidden layers; *dropout* is the rate before each of
-    its layers. The output ends in a *sigmoid*, for pixels, or is linear, for tables.
+    *hidden* are the widths, and *dropout* comes before each layer, of the encoder. The output ends
+    in a *sigmoid*, for pixels, or is linear, for tables.
     """
 
     def __init__(self, n_features: int, hidden: Sequence[int] = (500, 500, 2000),

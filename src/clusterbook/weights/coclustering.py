@@ -3,23 +3,19 @@ r"""Co-clustering of a network's weights: which output neurons go with which inp
 A layer's weight matrix :math:`W \in \mathbb{R}^{n \times m}` (rows: outputs, columns: inputs, as in
 torch) is a bipartite graph: neurons are vertices and :math:`A = |W|` holds the weights of the
 edges. So is the whole network, with the neurons of even layers as rows and those of odd layers as
-columns. Spectral co-clustering (1) gives rows and columns one common set of labels, the normalized
-cut measures how much weight runs between clusters (2), and a null model of shuffled weights
-decides whether that is less than in any other arrangement of the same weights.
+columns. Spectral co-clustering (I. S. Dhillon, "Co-clustering documents and words using bipartite
+spectral graph partitioning", KDD 2001) gives rows and columns one common set of labels; the
+normalized cut measures how much weight runs between clusters, and a null model of shuffled weights
+whether that is remarkably little (D. Filan et al., "Clusterability in neural networks",
+arXiv:2103.03386, 2021).
 
 Differences from the authors' code
 ----------------------------------
-The notebook that this chapter repeats clusters left and right singular vectors by two separate
-k-means runs, so its row label *i* is unrelated to its column label *i*; here one k-means sees both.
-It inverts the degrees, which fails on a neuron without weights; here such a neuron belongs to no
-cluster (label -1). It keeps the singular vectors; here each neuron's row of them is scaled to unit
-length, so that its degree does not decide its cluster.
-
-References
-----------
-1. I. S. Dhillon, "Co-clustering documents and words using bipartite spectral graph partitioning",
-   KDD 2001.
-2. D. Filan et al., "Clusterability in neural networks", arXiv:2103.03386, 2021.
+- One k-means clusters rows and columns; the notebook that this chapter repeats runs two, whose
+  labels are unrelated.
+- A neuron without weights belongs to no cluster (label -1); there its degree is inverted.
+- Each neuron's row of singular vectors is scaled to unit length, so that its degree does not decide
+  its cluster.
 """
 
 from __future__ import annotations
@@ -32,14 +28,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator, BiclusterMixin
-from sklearn.cluster import KMeans, SpectralCoclustering
+from sklearn.cluster import KMeans
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from ..checks import as_seed, one_of, whole
-from ..errors import InputError
-from ..progress import bar
+from ..checks import InputError, as_seed, whole
+from ..paths import bar
 
 __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "network_test",
            "normalized_cut", "null_tests", "partition", "planted_blocks", "separate_kmeans",
@@ -49,7 +44,7 @@ __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "netwo
 def degree_scale(A: np.ndarray) -> np.ndarray:
     r"""Scale weights *A* (n_rows, n_columns), not negative: :math:`D_r^{-1/2} A D_c^{-1/2}`.
 
-    A row or column without weight stays 0. The singular values lie in [0, 1]; the first is 1.
+    A row or column without weight stays 0. The largest singular value is 1.
     """
     rows, columns = (1 / np.sqrt(np.where(degrees > 0, degrees, np.inf))
                      for degrees in (A.sum(1), A.sum(0)))
@@ -67,11 +62,6 @@ def normalized_cut(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike
     (Filan et al., section 3): 0 if no weight runs between clusters, and about ``n_clusters - 1``
     for a partition that is unrelated to the weights. *W* has shape (n_rows, n_columns), the labels
     (n_rows,) and (n_columns,); -1 is a neuron that belongs to no cluster.
-
-    Examples
-    --------
-    >>> float(normalized_cut([[3, 1], [1, 3]], [0, 1], [0, 1]))
-    0.5
     """
     A, rows, columns = _graph(W, row_labels, column_labels)
     degree_rows, degree_columns = A.sum(1), A.sum(0)
@@ -106,7 +96,7 @@ def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
 
 def as_weights(W: ArrayLike) -> np.ndarray:
     """The weights as a float64 matrix; raises ValueError if they are none, not finite or all 0."""
-    if hasattr(W, "detach"):        # a layer's weight, which torch would differentiate
+    if hasattr(W, "detach"):        # a torch parameter
         W = W.detach().cpu()
     W = check_array(W, dtype=np.float64, input_name="weights")
     if not W.any():
@@ -117,8 +107,8 @@ def as_weights(W: ArrayLike) -> np.ndarray:
 def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
     """All layers' absolute weights as one matrix: neurons of even layers × neurons of odd layers.
 
-    *layers* are matrices (n_outputs, n_inputs), from the inputs on, which are layer 0 of the
-    neurons. Raises ValueError if a layer's weights are all 0, or two layers do not fit.
+    *layers* are matrices (n_outputs, n_inputs), from the inputs on, which are layer 0. Raises
+    ValueError if a layer's weights are all 0, or two layers do not fit.
     """
     matrices = [np.abs(as_weights(layer)) for layer in layers]
     sizes = [matrices[0].shape[1], *map(len, matrices)]
@@ -129,8 +119,6 @@ def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
     return np.block(blocks)
 
 
-# ---------------------------------------------------------------------------- the clustering
-
 #: Up to about this many neurons a full SVD is as fast as a truncated one, without a random start.
 FULL_SVD = 256
 Labels = tuple[np.ndarray, np.ndarray]
@@ -139,31 +127,25 @@ Labels = tuple[np.ndarray, np.ndarray]
 class WeightCoclustering(BiclusterMixin, BaseEstimator):
     """Spectral co-clustering of a weight matrix: rows and columns share one set of clusters.
 
+    The first ``n_clusters`` singular vectors of the degree-scaled absolute weights, each neuron's
+    row of them scaled to unit length, one k-means over rows and columns, then moves of single
+    neurons as long as they make the normalized cut smaller.
+
     Raises ValueError for weights that are no matrix, not finite or all 0, and too many clusters.
 
     Parameters
     ----------
     n_clusters : int, default=2
-        Number of clusters; at most the number of rows and of columns with weights.
-    method : {"joint", "dhillon"}, default="joint"
-        "joint": the first ``n_clusters`` singular vectors of the degree-scaled absolute weights,
-        each neuron's row of them scaled to unit length, one k-means over rows and columns, then
-        moves of single neurons as long as they make the normalized cut smaller.
-        "dhillon": scikit-learn's `SpectralCoclustering` with ``svd_method="randomized"``, which
-        keeps 1 + ceil(log2 n_clusters) vectors, drops the first and scales by the degrees again.
+        At most the number of rows and of columns with weights.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
     ----------
-    row_labels_ : ndarray of shape (n_rows,)
-        Cluster of each output neuron; -1 if its weights are all 0.
-    column_labels_ : ndarray of shape (n_columns,)
-        Of each input neuron.
-    rows_ : bool ndarray of shape (n_clusters, n_rows)
-        The same as an indicator matrix, as in scikit-learn's biclusters.
-    columns_ : bool ndarray of shape (n_clusters, n_columns)
+    row_labels_, column_labels_ : ndarray of shape (n_rows,) and (n_columns,)
+        Cluster of each output and input neuron; -1 if its weights are all 0.
+    rows_, columns_ : bool ndarray of shape (n_clusters, n_rows) and (n_clusters, n_columns)
+        The same as indicator matrices, as in scikit-learn's biclusters.
     normalized_cut_ : float
-        Of the labels on the fitted weights.
 
     Examples
     --------
@@ -173,19 +155,15 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, n_clusters: int = 2, method: str = "joint", *, random_state=None):
+    def __init__(self, n_clusters: int = 2, *, random_state=None):
         self.n_clusters = n_clusters
-        self.method = method
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: None = None) -> WeightCoclustering:
         """Co-cluster a weight matrix *X* (n_rows, n_columns), signed or not; *y* is ignored."""
-        methods = {"joint": _spectral, "dhillon": _dhillon}
-        one_of("method", self.method, methods)
         A = np.abs(as_weights(X))
         validate_data(self, X, skip_check_array=True)           # sets n_features_in_
-        self.row_labels_, self.column_labels_ = _cluster_live(
-            methods[self.method], A, self.n_clusters, self.random_state)
+        self.row_labels_, self.column_labels_ = _spectral(A, self.n_clusters, self.random_state)
         clusters = np.arange(self.n_clusters)[:, None]
         self.rows_ = self.row_labels_ == clusters
         self.columns_ = self.column_labels_ == clusters
@@ -197,16 +175,20 @@ def partition(A: np.ndarray, n_clusters: int = 12, *, n_init: int = 25,
               random_state=None) -> Labels:
     """Spectral clustering of a graph from `bipartite`, as in scikit-learn's `SpectralClustering`.
 
-    One k-means with *n_init* starts (25 in the code of Filan et al.) over the leading eigenvectors
-    of the degree-scaled graph, which are the singular vectors of its matrix, divided by the roots
-    of the degrees. Labels and errors are those of `WeightCoclustering`.
+    One k-means with *n_init* starts (25 in the code of Filan et al.) over the singular vectors of
+    the degree-scaled matrix, divided by the roots of the degrees. Labels and errors are those of
+    `WeightCoclustering`.
     """
-    return _cluster_live(_spectral, A, n_clusters, random_state, n_init, False)
+    return _spectral(A, n_clusters, random_state, n_init, unit_length=False)
 
 
 @threadpool_limits.wrap(limits=1)       # small work: with more threads a busy machine stalls it
-def _cluster_live(method, A: np.ndarray, k: int, *options) -> Labels:
-    """Cluster the rows and columns that have weights; the labels of the others are -1."""
+def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
+              unit_length: bool = True) -> Labels:
+    """One k-means over the rows and columns that have weights; the labels of the others are -1.
+
+    With *unit_length* as in `WeightCoclustering`, otherwise as in `partition`.
+    """
     live_rows, live_columns = A.any(1), A.any(0)
     whole("n_clusters", k, 1)
     n_rows, n_columns = live_rows.sum(), live_columns.sum()
@@ -214,29 +196,24 @@ def _cluster_live(method, A: np.ndarray, k: int, *options) -> Labels:
         raise InputError(f"n_clusters={k} is too many for weights with n_samples = {n_rows} live "
                          f"rows and n_features = {n_columns} live columns")
     rows, columns = np.full(len(A), -1), np.full(A.shape[1], -1)
-    found = method(A[np.ix_(live_rows, live_columns)], k, *options)
-    rows[live_rows], columns[live_columns] = found
-    return rows, columns
-
-
-def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
-              unit_length: bool = True) -> Labels:
-    """One k-means over rows and columns; for *unit_length* see `WeightCoclustering`."""
-    rng = check_random_state(random_state)
+    A, rng = A[np.ix_(live_rows, live_columns)], check_random_state(random_state)
     neurons = np.vstack(singular_vectors(degree_scale(A), k, rng))    # (n_rows + n_columns, k)
     roots = np.sqrt(np.concatenate([A.sum(1), A.sum(0)]))             # of the degrees
     length = np.linalg.norm(neurons, axis=1) if unit_length else roots
     neurons /= np.where(length > 0, length, 1)[:, None]
     labels = KMeans(k, n_init=n_init, random_state=rng).fit(neurons).labels_
-    rows, columns = labels[: len(A)], labels[len(A):]
-    return _refine(A, rows, columns, k) if unit_length else (rows, columns)
+    found = labels[:n_rows], labels[n_rows:]
+    if unit_length:
+        found = _refine(A, *found, k)
+    rows[live_rows], columns[live_columns] = found
+    return rows, columns
 
 
 def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Labels:
-    """Move neurons to where most of their weight goes, while the normalized cut gets smaller.
+    """Move neurons to the cluster that takes the most of their weight per volume.
 
-    Rows and columns in turn go to the cluster that takes the most of their weight per volume:
-    weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007).
+    Weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007), rows and columns in
+    turn, while the normalized cut gets smaller.
     """
     degrees = A.sum(1), A.sum(0)
     cut = normalized_cut(A, rows, columns)
@@ -250,12 +227,6 @@ def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Lab
         if not smaller < cut or any(len(np.unique(labels)) < k for labels in moved):
             return rows, columns
         cut, (rows, columns) = smaller, moved
-
-
-def _dhillon(A: np.ndarray, k: int, random_state) -> Labels:
-    # svd_method="arpack" drops the wrong vector: scikit-learn issue 12863.
-    model = SpectralCoclustering(k, svd_method="randomized", random_state=random_state).fit(A)
-    return model.row_labels_, model.column_labels_
 
 
 def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray]:
@@ -273,10 +244,7 @@ def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray
 
 
 def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
-    """The original notebook's recipe: one k-means for rows, another one for columns.
-
-    Kept to show its mistake: its labels, (n_rows,) and (n_columns,), are unrelated.
-    """
+    """The original notebook's recipe, whose labels, (n_rows,) and (n_columns,), are unrelated."""
     A = np.abs(as_weights(W))
     left, right = singular_vectors(degree_scale(A), n_clusters, check_random_state(0))
     # The original's svds returns the vectors in ascending order of their singular values.
@@ -289,7 +257,7 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
     """Weights with known clusters: absolute Gaussians of scale 1 inside, *off_block* outside.
 
     Returns the weights (n_rows, n_columns), and the clusters of rows (n_rows,) and columns
-    (n_columns,), in random order and as equal in size as the numbers allow.
+    (n_columns,), of equal sizes to within one.
     """
     rng = check_random_state(random_state)
     rows = rng.permutation(np.arange(n_rows) % n_clusters)
@@ -298,15 +266,8 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
     return np.abs(rng.standard_normal((n_rows, n_columns))) * scale, rows, columns
 
 
-# ---------------------------------------------------------------------------- the null model
-
-
 def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.ndarray:
-    """Permute a layer's weights: the same values without structure.
-
-    With *keep_zeros* only the non-zero weights are permuted, so that a pruned layer keeps its
-    pattern of connections (the "layer_nonzero" null of Filan et al.).
-    """
+    """Permute a layer's weights, with *keep_zeros* only those that are not 0 (Filan et al.)."""
     W = as_weights(W).copy()
     rng = check_random_state(random_state)
     permuted = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
@@ -329,9 +290,9 @@ _equal = partial(np.isclose, rtol=1e-9, atol=1e-12)
 
 @dataclass(frozen=True)
 class NullTest:
-    """A *value* of the network and its distribution *null* (n_shuffles,) under a null model.
+    """A *value* of the network, and *null* (n_shuffles,) under a null model.
 
-    *larger* tells whether large values are the remarkable ones; by default small ones are.
+    *larger* tells whether large values are the remarkable ones, not small ones.
     """
 
     value: float
@@ -363,10 +324,9 @@ def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50, rando
                ) -> dict[str, NullTest]:
     """Test whether a layer's best clusters beat those of its own weights in random order.
 
-    The same estimator clusters the layer, without its dead neurons, and every shuffle anew, so that
-    both are searched alike (Filan et al., section 3). Returns the tests ``cut`` (normalized cut),
-    ``share`` and ``share_of_squares`` (of the absolute and the squared weight inside clusters).
-    *random_state* seeds the shuffles and the clustering. Raises InputError for fewer than 2
+    The layer, without its dead neurons, and every shuffle are clustered alike (Filan et al.,
+    section 3). Returns the tests ``cut`` (normalized cut), ``share`` and ``share_of_squares`` (of
+    the absolute and the squared weight inside clusters). Raises InputError for fewer than 2
     shuffles, and as `WeightCoclustering`.
     """
     seed = as_seed(random_state)
@@ -386,9 +346,9 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
                  keep_zeros: bool = False, n_init: int = 25, random_state=None) -> NullTest:
     """Test whether the whole network's cut is smaller than those of networks with shuffled layers.
 
-    The test of Filan et al.: `partition` cuts the graph of all neurons into *n_clusters* pieces (12
-    in their runs). Neurons without weights are left out before shuffling, as in their code. For
-    *layers* see `bipartite`, for *keep_zeros* `shuffle`, for the others and errors `null_tests`.
+    The test of Filan et al., with 12 clusters in their runs: `partition` cuts the graph of all
+    neurons that have weights. For *layers* see `bipartite`, for *keep_zeros* `shuffle`, for errors
+    `null_tests`.
     """
     seed = as_seed(random_state)
 

@@ -1,8 +1,7 @@
 r"""How good clusters of neurons are: what they do on data, and all measures of one network.
 
-The normalized cut sees weights only. Here clusters are compared with what the neurons do on data,
-beside a null model, because chance alone makes every measure positive: do neurons of a cluster fire
-together, prefer the same classes, tell the class, and which are lost when they are switched off?
+Each measure stands beside a null model, because chance alone makes it positive: do neurons of a
+cluster fire together, prefer the same classes, tell the class, and which are lost without them?
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from sklearn.metrics import mutual_info_score
 from sklearn.utils import check_consistent_length, check_random_state
 
 from .. import metrics
-from ..checks import whole
-from ..errors import InputError
+from ..checks import InputError, whole
 from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
 __all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "lesions", "neurons",
@@ -26,10 +24,7 @@ __all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "le
 
 @dataclass(frozen=True)
 class Neurons:
-    """Activity on data of the neurons on both sides of a layer of weights.
-
-    Rows of the weight matrix (outputs) come first, then its columns (inputs).
-    """
+    """Activity of the neurons on both sides of a layer: rows (outputs), then columns (inputs)."""
 
     activity: np.ndarray        #: (n_samples, n_neurons), after ReLU
     classes: np.ndarray         #: (n_samples,)
@@ -41,10 +36,9 @@ def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLi
             column_labels: ArrayLike) -> Neurons:
     """Run data through a network and collect the neurons on both sides of a layer of weights.
 
-    *network* is a `clusterbook.classifier.MLP`, *X* (n_samples, n_features) are samples, *y*
-    (n_samples,) their classes, and the labels (n_outputs,) and (n_inputs,) clusters of the layer,
-    which lies between two hidden layers. Raises InputError if it lies elsewhere, ValueError if
-    lengths do not fit.
+    *network* is a `clusterbook.classifier.MLP`, *X* (n_samples, n_features), *y* (n_samples,) are
+    classes, the labels (n_outputs,) and (n_inputs,). Raises InputError unless the layer lies
+    between two hidden ones, ValueError if lengths do not fit.
     """
     if not 1 <= layer < len(network.linear) - 1:
         raise InputError(f"layer {layer} does not lie between two hidden layers; this network's "
@@ -59,15 +53,15 @@ def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLi
 
 
 def _varies(activity: np.ndarray) -> np.ndarray:
-    # The range: the deviation of a constant float32 column is a rounding error above 0.
+    # The deviation of a constant float32 column is a rounding error above 0.
     return np.ptp(activity, axis=0) > 0
 
 
 def activation_clusters(activity: np.ndarray, n_clusters: int, random_state=None) -> np.ndarray:
     """Spectral clustering of the neurons by the absolute correlations of their activities.
 
-    *activity* has shape (n_samples, n_neurons). Returns labels of shape (n_neurons,), -1 for a
-    constant neuron. Raises InputError for fewer varying neurons than clusters.
+    *activity*, (n_samples, n_neurons), gives labels (n_neurons,), -1 for a constant neuron. Raises
+    InputError unless there are more varying neurons than clusters.
     """
     varies = _varies(activity)
     labels = np.full(activity.shape[1], -1)
@@ -91,9 +85,8 @@ def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50, r
                    ) -> NullTest:
     """Adjusted mutual information between the weight clusters and other labels (n_neurons,).
 
-    The null permutes the others, activation clusters or preferred classes, among the neurons of one
-    side, so that a difference between the two sides alone is no agreement. Neurons with -1 in
-    either labeling are left out.
+    The null permutes the others among the neurons of one side, so that a difference between the
+    sides alone is no agreement. Neurons with -1 in either labeling are left out.
     """
     whole("n_shuffles", n_shuffles, 2)
     rng = check_random_state(random_state)
@@ -111,9 +104,8 @@ def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50, r
 def information(activity: np.ndarray, classes: np.ndarray, *, bins: int = 10) -> float:
     """Mutual information between the activity of a set of neurons and the class, in bits.
 
-    The set's activity, the mean over its neurons, is cut into bins of equal counts. The estimate is
-    above 0 by chance, and at most log2 of the number of classes or of bins. *activity* has shape
-    (n_samples, n_neurons), *classes* (n_samples,).
+    The mean over the neurons of *activity*, (n_samples, n_neurons), is cut into bins of equal
+    counts. The estimate is above 0 by chance. *classes* have shape (n_samples,).
     """
     level = activity.mean(1)
     edges = np.unique(np.quantile(level, np.linspace(0, 1, bins + 1)[1:-1]))
@@ -232,10 +224,9 @@ def quality(network, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: 
             random_state: int = 0) -> Quality:
     """Cluster a layer's weights and measure how good the clusters are.
 
-    *X* (n_samples, n_features) are test samples and *y* (n_samples,) their classes; *layer* lies
-    between two hidden ones and gets *n_clusters*, the whole network *network_clusters* from
-    *n_init* starts of k-means; every null model has *n_shuffles* random versions. Raises InputError
-    as `null_tests`, `neurons` and `network_test`.
+    *X* (n_samples, n_features) and *y* (n_samples,) are test samples. *layer* gets *n_clusters*,
+    the whole network *network_clusters* from *n_init* starts of k-means. Raises InputError as
+    `null_tests`, `neurons` and `network_test`.
     """
     weights = network.weights(layer)
     clusters = WeightCoclustering(n_clusters, random_state=random_state).fit(weights)
@@ -254,8 +245,7 @@ def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clus
                    n_init: int = 25, n_shuffles: int = 50, random_state: int = 0) -> dict:
     """How well a network's weights cluster, as flat numbers; for the parameters see `quality`.
 
-    For networks with pruned weights a second null model, ``network_cut_kept``, shuffles the
-    remaining weights among their own places.
+    For pruned networks ``network_cut_kept`` has a null model that keeps the places of the weights.
     """
     null = {"n_shuffles": n_shuffles, "random_state": random_state}
     weights = _matrices(network)
