@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gc
 import os
 import signal
 from pathlib import Path
@@ -271,6 +272,7 @@ def test_no_scheduler_or_no_worker_is_one_sentence(tiny: Book, tmp_path, monkeyp
     for address in ("tcp://127.0.0.1:9", "nonsense://x:1", "tcp://here:port"):
         with pytest.raises(InputError, match=f"no Dask scheduler answers at '{address}'"):
             sweep.sweep(**asked, scheduler=address)
+    gc.collect()
     monkeypatch.setattr(sweep, "_ANSWERS", 300)
     with (distributed.LocalCluster(n_workers=0, dashboard_address=None) as cluster,
           pytest.raises(InputError, match="has no workers; start one with: dask worker")):
@@ -288,6 +290,7 @@ def test_a_cluster_makes_the_runs(book: Book, log, tmp_path, monkeypatch):
         asked = {"scheduler": cluster.scheduler_address, "output": tmp_path / "out"}
         with pytest.raises(InputError, match="'nope'"):
             sweep.sweep("tiny", {"rate": "5,6,7"}, metrics=["nope"], **asked)
+        gc.collect()        # a client that is collected while another one starts blocks both
         (log / "wait-6").unlink()
         monkeypatch.setattr(runs, "make", lambda run: pytest.fail("it was made on this machine"))
         said = sweep.sweep("tiny", {"rate": "0.1,1"}, seeds=[1], **asked)

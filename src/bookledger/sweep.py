@@ -211,7 +211,9 @@ def _make_all(missing: Mapping[str, Run], place: Path, found: dict[str, Record],
         if cell.cell_type == "code":
             cell.outputs = []
     failed, code = {}, version_of(chapter.name)
-    with (tempfile.TemporaryDirectory(prefix="clusterbook-") as temporary,
+    # In that folder a run may still write when a sweep ends early.
+    with (tempfile.TemporaryDirectory(
+              prefix="clusterbook-", ignore_cleanup_errors=True) as temporary,
           warnings.catch_warnings(action="ignore"),     # joblib's, of a sweep that ends early
           bar(len(missing), unit="run") as shown,
           closing(joblib.Parallel(return_as="generator_unordered", batch_size=1)(

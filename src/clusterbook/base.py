@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -216,23 +217,30 @@ def peak_memory(estimators: Mapping[str, Any], X: ArrayLike) -> dict[str, float]
 
 
 def _rises(estimators: dict[str, Any], X: ArrayLike) -> dict[str, float]:
-    global _fits                        # a fork has them without a copy, which would raise its peak
-    _fits = {name: (estimator, X) for name, estimator in estimators.items()}
-    taken = {}
-    for name in estimators:
-        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as fork:
-            taken[name] = fork.submit(_rise, name).result()
+    """The rise of each fit, in a fork of this process."""
+    taken, context = {}, get_context("fork")
+    for name, estimator in estimators.items():
+        received, sent = context.Pipe(duplex=False)
+        fork = context.Process(target=_rise, args=(estimator, X, sent))
+        fork.start()
+        sent.close()                    # so that a fork that dies ends the wait, by EOFError
+        taken[name] = received.recv()
+        fork.join()
+        if isinstance(taken[name], Exception):
+            raise taken[name]
     return taken
 
 
-def _rise(name: str) -> float:
-    """The rise of this process's peak of resident memory in a fit, in mebibytes."""
+def _rise(estimator: Any, X: ArrayLike, sent: Connection) -> None:
+    """Send the rise of this process's peak of resident memory in a fit, in mebibytes."""
     import resource  # not on Windows
 
-    estimator, X = _fits[name]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    estimator.fit(X)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
+    try:
+        estimator.fit(X)
+        sent.send((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10)
+    except Exception as error:
+        sent.send(error)
 
 
 def as_tensor(X: np.ndarray, device: torch.device) -> Tensor:
