@@ -28,7 +28,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = {"id", "chapter", "file", "old", "new", "breaks"}
-CHECK = re.compile(r"""evidence\.(?:check|drawn)\(\s*["']([\w-]+)["']""")
+CHECK = re.compile(r"""evidence\.(?:check\(\s*["']|(?=drawn\())([\w-]+)""")
 FAULTS = yaml.safe_load(Path(__file__).with_name("faults.yaml").read_text(encoding="utf-8"))
 CHAPTERS = sorted({fault["chapter"] for fault in FAULTS})
 UNIT_KEYS = {"id", "file", "old", "new", "breaks", "tests"}
