@@ -63,7 +63,7 @@ def compared(path: str, copy: Path) -> Outcome:
                             "--rootdir", ".", "--nbval-cell-timeout=300",
                             f"--junitxml={report.name}", path)
     assert code in (0, 1), said
-    return read(report, nbformat.read(copy / path, as_version=4))
+    return read(report, nbformat.read(copy / path, as_version=4), Path(path).stem)
 
 
 def run_tests(copy: Path, tests: Sequence[str]) -> tuple[int, str]:
@@ -84,7 +84,7 @@ def environment(copy: Path) -> dict[str, str]:
     return {"OMP_NUM_THREADS": "1", **inherited, "PYTHONPATH": str(copy / "src")}
 
 
-def read(report: Path, notebook: nbformat.NotebookNode) -> Outcome:
+def read(report: Path, notebook: nbformat.NotebookNode, page: str) -> Outcome:
     """Sort the cells that did not pass into checks, others and crashes."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     cases = {int(case.get("name").removeprefix("Cell ")): case
@@ -99,7 +99,7 @@ def read(report: Path, notebook: nbformat.NotebookNode) -> Outcome:
                    for child in trouble):
             crashed.append(number)
         elif names := checks_of(cells[number]):
-            checks += names
+            checks += [page if name == "drawn" else name for name in names]
         else:
             others.append(number)
     return Outcome(tuple(checks), tuple(others), tuple(crashed))
