@@ -30,8 +30,6 @@ from .. import training
 here = SimpleNamespace(rank=0, size=1)
 #: The longest that a rank waits for another one inside a fit.
 PATIENCE = timedelta(minutes=30)
-#: Seconds in which a rank that lost the others learns whether rank 0 has ended or fits anew.
-GRACE = 30
 _FITS, _END = "fits", "end"         # keys of torchrun's store: how many there were, no more to come
 
 
@@ -169,23 +167,17 @@ def _serve(store: dist.Store, rank: int, size: int) -> None:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     served = 0
 
-    def due(seconds: float) -> bool:
-        """Whether there is a further fit, after as many seconds at most."""
-        until = time.monotonic() + seconds
+    def is_over() -> bool:
+        """Whether no further fit comes, as soon as that is known."""
         while not store.check([_END]) and store.add(_FITS, 0) == served:
-            if time.monotonic() > until:
-                return False
             time.sleep(0.1)
-        return not store.check([_END])
+        return store.check([_END])
 
-    while due(float("inf")):
+    while not is_over():
         served += 1
         try:
             with group(dist.PrefixStore(f"fit{served}", store), rank, size):
                 estimator, X = of_first(None)
                 estimator.set_params(progress=False).fit(X)
-        except Exception as error:
-            if type(error).__module__.split(".")[0] == __package__.split(".")[0]:
-                warnings.warn(f"rank {rank}: {error}", stacklevel=2)    # rank 0 raises it too
-            elif not due(GRACE) and not store.check([_END]):
-                raise
+        except Exception as error:      # rank 0 gets one too, and decides what follows
+            warnings.warn(f"rank {rank} left the fit: {error}", stacklevel=2)
