@@ -96,7 +96,7 @@ KINDS = {
 """Each kind of comparison, the fields that it needs, and those that it may have."""
 
 
-@model(frozen=True, config=STRICT)
+@model(frozen=True, config=STRICT | ConfigDict(strict=False))     # so that a claim has mappings
 class Comparison:
     """One number or statement of a claim, and how runs are compared with it.
 
@@ -131,13 +131,12 @@ class Comparison:
             "id", "kind", "cannot_compare", "not_attempted"}
         if extra := sorted(given - {*needed, *optional}):
             raise ValueError(f"a comparison of kind {self.kind!r} has no key {extra[0]!r}")
-        if self.cannot_compare is not None and self.not_attempted is not None:
+        if self.cannot_compare and self.not_attempted:
             raise ValueError("either cannot_compare or not_attempted, not both")
         planned = self.not_attempted is not None and given <= {"profile", "differs"}
         missing = sorted({*needed} - given)
-        if missing and not planned and self.cannot_compare is None:
-            raise ValueError(f"a comparison of kind {self.kind!r} needs the keys "
-                             f"{', '.join(missing)}")
+        if missing and not planned and not self.cannot_compare:
+            raise ValueError(f"a comparison of kind {self.kind!r} needs {', '.join(missing)}")
         return self
 
     @property
@@ -170,7 +169,7 @@ class Claim:
     says: str
     source: str
     seen: Literal["paper", "repository", "second-hand"]
-    compares: Annotated[tuple[Comparison, ...], Strict(False), Field(min_length=1)]
+    compares: Annotated[tuple[Comparison, ...], Strict(False)]
     by: Literal["authors", "others"] = "authors"
     where: str | None = None
     section: str | None = None
@@ -183,22 +182,15 @@ class Claim:
         """The keys of numbers that stand in the claim, handed to each of its numbers."""
         entry = dict(given.kwargs)
         own = {key: entry.pop(key) for key in [*entry] if key not in cls.__dataclass_fields__}
-        numbers = entry.get("compares", [{"id": entry.get("id")}])
-        made = []
-        for number in numbers:
-            try:
-                made.append(Comparison(**{**own, **number}))
-            except ValidationError as error:
-                which = f"{number.get('id')}: " if "compares" in entry else ""
-                raise ValueError(f"{which}{mistake(error)}") from None
-        return {**entry, "compares": made}
+        numbers = entry.get("compares") or [{"id": entry.get("id")}]
+        return {**entry, "compares": [{**own, **number} for number in numbers]}
 
     @model_validator(mode="after")
     def _says_where_it_stands(self) -> Claim:
         if self.seen == "second-hand" and self.where is None:
             raise ValueError("second-hand needs the key 'where', the document that quotes it")
         for number in self.compares:
-            if not (number.profile or f"{self.chapter}-").startswith(f"{self.chapter}-"):
+            if number.profile and not number.profile.startswith(f"{self.chapter}-"):
                 raise ValueError(f"profile must begin with '{self.chapter}-'")
             if (number.kind == "source-error") != (self.quote is not None):
                 raise ValueError("a claim that a check refutes, and no other, has the key "

@@ -304,7 +304,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
     cells = [[*map(cell, heads, row)] for row in rows]
     return View(tuple(rows), [Table(caption, heads, {"": cells}, css="cb-options",
-                                    folded=caption)])
+                                    folded=True)])
 
 
 _CODE = {"Parameter", "Default", "Type", "Command", "Figure", "Profile"}

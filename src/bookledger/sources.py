@@ -128,7 +128,7 @@ def errata(work: str | None = None) -> View:
                   "by a cell" if row.checks else "no", "yes" if row.reported else "no"]
                  for row in found]
         parts.append(Table(caption, ["Erratum", "Grade", "Demonstrated", "Reported"], {"": cells},
-                           css="cb-errata", folded=caption))
+                           css="cb-errata", folded=True))
     return View(tuple(rows), parts)
 
 
