@@ -120,10 +120,7 @@ class Checked(Line):
 
 
 def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
-    """Every expectation of a folder (default: the book's), by file and line.
-
-    Raises InputError, which names the file and the entry, for one that is not valid.
-    """
+    """Every expectation of a folder (default: the book's); see `load_claims`."""
     return read_folder(folder or config.root() / "data" / "expectations", Expectation,
                        "expectation")
 
@@ -193,14 +190,13 @@ def check(id: str, value: Any, *more: Any) -> Checked:
               for item in (value, *more)]
     if any(item.size == 0 or (item.dtype == object and None in item.flat) for item in values):
         return Checked(f"{UNMADE}{expected.says} (this run measured nothing to compare)")
-    if expected.relation == "holds" and any(item.dtype != bool for item in values):
+    bound = True if expected.relation == "holds" else expected.bound
+    pairs = [(item, bound) for item in values] if bound is not None else [values]
+    if bound is True and any(item.dtype != bool for item in values):
         raise InputError(f"the expectation {id!r} takes True or False, not {value!r}")
-    pairs = [(item, expected.bound) for item in values]
-    if expected.bound is None and expected.relation != "holds":
-        if len(values) != 2:
-            raise InputError(f"the expectation {id!r} has no bound, so check needs two values to "
-                             f"compare, not {len(values)}")
-        pairs = [values]
+    if bound is None and len(values) != 2:
+        raise InputError(f"the expectation {id!r} has no bound, so check needs two values to "
+                         f"compare, not {len(values)}")
     if all(_satisfies(expected, *pair) for pair in pairs):
         return Checked(f"✓ {expected.says}")
     measured = " and ".join(np.array2string(
@@ -225,7 +221,7 @@ def refuses(action: Callable[[], Any], *errors: type[Exception]) -> bool:
 def _satisfies(expected: Expectation, value: np.ndarray, bound: Any) -> bool:
     if expected.relation == "between":
         return bool(((bound[0] <= value) & (value <= bound[1])).all())
-    other = np.asarray(True if expected.relation == "holds" else bound)
+    other = np.asarray(bound)
     if other.ndim and other.shape != value.shape:
         return False
     if expected.relation == "equals" and value.dtype.kind in "fciub":

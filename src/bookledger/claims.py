@@ -199,7 +199,7 @@ class Claim:
 
 
 def load_claims(folder: Path | str | None = None) -> list[Claim]:
-    """Every claim of a folder (default: the book's), by file and line.
+    """Every claim of a folder (default: the book's), by the order of the chapters and line.
 
     Raises InputError, which names the file and the claim, for one that is not valid.
     """
@@ -210,7 +210,7 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 
 
 def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter") -> list[Any]:
-    """Every entry of the YAML files of a folder, validated, by file and line.
+    """Every entry of the YAML files of a folder, validated, by the order of the book and line.
 
     *kind* is a pydantic dataclass, whose field *home* takes the file's name, and *noun* names it in
     errors. Every entry has a unique ``id`` that begins with the file's name. A file is read again
@@ -218,7 +218,8 @@ def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter"
 
     Raises InputError for the first mistake, with the file, the entry and the key.
     """
-    return [entry for path in sorted(Path(folder).glob("*.yaml"))
+    files = sorted(Path(folder).glob("*.yaml"), key=lambda path: config.book().order(path.stem))
+    return [entry for path in files
             for entry in _read(path, kind, noun, home, path.stat().st_mtime_ns)]
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -36,16 +36,15 @@ _KINDS = ("Headline results", "Other results", "Sentences of the text", "Claims 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells under heads, as HTML or as text; a cell is a text, or HTML as `Markup`.
+    """Rows of cells under heads, as HTML or as text; a cell is a text, or HTML as `Markup`.
 
-    ``groups`` maps headings, or an empty text, to rows, whose first cell is the row's head. ``css``
-    has classes of the table. If ``folded``, a click on the caption shows it. ``lines`` are the
+    The first cell is the row's head. ``css`` has classes of the table. If ``folded``, a click on the caption shows it. ``lines`` are the
     text, where that is not of the cells.
     """
 
     caption: str
     heads: Sequence[str]
-    groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    rows: Sequence[Sequence[str]]
     css: str = ""
     folded: bool = False
     lines: Sequence[str] = ()
@@ -54,9 +53,9 @@ class Table:
         return html("table", self)
 
     def __str__(self) -> str:
-        rows = [[*map(plain, row)] for rows in self.groups.values() for row in rows]
-        if self.lines or not rows:
+        if self.lines or not self.rows:
             return "\n".join(map(paragraph, [self.caption, *self.lines]))
+        rows = [[*map(plain, row)] for row in self.rows]
         return f"{paragraph(self.caption)}\n\n{columns(self.heads, rows)}"
 
 
@@ -128,7 +127,6 @@ def every_claim(work: str | None = None) -> tuple[Row, ...]:
     if work is not None:
         one_of("chapter with claims", work, {claim.chapter for claim in claims})
         claims = [claim for claim in claims if claim.chapter == work]
-    claims.sort(key=lambda claim: config.book().order(claim.chapter))
     stale = stale_among(records)
     return tuple((claim, judge(claim, records, stale)) for claim in claims)
 
@@ -178,10 +176,10 @@ def assessed(rows: Sequence[Row]) -> str:
 def summary() -> View:
     """How the claims of each work stand: results, sentences, and other people's apart."""
     rows = every_claim()
-    found = Table("Claims of each work", ["Work", *_KINDS], css="cb-summary", groups={"": [
-        [config.book().method(chapter), *map(counted, by_kind(found).values())]
-        for chapter, found in by_chapter(rows).items()]})
-    return View(rows, [assessed(rows), found])
+    works = [[config.book().method(chapter), *map(counted, by_kind(found).values())]
+             for chapter, found in by_chapter(rows).items()]
+    return View(rows, [assessed(rows), Table("Claims of each work", ["Work", *_KINDS], works,
+                                             "cb-summary")])
 
 
 def scorecard() -> View:
@@ -211,7 +209,7 @@ def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folde
             for number, part in numbers(claim, verdict)[0]]
     heads = ["Claim", "Published ± our tolerance → ours, mean ± SD"]
     css = "cb-claims cb-result" if brief else "cb-claims"
-    return Table(caption, heads, {"": cells}, css, folded, lines)
+    return Table(caption, heads, cells, css, folded, lines)
 
 
 def verdicts(work: str) -> View:
@@ -236,22 +234,20 @@ def result(work: str) -> View:
 
 def status() -> View:
     """Every recorded profile: its cost, machine and code; rows of name and cells."""
-    records, groups, profiles = load_records(), {}, []
+    records, rows, profiles = load_records(), [], []
     code = Markup('<code id="{0}">{0}</code>')
     stale, link = stale_among(records), Markup('<a href="../records/{0.name}.json">{0.seed}</a>')
-    for (chapter, name), group in groupby(records, key=lambda one: (one.chapter, one.profile)):
+    for name, group in groupby(records, key=lambda record: record.profile):
         found = list(group)
         cells = described(found)
         if any(record.name in stale for record in found):
             cells["Code"] += ", stale"
         profiles.append((name, cells))
-        heading = Markup('<a href="../notebooks/{}.html">{}</a>').format(
-            chapter, config.book().method(chapter))
-        groups.setdefault(heading, []).append([
-            code.format(name), Markup(" ").join(map(link.format, found)), *cells.values()])
+        rows.append([code.format(name), Markup(" ").join(map(link.format, found)),
+                     *cells.values()])
     heads = ["Profile", "Seeds", *(profiles[0][1] if profiles else ())]
-    return View(tuple(profiles), [Table(f"{len(profiles)} recorded profiles", heads, groups,
-                                        css="cb-status")])
+    return View(tuple(profiles), [Table(f"{len(profiles)} recorded profiles", heads, rows,
+                                        "cb-status")])
 
 
 def described(records: Sequence[Record]) -> dict[str, str]:
@@ -290,5 +286,5 @@ def under_way(records: Path | None = None) -> View:
         rows += [(path.stem, f"{at['stage'] or name}: epoch {at['epoch']:,} of {at['epochs']:,}, "
                   f"{duration(at['seconds_an_epoch'])} an epoch, begun {run['started'][:10]}")
                  for name, at in run["trainings"].items()]
-    return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], {"": rows}) if rows else
+    return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], rows) if rows else
                               "No recorded run is under way."])
