@@ -38,8 +38,8 @@ _KINDS = ("Headline results", "Other results", "Sentences of the text", "Claims 
 class Table:
     """Rows of cells under heads, as HTML or as text; a cell is a text, or HTML as `Markup`.
 
-    The first cell is the row's head. ``css`` has classes of the table. If ``folded``, a click on the caption shows it. ``lines`` are the
-    text, where that is not of the cells.
+    The first cell is the row's head. ``css`` has classes of the table. If ``folded``, a click on
+    the caption shows it. ``lines`` are the text, where that is not of the cells.
     """
 
     caption: str
