@@ -93,6 +93,7 @@ def test_every_entry_is_shown_once_and_followed_by_its_demonstrations():
         else:
             list(after.values())[-1].append(check)
     assert after == {e.id: list(e.checks) for e in by_id().values()}
+    assert not [e.id for e in by_id().values() if bool(e.checks) == bool(e.not_demonstrated)]
     assert {name for names in after.values() for name in names} == {
         e.id for e in load_expectations() if e.chapter == "errata"}
 

@@ -185,18 +185,6 @@ class Claim:
         numbers = entry.get("compares") or [{"id": entry.get("id")}]
         return {**entry, "compares": [{**own, **number} for number in numbers]}
 
-    @model_validator(mode="after")
-    def _says_where_it_stands(self) -> Claim:
-        if self.seen == "second-hand" and self.where is None:
-            raise ValueError("second-hand needs the key 'where', the document that quotes it")
-        for number in self.compares:
-            if number.profile and not number.profile.startswith(f"{self.chapter}-"):
-                raise ValueError(f"profile must begin with '{self.chapter}-'")
-            if (number.kind == "source-error") != (self.quote is not None):
-                raise ValueError("a claim that a check refutes, and no other, has the key "
-                                 "'quote', the sentence as printed")
-        return self
-
 
 def load_claims(folder: Path | str | None = None) -> list[Claim]:
     """Every claim of a folder (default: the book's), by the order of the chapters and line.
@@ -267,18 +255,16 @@ def mistake(error: Exception) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique and has a value."""
+    """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        values, seen = super().construct_mapping(node, deep), set()
-        for key, value in node.value:
-            wrong = ("has no value" if value.tag.endswith(":null") else
-                     "is a duplicate" if key.value in seen else "")
-            if wrong:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} {wrong}",
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is a duplicate",
                                            problem_mark=key.start_mark)
             seen.add(key.value)
-        return values
+        return super().construct_mapping(node, deep)
 
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from markupsafe import Markup
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, Strict
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import to_json
 
@@ -79,12 +79,6 @@ class Erratum:
     checks: Annotated[tuple[str, ...], Strict(False)] = ()
     not_demonstrated: str | None = None
     replaces: Annotated[tuple[str, ...], Strict(False)] = ()
-
-    @model_validator(mode="after")
-    def _is_demonstrated_or_says_why_not(self) -> Erratum:
-        if bool(self.checks) == bool(self.not_demonstrated):
-            raise ValueError("either checks or not_demonstrated, not both and not neither")
-        return self
 
 
 def load_sources(folder: Path | str | None = None) -> dict[str, Source]:
