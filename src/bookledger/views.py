@@ -60,9 +60,8 @@ class Table:
 
 
 def plain(cell: str) -> str:
-    """A cell as text: of HTML what shows before anything is unfolded."""
-    return (Markup(str(cell).partition("<details")[0]).striptags()
-            if isinstance(cell, Markup) else cell)
+    """A cell as text."""
+    return cell.striptags() if isinstance(cell, Markup) else cell
 
 
 def paragraph(text: str) -> str:
