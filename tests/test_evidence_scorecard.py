@@ -161,13 +161,12 @@ def test_what_is_compared_names_both_sides_and_the_relation():
 
 
 def test_another_version_of_a_method_makes_its_records_stale(book):
-    path = book / "src" / "clusterbook" / "demo" / "__init__.py"
     for old, new, stale in (("rate = 0.1", "rate = 0.10", False),
                             ("VERSION = 1", "VERSION = 2", True)):
-        edit(path, old, new)
-        card = scorecard()
+        edit(book, "src/clusterbook/demo/__init__.py", old, new)
         assert words() == WORDS
-        for text, of_stale in ((str(card), "1 reproduced (stale)"), (card.html, "cb-stale"),
+        for text, of_stale in ((str(scorecard()), "1 reproduced (stale)"),
+                               (verdicts("demo").html, 'cb-stale">'),
                                (verdicts("demo").html, "have changed since these runs")):
             assert (of_stale in text) == stale
 
@@ -273,32 +272,32 @@ def test_regressions_are_steps_down_and_lost_claims(book, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith("demo-acc: reproduced → indicative\n")
 
 
-def edit(path, old, new):
-    text = path.read_text()
+def edit(book, file, old, new):
+    text = (book / file).read_text()
     assert old in text
-    path.write_text(text.replace(old, new))
+    put(book, {file: text.replace(old, new)})
 
 
 #: Attacks that once went through: none may leave "reproduced", "confirmed" or "refuted".
-ATTACKS = {
+ATTACKS = {what: lambda book, change=change: edit(book, *change) for what, change in {
+    "an edited metric": ("data/records/demo-paper-seed0.json", '"acc": 0.945', '"acc": 0.955'),
+    "a record that the manifest does not list": (
+        "data/records/manifest.json", "demo-paper-seed0", "demo-paper-seed9"),
+    "a seed that nobody planned": (
+        "notebooks/profiles/demo-paper.toml", "[0, 1, 2]", "[0, 1]"),
+    "an edited value": ("data/claims/demo.yaml", "value: 0.95\n", "value: 0.951\n"),
+    "an edited tolerance": ("data/claims/demo.yaml", "tolerance: 0.02", "tolerance: 0.03"),
+    "another statistic": (
+        "data/claims/demo.yaml", "statistic: mean\n  value", "statistic: single\n  value"),
+    "an edited threshold": ("data/claims/demo.yaml", "kmeans_acc_on_the_raw_pixels", "0.5"),
+    "an edited expectation": ("data/expectations/demo.yaml", "bound: 3", "bound: 2"),
+    "an edited cell": ("notebooks/demo.ipynb", "a + f(b)", "a + 2 * f(b)"),
+    "an edited function of another cell": ("notebooks/demo.ipynb", "x ** 1", "x ** 2"),
+}.items()} | {
     "a deleted record": lambda book: record_file(book, 0).unlink(),
     "other parameters than the profile's": lambda book: [
         rewrite(book, seed, parameters={"epochs": 30}) for seed in range(3)],
     "code in no commit": lambda book: rewrite(book, 1, git={"commit": None, "clean": None}),
-    **{what: lambda book, file=file, old=old, new=new: edit(book / file, old, new)
-       for what, file, old, new in [
-        ("an edited metric", "data/records/demo-paper-seed0.json", '"acc": 0.945', '"acc": 0.955'),
-        ("a record that the manifest does not list", "data/records/manifest.json",
-         "demo-paper-seed0", "demo-paper-seed9"),
-        ("a seed that nobody planned", "notebooks/profiles/demo-paper.toml", "[0, 1, 2]", "[0, 1]"),
-        ("an edited value", "data/claims/demo.yaml", "value: 0.95\n", "value: 0.951\n"),
-        ("an edited tolerance", "data/claims/demo.yaml", "tolerance: 0.02", "tolerance: 0.03"),
-        ("another statistic", "data/claims/demo.yaml", "statistic: mean\n  value",
-         "statistic: single\n  value"),
-        ("an edited threshold", "data/claims/demo.yaml", "kmeans_acc_on_the_raw_pixels", "0.5"),
-        ("an edited expectation", "data/expectations/demo.yaml", "bound: 3", "bound: 2"),
-        ("an edited cell", "notebooks/demo.ipynb", "a + f(b)", "a + 2 * f(b)"),
-        ("an edited function of another cell", "notebooks/demo.ipynb", "x ** 1", "x ** 2")]},
 }
 HITS = {name: word for name, word in WORDS.items() if word in ("reproduced", "confirmed")}
 
@@ -317,7 +316,7 @@ def planned(book):
             {"cells": [{"cell_type": "code", "source": source} for source in cells]})})
     for seed in range(3):
         rewrite(book, seed, parameters={"epochs": 3000}, claims=held_now())
-    edit(book / "notebooks/demo.ipynb", "# three", "# 3")       # a comment changes nothing
+    edit(book, "notebooks/demo.ipynb", "# three", "# 3")        # a comment changes nothing
     assert words().items() >= HITS.items()
     return book
 
