@@ -109,7 +109,7 @@ def test_claims_are_read_in_order(tmp_path):
     assert load_claims(tmp_path / "nowhere") == []
     assert load_claims(folder(tmp_path, "# nothing yet\n")) == []
     (tmp_path / "data" / "claims" / "demo.yaml").write_bytes(b"- id: demo-\xff")
-    with pytest.raises(InputError, match=r"demo.yaml:1: not valid YAML: .*utf-8"):
+    with pytest.raises(InputError, match=r"demo.yaml: not YAML .*: .*utf-8"):
         load_claims(tmp_path / "data" / "claims")
 
 

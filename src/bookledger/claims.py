@@ -7,8 +7,8 @@ from the records. `read_folder` also reads expectations, errata and sources.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
@@ -25,6 +25,7 @@ from . import config
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
                     str_strip_whitespace=True, str_min_length=1)
+_YAML = "YAML (a text with ': ', '#', '<' or '>' in it needs quotes)"
 Id = Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)+$")]
 
 
@@ -214,35 +215,34 @@ def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter"
 @cache
 def _read(path: Path, kind: type, noun: str, home: str, _written: int) -> tuple:
     file, prefix, found = "/".join(path.parts[-3:]), path.stem.replace("_", "-"), {}
-    try:
-        text = path.read_text(encoding="utf-8")
-        entries = yaml.load(text, _Loader) or []
-    except (ValueError, yaml.YAMLError) as error:
-        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) else 1
-        raise InputError(f"{file}:{line}: not valid YAML: {getattr(error, 'problem', error)} (a "
-                         "text with ': ', '#', '<' or '>' in it needs quotes)") from None
+    entries = read(path, partial(yaml.load, Loader=_Loader), _YAML) or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(f"{file}:1: the file must be a list of mappings")
+        raise InputError(f"{file}: the file must be a list of mappings")
     for i, entry in enumerate(entries, start=1):
         try:
-            read = kind(**entry, **{home: path.stem})
-            if read.id in found or not read.id.startswith(f"{prefix}-"):
+            one = kind(**entry, **{home: path.stem})
+            if one.id in found or not one.id.startswith(f"{prefix}-"):
                 raise ValueError(f"an id must begin with '{prefix}-' and be unique")
-            found[read.id] = read
+            found[one.id] = one
         except (TypeError, ValueError) as error:
             raise InputError(f"{file}: {noun} {entry.get('id', i)}: {mistake(error)}") from None
     return tuple(found.values())
 
 
-def read_yaml(path: Path) -> Any:
-    """The content of another YAML file; InputError if it can't be read or is not YAML."""
-    file = "/".join(path.parts[-2:])
+def read(path: Path, parse: Callable[[str], Any], kind: str) -> Any:
+    """A file's content, parsed; InputError if it can't be read or is not of its *kind*."""
+    file = "/".join(path.parts[-3:])
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
-    except (UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{file}: not {kind}: {' '.join(str(error).split())}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of another YAML file; InputError as by `read`."""
+    return read(path, yaml.safe_load, _YAML)
 
 
 def mistake(error: Exception) -> str:

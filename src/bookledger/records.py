@@ -38,7 +38,7 @@ from clusterbook.paths import write_atomically
 
 from . import config
 from .checks import Line, as_it_stands
-from .claims import load_claims, mistake
+from .claims import load_claims, mistake, read
 from .machine import machine, peak_memory_mb
 
 MANIFEST = "manifest.json"
@@ -111,16 +111,12 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
                 held: Mapping[str, dict[str, Any]] | None = None) -> Record:
     """One record from its file; with the manifest and the claims held, as `load_records` reads it.
     """
-    file, content = "/".join(path.parts[-3:]), path.read_bytes()
-    try:
-        values = json.loads(content)
-    except ValueError as error:
-        raise InputError(f"{file}: not a record: {error}") from None
-    record = as_record(values, file)
+    file = "/".join(path.parts[-3:])
+    record = as_record(read(path, json.loads, "a record"), file)
     if path.stem != record.name:
         raise InputError(f"{file}: the record of {record.name} must be called {record.name}.json")
     doubts = []
-    if listed is not None and listed.get(path.name) != sha256(content):
+    if listed is not None and listed.get(path.name) != sha256(path.read_bytes()):
         doubts.append("a record is not the one that the manifest lists")
     if not record.git["clean"]:
         doubts.append("the code of a run is in no commit, or differs from its commit")
@@ -138,12 +134,7 @@ def profile_of(record: Record) -> dict[str, Any]:
 
 def read_profile(path: Path) -> dict[str, Any]:
     """The content of a profile's file; InputError if it can't be read or is not TOML."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"profiles/{path.name} can't be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"profiles/{path.name}: not TOML: {error}") from None
+    return read(path, tomllib.loads, "TOML")
 
 
 def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
