@@ -16,7 +16,7 @@ from bookledger.checks import as_it_stands
 from bookledger.claims import Comparison
 from bookledger.notebook import origin, table
 from bookledger.records import dumps, recorded, write_manifest
-from bookledger.views import columns, result, summary, under_way, verdicts
+from bookledger.views import columns, result, summary, verdicts
 from clusterbook import paths
 from clusterbook.checks import InputError
 
@@ -369,12 +369,3 @@ def test_the_origin_of_a_figure_names_runs_seeds_and_time(book):
     assert origin(runs) == "recorded demo-paper · seeds 0–2 · 1.0 s per seed on average"
     assert origin(runs[1], seed=0) == (
         "live · seed 0; recorded demo-paper · seed 1 · 1.0 s")
-
-
-def test_what_is_under_way_is_said(book):
-    assert repr(under_way()) == "No recorded run is under way."
-    at = {"stage": "", "epoch": 1000, "epochs": 3000, "seconds_an_epoch": 90.0}
-    put(book, {"data/records/under-way/demo-paper-seed0.json": json.dumps(
-        {"started": "2026-11-01T00:00:00", "trainings": {"main": at}})})
-    assert cells(under_way().html)[1] == [
-        "demo-paper-seed0", "main: epoch 1,000 of 3,000, 1.5 min an epoch, begun 2026-11-01"]

@@ -48,9 +48,9 @@ class Expectation:
 
     @model_validator(mode="after")
     def _has_the_bound_of_its_relation(self) -> Expectation:
-        fits = {"between": isinstance(self.bound, tuple) and self.bound[0] <= self.bound[1],
-                "holds": self.bound is None}
-        if not fits.get(self.relation, not isinstance(self.bound, tuple)):
+        pair = isinstance(self.bound, tuple)
+        fits = {"between": pair and self.bound[0] <= self.bound[1], "holds": self.bound is None}
+        if not fits.get(self.relation, not pair):
             raise ValueError("between needs the bound [low, high], holds has none, any other "
                              "relation takes one number")
         return self
