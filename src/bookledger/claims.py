@@ -120,7 +120,7 @@ class Comparison:
     than: str | int | float | None = None
     holds_in: Literal["all", "most"] | None = Field(None, alias="in")
     check: str | None = None
-    depends_on: Annotated[tuple[str, ...], Strict(False)] | None = None
+    depends_on: tuple[str, ...] | None = None
     differs: str | None = None
     cannot_compare: str | None = None
     not_attempted: str | None = None
