@@ -14,32 +14,15 @@ from clusterbook.checks import InputError
 
 CLAIMS = """\
 # what the sources say
-- id: demo-acc
-  tier: headline
-  says: It reaches 95%
-  source: Somebody, 2022, Table 1
-  seen: paper
-  kind: value
-  profile: demo-paper
-  metric: acc
-  statistic: best of 5 by loss
-  value: 0.95
-  tolerance: 0.02
-  why: the source's seeds spread that far
+- {id: demo-acc, tier: headline, says: It reaches 95%, source: "Somebody, 2022, Table 1",
+   seen: paper, kind: value, profile: demo-paper, metric: acc, statistic: best of 5 by loss,
+   value: 0.95, tolerance: 0.02, why: the source's seeds spread that far}
 - {id: demo-gain, tier: supporting, says: It gains 17 points, source: s, seen: second-hand,
    where: a report that quotes it, kind: difference, profile: demo-paper, metric: acc,
    minus: kmeans_acc, statistic: mean, value: 17e-2, tolerance: 0.03, why: two deviations}
-- id: demo-below-null
-  tier: minor
-  says: The cut lies below its null
-  source: a table
-  seen: repository
-  kind: trend
-  profile: demo-paper
-  metric: ncut
-  relation: "<"
-  than: null_mean
-  in: most
+- {id: demo-below-null, tier: minor, says: The cut lies below its null, source: a table,
+   seen: repository, kind: trend, profile: demo-paper, metric: ncut, relation: "<",
+   than: null_mean, in: most}
 - {id: demo-identity, tier: minor, says: a = b, source: s, seen: paper, kind: exact,
    check: demo-a-b}
 - {id: demo-rivals, tier: minor, says: DEC, source: s, seen: paper, kind: value,
@@ -56,26 +39,14 @@ CLAIMS = """\
 """
 EXPECTED = """\
 - {id: demo-acc, says: acc, relation: ">=", bound: 0.9, why: ten seeds gave 0.93 and more}
-- id: demo-close
-  says: Both agree
-  relation: equals
-  tolerance: 1.0e-6
-  why: float32
+- {id: demo-close, says: Both agree, relation: equals, tolerance: 1.0e-6, why: float32}
 - {id: demo-range, says: between, relation: between, bound: [0, 1], why: by definition}
 - {id: demo-flag, says: paired, relation: holds}
 """
 ERRATA = """\
-- id: demo-index
-  title: An index that is <wrong>
-  grade: text
-  source: demo-paper
-  where: "Eq. 1 & Eq. 2"
-  stands: The sum runs over k.
-  right: It runs over i.
-  changes: Nothing.
-  claims: [demo-claim]
-  checks: [errata-demo-index]
-  replaces: [demo-older]
+- {id: demo-index, title: An index that is <wrong>, grade: text, source: demo-paper,
+   where: "Eq. 1 & Eq. 2", stands: The sum runs over k., right: It runs over i.,
+   changes: Nothing., claims: [demo-claim], checks: [errata-demo-index], replaces: [demo-older]}
 - {id: demo-gone, title: A file that is gone, grade: number, source: demo-code, where: main.py,
    stands: s, right: r, changes: c, not_demonstrated: it is not there, reported: issue 7}
 """
@@ -132,20 +103,20 @@ def test_the_books_own_claims_are_few_and_say_where_they_stand_and_expectations_
 
 # A file, a text in it, its replacement, and words of the message.
 FAULTS = [
-    ("claims", "  metric: acc\n  stat", "  metrics: acc\n  stat", "metrics: Unexpected keyword"),
-    ("claims", "  seen: paper\n", "  seen: papers\n", "claim demo-acc: seen: Input should be"),
+    ("claims", "metric: acc", "metrics: acc", "metrics: Unexpected keyword"),
+    ("claims", "seen: paper", "seen: papers", "claim demo-acc: seen: Input should be"),
     ("claims", "best of 5 by loss", "best of 5 by accuracy",
      "a best of runs or epochs is by loss or silhouette or labels, not by 'accuracy'"),
     ("claims", "value: 0.95", "value: .nan", "value.float: Input should be"),
-    ("claims", "  why: the source's seeds spread that far\n", "", "needs why"),
+    ("claims", ", why: the source's seeds spread that far", "", "needs why"),
     ("claims", 'relation: "<"', "relation: >=", "needs quotes"),
-    ("claims", "  in: most\n", "  in: most\n  tolerance: 1\n  why: x\n", "has no key 'tolerance'"),
+    ("claims", "in: most", "in: most, tolerance: 1, why: x", "has no key 'tolerance'"),
     ("claims", "id: demo-gain", "id: demo-acc", "begin with 'demo-' and be unique"),
     ("claims", "id: demo-gain", "says: again", "the key 'says' is a duplicate"),
     ("claims", "cannot_compare: another's", "not_attempted: days, cannot_compare: another's",
      "not both"),
     ("claims", 'not_attempted: "', 'tolerance: 1, not_attempted: "', "needs metric"),
-    ("claims", "  metric: acc\n  st", "  chapter: demo\n  metric: acc\n  st", "chapter"),
+    ("claims", "metric: acc", "chapter: demo, metric: acc", "chapter"),
     ("claims", CLAIMS, "id: demo-acc\n", "list of mappings"),
     ("claims", "demo-scores-acc, ", "demo-scores-acc, metrics: 1, ",
      "demo-scores: compares.0.metrics: Unexpected"),
