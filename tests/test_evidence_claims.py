@@ -108,6 +108,8 @@ FAULTS = [
     ("claims", "best of 5 by loss", "best of 5 by accuracy",
      "a best of runs or epochs is by loss or silhouette or labels, not by 'accuracy'"),
     ("claims", "value: 0.95", "value: .nan", "value.float: Input should be"),
+    ("claims", "value: 0.95", 'value: "0.95"', "value.float: Input should be a valid number"),
+    ("claims", "value: 0.95", "value: true", "value.float: Input should be a valid number"),
     ("claims", ", why: the source's seeds spread that far", "", "needs why"),
     ("claims", 'relation: "<"', "relation: >=", "needs quotes"),
     ("claims", "in: most", "in: most, tolerance: 1, why: x", "has no key 'tolerance'"),

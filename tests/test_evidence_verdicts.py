@@ -16,6 +16,7 @@ from bookledger.machine import hashes, version_of
 from bookledger.records import sha256
 from bookledger.verdicts import judge_number, stale_among, t_interval
 from clusterbook import datasets, paths
+from clusterbook.checks import InputError
 
 A, B, C = (digit * 64 for digit in "abc")
 NOW = {"demo-acc": "as the claim stands now"}
@@ -301,6 +302,16 @@ def test_an_interval_ends_where_its_metric_does():
     assert judge_number(replace(VALUE, metric="cut"), cuts).interval == (low, high)
     gains = [run(seed, metrics={"acc": value, "kmeans": 0.0}) for seed, value in enumerate(found)]
     assert judge_number(GAIN, gains).interval == (low, high), "a difference has no such range"
+
+
+def test_a_cost_is_computed_from_recorded_runs():
+    timed = [run(seed, metrics={"seconds_per_epoch": 3600.0 * (seed + 1)}, machine={"threads": 2})
+             for seed in range(2)]
+    planned = replace(VALUE, metric=None, statistic=None, value=None, tolerance=None, why=None,
+                      not_attempted="{10 epochs of demo-paper} a seed")
+    assert judge_number(planned, timed).reason == "about 30 core-hours a seed"
+    with pytest.raises(InputError, match="runs of demo-paper, of which no record"):
+        judge_number(planned, runs(0.9))
 
 
 def test_the_interval_is_scipys():

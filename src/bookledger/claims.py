@@ -15,7 +15,16 @@ from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StrictFloat,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import ArgsKwargs
 
@@ -97,6 +106,9 @@ KINDS = {
 """Each kind of comparison, the fields that it needs, and those that it may have."""
 
 
+_Number = StrictInt | StrictFloat               # no text, and no true
+
+
 @model(frozen=True, config=STRICT | ConfigDict(strict=False))     # so that a claim has mappings
 class Comparison:
     """One number or statement of a claim, and how runs are compared with it.
@@ -113,11 +125,11 @@ class Comparison:
     metric: str | None = None
     told: str | None = None
     minus: str | None = None
-    value: int | float | None = None
-    tolerance: int | float | None = Field(None, ge=0)
+    value: _Number | None = None
+    tolerance: _Number | None = Field(None, ge=0)
     why: str | None = None
     relation: Literal["<", ">", "<=", ">="] | None = None
-    than: str | int | float | None = None
+    than: str | _Number | None = None
     holds_in: Literal["all", "most"] | None = Field(None, alias="in")
     check: str | None = None
     depends_on: tuple[str, ...] | None = None

@@ -15,11 +15,14 @@ The scorecard page says when each word is given. Beyond that:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from statistics import fmean, stdev
 from typing import Any
+
+from clusterbook.checks import InputError
 
 from . import config
 from .checks import COMPARE, as_it_stands
@@ -92,7 +95,7 @@ def judge_number(number: Comparison, records: Sequence[Record], stale: Collectio
     verdict = _by_check(number, runs) if number.check else _by_numbers(number, runs)
     if verdict:
         return replace(verdict, stale=not set(stale).isdisjoint(verdict.records))
-    return Verdict("not attempted", number.not_attempted or (
+    return Verdict("not attempted", _priced(number.not_attempted or "", records) or (
         f"No recorded run{f' of {number.profile}' if number.profile else ''} has what is compared "
         f"({number.check or number.metric})."))
 
@@ -240,6 +243,24 @@ def within_range(goal: Comparison, interval: tuple[float, float] | None
     ranges = config.book().metrics.ranges
     low, high = ranges.get(goal.metric.rpartition("_")[2], (-math.inf, math.inf))
     return max(interval[0], low), min(interval[1], high)
+
+
+def _priced(text: str, records: Iterable[Record]) -> str:
+    """A reason with the cost of a run in it, computed from recorded runs.
+
+    ``{3000 epochs of tell-mnist-30}`` becomes that many epochs' core-hours, at the mean time of an
+    epoch in the runs of that profile. Raises InputError where none was recorded.
+    """
+    def cost(found: re.Match) -> str:
+        hours = [run.metrics["seconds_per_epoch"] * (run.machine["threads"] or 1) / 3600
+                 for run in records
+                 if run.profile == found[2] and "seconds_per_epoch" in run.metrics]
+        if not hours:
+            raise InputError(f"a cost in a claim is that of runs of {found[2]}, of which no record "
+                             "has seconds_per_epoch")
+        return f"about {int(found[1]) * fmean(hours):.0f} core-hours"
+
+    return re.sub(r"\{(\d+) epochs of ([\w-]+)\}", cost, text)
 
 
 # --- stale records
