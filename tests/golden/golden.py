@@ -24,12 +24,13 @@ from unittest import mock
 
 import numpy as np
 import torch
-from fits import FITS, LARGE, flat
+from fits import FITS, flat
 
 from clusterbook import base, classifier
 
 GOLDEN = [name for name in FITS if name != "tell: bfloat16"]  # it is none in double precision
 NUMBERS = Path(__file__).with_name("numbers.json")
+LARGE = 200_000     # numbers: of larger arrays every hundredth or so counts
 WITHIN = 1e-5       # of a number, or of a root mean square, but at least of 0.001
 
 
