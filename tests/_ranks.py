@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,7 +28,8 @@ SETTINGS = {"n_clusters": 10, "image_shape": (1, 8, 8), "n_components": 16, "bat
 def together(folder: Path) -> list[dict[str, Any]]:
     """What each of the ranks, a process of its own, computes of `alone`; then a stop."""
     store = dist.TCPStore("localhost", 0, SIZE, is_master=True, wait_for_workers=False)
-    multiprocessing.spawn(_one, (folder, store.port), SIZE)
+    method = "fork" if sys.platform.startswith("linux") else "spawn"   # torch is there: no imports
+    multiprocessing.start_processes(_one, (folder, store.port), SIZE, start_method=method)
     return [torch.load(folder / f"{rank}.result", weights_only=False) for rank in range(SIZE)]
 
 
