@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 from torch.nn import functional
 
-from clusterbook import TELL, metrics, training
+from clusterbook import TELL, training
 from clusterbook.checks import InputError
 from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder
 
@@ -205,17 +205,6 @@ def test_what_was_learnt_fits_together(options):
     assert decoded.shape == (K, 64) and (options != NONE or np.array_equal(decoded, centers))
     pickled = pickle.loads(pickle.dumps(model))
     assert same(pickled, model) and np.array_equal(pickled.predict(X), labels)
-
-
-def test_the_history_has_each_epoch_and_its_evaluations():
-    model = tell(5, **FCN, evaluate_every=2).fit(X, Y)
-    rows = model.history_.rows
-    assert [row["epoch"] for row in rows] == [1, 2, 3, 4, 5]
-    assert [row["epoch"] for row in rows if "loss" in row] == [2, 4, 5]
-    assert all({"reconstruction", "clustering", "stage"} <= row.keys() for row in rows)
-    expected = {"loss": model.loss_, "occupied": len(set(model.labels_.tolist())),
-                **metrics.scores(Y, model.labels_)}
-    assert {name: rows[-1][name] for name in expected} == expected
 
 
 def test_a_snapshot_is_the_model_of_its_epoch():
