@@ -168,11 +168,6 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     np.testing.assert_allclose(second, [[0.4, 1]])
     assert axis.yaxis_inverted()                             # the first group on top
     assert texts(axis.figure.legends[0]) == ["paper", "chance"]
-    counts = figures.seed_strip({"run": [0, 1]}, quantity="clusters").axes[0].get_xticks()
-    assert all(counts == counts.round()), "there is no half cluster"
-
-
-def test_recorded_runs_are_hollow_dots_in_the_row_of_the_live_ones():
     both = figures.seed_strip({"a": [0.5], "b": [0.6]}, quantity="z", recorded={"b": [0.7, 0.8]})
     dots = [c for c in both.axes[0].collections if len(c.get_offsets())]
     assert [np.asarray(c.get_offsets())[:, 1].round().tolist() for c in dots] == [[0], [1], [1, 1]]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ import torch
 from sklearn.cluster import KMeans, SpectralCoclustering
 from torch import Tensor
 
-from bookledger import config, execution
+from bookledger import config
 from clusterbook import TELL, paths, training
 from clusterbook.deepcluster import kmeans
 from clusterbook.idc import losses
@@ -31,6 +32,8 @@ from clusterbook.weights import WeightCoclustering
 Cases = dict[str, Callable[[], object]]
 #: What a notebook has to stay under, in bytes: Binder gives a container about 2 GB.
 LIMIT = 1.6e9
+EXECUTE = """import sys, pathlib, bookledger.execution
+bookledger.execution.execute(*map(pathlib.Path, sys.argv[1:]))"""
 
 
 def tell_epochs() -> Cases:
@@ -89,63 +92,36 @@ BENCHMARKS = {function.__name__: function for function in (
     tell_epochs, idc_coding_rate, kmeans_20000, coclustering_512)}
 
 
-def measure(cases: Cases, enough: float = 60.0, at_most: int = 7) -> np.ndarray:
-    """Seconds of every case, a row a round, after one round that only warms up."""
+def compare(cases: Cases, enough: float = 60.0, at_most: int = 7) -> None:
+    """Print seconds and ratios of cases that are measured in turns, after a round to warm up."""
     rounds: list[list[float]] = []
     while len(rounds) <= at_most and (len(rounds) < 3 or np.sum(rounds[1:]) < enough):
-        row = []
+        rounds.append([])
         for case in cases.values():
             begun = time.perf_counter()
             case()
-            row.append(time.perf_counter() - begun)
-        rounds.append(row)
-    return np.array(rounds[1:])
-
-
-def compare(name: str) -> None:
-    """Print the table of a benchmark."""
-    cases = BENCHMARKS[name]()
-    print(f"\n{BENCHMARKS[name].__doc__}\n  {'':28}{'seconds':>10}{'ratio':>8}", flush=True)
-    seconds = measure(cases)                            # (rounds, cases)
+            rounds[-1].append(time.perf_counter() - begun)
+    seconds = np.array(rounds[1:])                      # (rounds, cases)
     ratios = np.median(seconds / seconds[:, :1], axis=0)
     for label, fastest, ratio in zip(cases, seconds.min(0), ratios, strict=True):
-        print(f"  {label:28}{fastest:10.3f}{ratio:8.2f}")
-
-
-def held() -> int:
-    """The bytes of the kernel, and what the processes that it started hold of their own."""
-    total = 0
-    for kernel in psutil.Process().children():
-        total += kernel.memory_info().rss
-        total += sum(one.memory_full_info().uss for one in kernel.children(recursive=True))
-    return total
+        print(f"  {label:28}{fastest:10.3f} s{ratio:8.2f}", flush=True)
 
 
 def peak(notebook: Path) -> int:
-    """Execute a notebook at its defaults; the most that was held, seen ten times a second."""
-    most, ended = [0], threading.Event()
-
-    def look() -> None:
-        while not ended.wait(0.1):
-            try:
-                most[0] = max(most[0], held())
-            except psutil.Error:        # a process ended meanwhile
-                continue
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            execution.execute(notebook, Path(folder, notebook.name))
-    finally:
-        ended.set()
-        watcher.join()
-    return most[0]
+    """Execute a notebook at its defaults; the most that its kernel, and what that started, held."""
+    most = 0
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.Popen([sys.executable, "-c", EXECUTE, notebook, Path(folder, "out.ipynb")])
+        while run.poll() is None:
+            time.sleep(0.1)
+            with suppress(psutil.Error):        # a process ended meanwhile
+                most = max(most, sum(one.memory_full_info().pss for one in
+                                     psutil.Process(run.pid).children(recursive=True)))
+    return most
 
 
 def memory() -> bool:
-    """Print the memory of every notebook; whether one holds too much."""
-    print(f"\nnotebooks: every notebook at its defaults, MB (to stay under {LIMIT / 1e6:,.0f})")
+    """Print the MB that every notebook holds; whether one holds too much."""
     root, much = paths.root(), False
     for path in config.notebooks(root):
         bytes_ = peak(path)
@@ -163,10 +139,10 @@ def main(names: list[str]) -> int:
         return 2
     print(f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
           f"Python {platform.python_version()}, torch {torch.__version__}")
-    much = False
-    for name in names or known:
-        much |= bool(memory() if name == "notebooks" else compare(name))
-    return int(much)
+    for name in [name for name in names or known if name in BENCHMARKS]:
+        print(f"\n{BENCHMARKS[name].__doc__}", flush=True)
+        compare(BENCHMARKS[name]())
+    return int("notebooks" in (names or known) and memory())
 
 
 if __name__ == "__main__":
