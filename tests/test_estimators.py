@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from _fits import SHAPE, X, Y, before_steps, everything, generators, make, same, written
+from _fits import X, Y, before_steps, everything, generators, make, same, written
 from _support import CHECKOUT, PACKAGE, module_of
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -129,20 +129,6 @@ def test_small_work_takes_one_thread_and_a_checkpoint_goes_on_with_its_number(
     assert set(seen) == {2}
     with pytest.raises(InputError, match="the parameter 'threads' was 2 and is now 1"):
         train(threads=1, checkpoint=path)
-
-
-@pytest.mark.parametrize(("model", "data", "small"), [
-    (TELL(image_shape=SHAPE), (1797, 64), True),
-    (TELL(image_shape=(1, 28, 28)), (70_000, 784), False),
-    (IDC(encdec=[128, 128, 256, 10, 256, 128, 128], gates_hidden_dim=64, aux_classifier=256,
-         clustering_head=[10, 256], batch_size=100), (1797, 64), True),
-    (IDC(), (10_000, 784), False),
-    (DeepCluster(30, n_components=32, batch_size=128), (1000, SHAPE), True),
-    (DeepCluster(30, n_components=32, batch_size=64), (1000, (3, 32, 32)), False)])
-def test_digits_and_tables_are_small_and_mnist_is_not(model, data, small):
-    before = generators()
-    assert (0 < model._step_size(*data) <= training.SMALL_STEP) == small
-    assert generators() == before
 
 
 @pytest.mark.parametrize(("kind", "name"), [(TELL, "tell-mnist-30"), (IDC, "idc-synthetic"),

@@ -89,17 +89,6 @@ def test_a_neurons_degree_does_not_decide_its_cluster_and_moving_neurons_makes_t
         assert cut < WeightCoclustering(3, random_state=0).fit(W).normalized_cut_ - 1e-3
 
 
-def test_dead_neurons_belong_to_no_cluster_and_change_nothing():
-    W, truth = one_layer(40, 30, 2, 3)
-    dead = np.isin(np.arange(70), [0, 7, 39, 42, 69])               # three rows, two columns
-    W[dead[:40]], W[:, dead[40:]] = 0, 0
-    whole = WeightCoclustering(2, random_state=0).fit(W)
-    part = WeightCoclustering(2, random_state=0).fit(W[~dead[:40]][:, ~dead[40:]])
-    assert (labels_of(whole)[dead] == -1).all()
-    assert np.array_equal(labels_of(whole)[~dead], labels_of(part))
-    assert ari(truth[~dead], labels_of(part)) >= 0.99
-
-
 def test_the_truncated_decomposition_is_the_full_one(monkeypatch):
     A = weights.degree_scale(np.abs(one_layer(64, 40, 4, 0)[0]))
     full = coclustering.singular_vectors(A, 4, np.random.RandomState(0))
@@ -142,9 +131,8 @@ def test_a_shuffle_has_the_same_values_in_other_places(keep_zeros):
     assert np.mean(shuffled[W != 0] == W[W != 0]) < 0.2 and np.array_equal(W, copy)
     # Permuting whole rows, or within them, would keep a row's values together.
     stripes = np.repeat(np.arange(1.0, 31.0), 30).reshape(30, 30)
-    for matrix in (stripes, stripes.T):
-        shuffled = weights.shuffle(matrix, 0, keep_zeros=keep_zeros)
-        assert min(len(set(line)) for line in [*shuffled, *shuffled.T]) > 10
+    shuffled = weights.shuffle(stripes, 0, keep_zeros=keep_zeros)
+    assert min(len(set(line)) for line in [*shuffled, *shuffled.T]) > 10
 
 
 def test_z_and_p_by_hand():
