@@ -46,7 +46,7 @@ def _one(rank: int, folder: Path, port: int) -> None:
 def alone(folder: Path) -> dict[str, Any]:
     """All that is compared, here or in each of the ranks."""
     files = {"X": folder / "images", "batch_size": 20, "n_clusters": 5, "epochs": 2}
-    return {"clusters": clusters(), "split": split(), "reductions": reductions(),
+    return {"clusters": clusters(), "reductions": reductions(),
             "normalized": normalized(), "step": first_step(), "noise": noise(),
             "trained": trained(), "files": trained(**files)}
 
@@ -69,19 +69,6 @@ def clusters() -> dict[str, tuple]:
             one = kmeans(distributed.part(X), 12, seed=3)
         assert len(one.labels) - len(X) // distributed.here.size in (0, 1)
         found[name] = (distributed.rows(one.labels), one.centers, one.inertia)
-    return found
-
-
-def split() -> list[torch.Tensor]:
-    """Labels after two empty clusters took part of others: of different samples, of equal ones."""
-    torch.manual_seed(3)
-    found = []
-    for X in (torch.randn(41, 5), torch.ones(41, 5)):
-        labels = torch.arange(41) % 3
-        centers = torch.stack([*(X[labels == c].mean(0) for c in range(3)), X[0], X[1]])
-        found.append(distributed.rows(clustering.split_empty(
-            distributed.part(X), distributed.part(labels), centers,
-            torch.Generator().manual_seed(0))))
     return found
 
 

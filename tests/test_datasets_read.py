@@ -302,19 +302,16 @@ def test_resized_and_cropped(paint, photos):
 
 
 def test_images_in_gray_and_in_color_of_each_kind(paint, photos):
-    for i, mode in enumerate(("L", "1", "LA")):
-        paint(f"{i}.png", mode=mode)
+    paint("0.png", mode="L")
+    paint("1.png", mode="LA")
     gray, first = read(f"folder:{photos}", image_size=8), Image.open(photos / "0.png")
     assert gray.image_shape == (1, 8, 8)
     np.testing.assert_array_equal(shown(gray, 0)[..., 0], first)
     pixels = paint("3.png")
     paint("4.png", pixels=pixels, mode="RGBA")
     paint("5.tif", pixels=pixels, mode="CMYK")
-    indexed = Image.fromarray(pixels).convert("P")
-    indexed.save(photos / "6.png", transparency=b"\x00\x80")
     data = read(f"folder:{photos}", image_size=8)
-    expected = [pixels, pixels, pixels, np.asarray(indexed.convert("RGB"))]
-    for i, image in zip((0, 3, 4, 5, 6), [np.stack([first] * 3, -1), *expected], strict=True):
+    for i, image in zip((0, 2, 3, 4), [np.stack([first] * 3, -1), *[pixels] * 3], strict=True):
         np.testing.assert_array_equal(shown(data, i), image)
 
 

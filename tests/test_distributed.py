@@ -37,9 +37,7 @@ def test_the_same_features_give_the_same_clusters(found):
             assert close(one["clusters"][name][1], centers), name
             assert one["clusters"][name][2] == pytest.approx(inertia, rel=1e-5, abs=1e-6), name
         assert torch.equal(*(one["clusters"][name][1] for one in ranks)), name
-    assert [len(labels.unique()) for labels in expected["split"]] == [5, 5]
-    for one in ranks:       # after two empty ones took part of others; and the PCA before
-        assert all(map(torch.equal, one["split"], expected["split"]))
+    for one in ranks:       # and the PCA before
         for name, parts in expected["reductions"].items():
             assert all(map(close, one["reductions"][name], parts)), name
 

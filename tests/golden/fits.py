@@ -33,11 +33,7 @@ USUAL = {"random_state": 0, "progress": False, "device": "cpu"}
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays that *value* consists of, each with a name; no seconds.
-
-    It may be an estimator (all that it has learned), a network, a history, a dataclass, an array, a
-    number, or mappings and lists of these.
-    """
+    """The arrays that *value* consists of, each with a name; no seconds."""
     if isinstance(value, nn.Module):
         value = dict(value.state_dict())
     elif isinstance(value, BaseEstimator):
@@ -109,8 +105,6 @@ TELL = {
         tell_online, optimizer="adam", normalize_gradients=False, network="none"),
 }
 
-# -------------------------------------------------------------------------------------------- IDC
-
 
 def idc(X: np.ndarray = TABLE, y: np.ndarray | None = WINE.target, **settings: Any) -> Any:
     usual = {**USUAL, "n_clusters": 3, "encdec": [16, 4, 16], "clustering_head": [4, 16],
@@ -172,8 +166,6 @@ IDC = {
     "idc: a batch of all": partial(idc, batch_size=500),
     "idc: measures": idc_measures,
 }
-
-# ------------------------------------------------------------------------------------ DeepCluster
 
 
 def deepcluster(X: Any = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
