@@ -219,7 +219,6 @@ def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
     for content, settings, says in (
             (few, {}, "no column has more than one value"),
             (rows, {"constant": "drp"}, "no constant 'drp'; did you mean 'drop'"),
-            (rows, {"scaler": "minmx"}, "no scaler 'minmx'; did you mean 'minmax'"),
             (rows, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
             (rows, {"dataset": "wine", "impute": "median"}, "impute can be set for a file of")):
         data.write_text("a,b\n" + content)

@@ -4,12 +4,10 @@
     python tests/environments image [--row "Colab's own image"]
 
 Each environment is a fresh one with what such a machine has, in the oldest or the newest versions
-that pyproject.toml allows or in those of colab.txt and kaggle.txt, and without papermill, Jupyter
-Book, nbval and munkres; *image* is the Python that runs this script, as it is. In it every chapter
-runs from top to bottom in an empty folder. Its bootstrap cell installs the library as it does from
-the public address; that address is a clone of this checkout's last commit here, so pip fetches the
-tag and builds the wheel. Where every check of every chapter held, --row writes date and versions
-to a row of book/runtimes.csv. Gigabytes are installed, so `make test` leaves this out.
+that pyproject.toml allows or in those of colab.txt and kaggle.txt, and without `LEFT_OUT`; *image*
+is the Python that runs this script, as it is. Every chapter runs in an empty folder, and its
+bootstrap cell installs the library from a clone of this checkout's last commit. Where every check
+held, --row writes date and versions to a row of book/runtimes.csv. Gigabytes are installed.
 """
 
 from __future__ import annotations
