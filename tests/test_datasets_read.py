@@ -153,6 +153,7 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
     ("a,b\n1,5,2,5\n3,5,4,5\n", "does not match length of data", {}),
     (",a\n0,2\n1,5\n", "identifiers in 'Unnamed: 0'", {}),  # as pandas writes an index
     ("a,city\n1,Paris\n2,Rome\n", "text in 1 of 2 columns: 'city (such as Paris)'", {}),
+    ("a;b\n1,5;2.500\n2,5;3.500\n", "'b (such as 2.500)'", {}),
     ('a,b\n"1,234",2\n"5,678",3\n', "'a (such as 1,234)'", {}),
     ("a,b\ninf,1\n-Infinity,2\n1,1e39\n", "no values, counted by column: 'a (2)', 'b (1)';", {}),
     ("a,b,c\n1,,5\nNA,?,6\nnan,NaN,7\n", "missing values, counted by column: 'b (3)', 'a", {}),
