@@ -362,3 +362,21 @@ def test_what_a_fit_takes_is_seen_whatever_came_before(monkeypatch):
             assert size <= taken[name] < size + 12, name        # without the 64 MB of data
     monkeypatch.setattr(sys, "platform", "darwin")              # nothing is made up
     assert np.isnan(list(peak_memory(estimators, rows).values())).all()
+
+
+@pytest.mark.parametrize(("model", "data", "small"), [
+    (TELL(image_shape=SHAPE), (1797, 64), True),
+    (TELL(image_shape=SHAPE, network="fcn"), (1797, 64), True),
+    (TELL(image_shape=(1, 28, 28)), (70_000, 784), False),
+    (IDC(encdec=[128, 128, 256, 10, 256, 128, 128], gates_hidden_dim=64, aux_classifier=256,
+         clustering_head=[10, 256], batch_size=100), (1797, 64), True),
+    (IDC(encdec=[64, 64, 10, 64, 64], gates_hidden_dim=64, aux_classifier=64,
+         clustering_head=[10, 256], batch_size=250), (5000, 100), True),
+    (IDC(), (10_000, 784), False),
+    (DeepCluster(30, n_components=32, batch_size=128), (1000, SHAPE), True),
+    (DeepCluster(30, n_components=32, batch_size=64), (1000, (3, 32, 32)), False),
+])
+def test_digits_and_tables_are_small_and_mnist_is_not(model, data, small):
+    before = generators()
+    assert (0 < model._step_size(*data) <= training.SMALL_STEP) == small
+    assert generators() == before

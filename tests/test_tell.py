@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from clusterbook.checks import InputError
-from clusterbook.tell import ClusterLayer, ConvAutoencoder, clustering_loss
+from clusterbook.tell import ClusterLayer, ConvAutoencoder, DenseAutoencoder, clustering_loss
 from clusterbook.tell.layer import squared_distance
 
 EVERY_ALPHA = pytest.mark.parametrize("alpha", [1e-3, 0.3, 5.0])
@@ -123,3 +123,9 @@ def test_pixels_keep_their_places():
     last.register_forward_hook(lambda _layer, _given, made: seen.append(made))
     decoded = network.decode(torch.randn(1, 10))
     torch.testing.assert_close(decoded.reshape(1, 3, 8, 12), torch.sigmoid(seen[1]))
+
+
+def test_the_networks_have_the_papers_sizes():
+    sizes = [sum(parameter.numel() for parameter in network.parameters()) for network in (
+        ConvAutoencoder((1, 28, 28)), ConvAutoencoder((3, 28, 28)), DenseAutoencoder(784))]
+    assert sizes == [445_515, 446_093, 3_330_794]
