@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from _fits import X, Y, before_steps, everything, generators, make, same, written
+from _fits import SHAPE, X, Y, before_steps, everything, generators, make, same, written
 from _support import CHECKOUT, PACKAGE, module_of
 from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
