@@ -22,6 +22,12 @@ A, B, C = (digit * 64 for digit in "abc")
 NOW = {"demo-acc": "as the claim stands now"}
 
 
+@pytest.fixture(autouse=True)
+def enough(monkeypatch):
+    """The rules are tried at three seeds, whatever number the book asks for."""
+    monkeypatch.setattr("bookledger.verdicts.ENOUGH_SEEDS", 3)
+
+
 def run(seed, /, acc=None, **changes):
     """A clean record of seed *seed*, made on the day after its seed."""
     return Record(**record(**{
@@ -226,7 +232,9 @@ def test_the_hash_of_a_checks_code_is_that_of_python_3_11_in_every_version(tmp_p
 @pytest.fixture
 def versions(tmp_path, monkeypatch):
     """What sets the versions of a book's methods, and hashes from before there were any."""
-    put(tmp_path, {"book/ledger.toml": LEDGER, "src/datasets/__init__.py": "x = 1  # it has none\n",
+    put(tmp_path, {"book/ledger.toml": LEDGER.replace("[versions]", "[versions]\npair = "
+                                                      '["other", "demo"]'),
+                   "src/datasets/__init__.py": "x = 1  # it has none\n",
                    "data/versions.json": json.dumps({"demo 1": [A], "demo 1, other 4": [B]})})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr("bookledger.machine.library", lambda: tmp_path / "src")
@@ -252,9 +260,9 @@ def test_data_are_compared_by_name_where_both_are_known(versions):
 
 
 def test_a_record_of_another_version_is_stale(versions):
-    both = {"chapter": "comparison", "profile": "comparison-paper"}
+    both = {"chapter": "pair", "profile": "pair-paper"}
     gone = {"chapter": "gone", "profile": "gone-paper", "code": "gone 1"}
-    assert version_of("demo") == "demo 1" and version_of("comparison") == "demo 1, other 4"
+    assert version_of("demo") == "demo 1" and version_of("pair") == "demo 1, other 4"
     assert not stale(code="demo 1") and not stale(code="demo 1, other 4", **both)
     assert not stale(code=A) and not stale(code=B, **both)      # before methods had versions
     assert stale(code=B) and stale(code=A, **both)              # of another chapter
@@ -262,7 +270,8 @@ def test_a_record_of_another_version_is_stale(versions):
     versions(other=5)
     assert not stale(code="demo 1") and stale(code=B, **both)
     assert stale(code="demo 1, other 4", **both)
-    versions(demo=2)
+    versions(demo=2, further=1)
+    assert version_of("pair") == "demo 2, other 5" and version_of("unlisted").endswith("other 5")
     assert stale(code="demo 1") and stale(code=A) and not stale(code="demo 2")
 
 
@@ -281,6 +290,7 @@ def test_a_raised_version_makes_the_records_of_its_chapters_stale(method, monkey
         put(tmp_path, {f"{path.parent.name}/__init__.py": text.replace("VERSION = ", "VERSION = 9")
                        if path.parent.name == method else text})
     before = stale_among(RECORDS)
+    put(tmp_path, {"further/__init__.py": "VERSION = 1\n"})
     monkeypatch.setattr("bookledger.machine.library", lambda: tmp_path)
     assert stale_among(RECORDS) == before | {record.name for record in RECORDS
                                              if record.chapter in (method, "comparison")}

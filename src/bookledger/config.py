@@ -56,7 +56,7 @@ class Book:
     about: str
     methods: dict[str, str]                 # chapter → the name of its method, in the book's order
     metrics: Metrics = field(default_factory=Metrics)
-    longest: str | None = None              # notebook that takes longest: a build begins with it
+    versions: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapter → its methods
     library: str | None = None              # package whose methods carry a VERSION
     data: str | None = None                 # module with catalog, content, status and fetch
     processes: str | None = None            # module:function that runs a chapter under torchrun

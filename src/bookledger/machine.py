@@ -29,14 +29,15 @@ def library() -> Path | None:
 def version_of(chapter: str) -> str:
     """The present version of a chapter's code, as a new record has it: ``"demo 1"``.
 
-    A chapter without a method of its own, such as a comparison, has the versions of all methods.
+    A chapter without a method of its own has the versions of those that the book's file names, and
+    of all methods without an entry there.
     """
     numbers, folder = {}, library()
     for path in sorted(folder.glob("*/__init__.py")) if folder else ():
         if line := re.search(r"(?m)^VERSION = (\d+)$", path.read_text(encoding="utf-8")):
             numbers[path.parent.name] = line[1]
-    methods = [chapter] if chapter in numbers else numbers
-    return ", ".join(f"{method} {numbers[method]}" for method in methods)
+    methods = config.book().versions.get(chapter, [chapter] if chapter in numbers else numbers)
+    return ", ".join(f"{name} {number}" for name, number in numbers.items() if name in methods)
 
 
 def hashes() -> dict[str, str]:
