@@ -53,6 +53,7 @@ def book(tmp_path, monkeypatch):
         "notebooks/demo.ipynb": '{"cells": []}'})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr(paths, "checkout", lambda: tmp_path)
+    monkeypatch.setattr("bookledger.verdicts.ENOUGH_SEEDS", 3)
     monkeypatch.setattr("bookledger.machine.library", lambda: tmp_path / "src" / "clusterbook")
     for seed, acc in enumerate([0.945, 0.95, 0.955]):
         write(tmp_path, seed, record(
