@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -20,6 +21,7 @@ from bookledger import build as building
 from bookledger import outputs
 from bookledger.build import BuildError, build
 from bookledger.execution import ChapterError
+from clusterbook import datasets
 from clusterbook.checks import InputError
 
 
@@ -77,9 +79,9 @@ def quick(book: Book, monkeypatch):
 
 def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monkeypatch):
     book.notebook("scores", "evidence.recorded('tiny', 'x')", folder="book", parameters=None)
-    book.notebook("other", "evidence.load_claims()")
-    # The longest begins; book/runs holds runs, not chapters.
-    everything = ["comparison", "scores", "other", "tiny", "pages"]
+    book.notebook("other", "evidence.load_claims()", "datasets.load('wine')")
+    # book/runs holds runs, not chapters.
+    everything = ["scores", "comparison", "other", "tiny", "pages"]
     assert quick() == everything and quick.number == 2 and quick() == []
     book.notebook("tiny", "page('tiny')", "1 + 2")
     assert quick() == ["tiny", "pages"] and quick.number == 1
@@ -89,6 +91,8 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
             ("data/records/tiny-paper-seed0.json", "{}", ["scores", "tiny"]),
             ("data/records/third-paper-seed0.json", "{}", []),
             ("data/claims/tiny.yaml", "[]", ["other"]),
+            ("data/claims/README.md", "How they are written.", []),
+            ("src/clusterbook/datasets/catalog.yaml", "{}", []),
             ("data/expectations/other.yaml", right.format("other-right"), ["other"]),
             ("data/expectations/errata.yaml", right.format("errata-other-right"), []),
             ("data/expectations/drawn/tiny.json", "{}", ["tiny"]),
@@ -102,6 +106,12 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
         book.write(file, text)
         assert quick() == [*executed, "pages"], file
     assert quick() == []
+    known = datasets.catalog()
+    for name, executed in (("digits", []), ("wine", ["other"])):
+        monkeypatch.setattr(datasets, "catalog", lambda name=name: [
+            replace(one, content="0" * 64) if one.name == name else one for one in known])
+        book.write("book/intro.md", f"# Other {name}\n")
+        assert quick() == [*executed, "pages"], name
     monkeypatch.setattr(building, "version", lambda name: "99")
     assert quick() == everything
 

@@ -235,7 +235,7 @@ def test_what_lies_in_the_way_is_not_replaced(tiny: Book, capsys, name, content,
 
 
 def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
-    folders = []
+    folders, tables = [], []
 
     def execute(source, output, *, values, environment, progress):
         output.write_bytes(source.read_bytes())
@@ -244,6 +244,7 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
         for name in ("a-line", "another")[:len(folders) + 1]:
             save(figure, Path(environment["CLUSTERBOOK_FIGURES"]), name, "A line.", "C.")
         folders.append((output.name, values))
+        tables.append(Path(environment.get("CLUSTERBOOK_TABLES", "none")).name)
         return new_notebook()
 
     monkeypatch.setattr(execution, "execute", execute)
@@ -251,6 +252,7 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
                    tiny.root / "notebooks" / "tiny.ipynb"):
         said = runs.run("tiny", output=output, figures=Path("figures"))
         assert said[0] == f"tiny-seed0: notebook in {output}"
+    assert tables == ["out", "out", "none"], "a table lies beside the chapters"
     runs.run("tiny", output=Path("out/new.ipynb"), figures=Path("figures"), seeds=[0, 3])
     assert folders[3:] == [("new-seed0.ipynb", {}), ("new-seed3.ipynb", {"seed": 3})]
     assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))

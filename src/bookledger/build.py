@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,9 @@ def copy_sources(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> 
 def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
-    That is: its cells; the library, clusterbook; the records of the chapters that its code names;
-    what it expects; claims, if it reads some; the versions of what it runs on. Not the engine:
-    what it judges is shown when the pages are built.
+    That is: its cells; the library, clusterbook; the catalog's entries and the chapters' records
+    that its code names; what it expects; claims, if it reads some; the versions of what it runs on.
+    Not the engine: what it judges is shown when the pages are built.
     """
     from .parameters import read_notebook
 
@@ -113,14 +114,16 @@ def notebook_key(path: Path) -> str:
     code = "\n".join(source for kind, source, _ in cells if kind == "code")
     data = config.root() / "data"
     page = re.sub("^(book|notebooks)/", "", path.relative_to(config.root()).as_posix())
-    files = [_LIBRARY, data / "expectations" / f"{path.stem}.yaml",
+    files = [*{*_LIBRARY.rglob("*.*")} - {*_LIBRARY.rglob("*.yaml")},       # without the catalog
+             data / "expectations" / f"{path.stem}.yaml",
              data / "expectations" / "drawn" / f"{page.removesuffix('.ipynb')}.json"]
     for chapter in config.chapters():           # recorded("tell", …), page("tell")
         if re.search(rf"""\(\s*["']{chapter}["']""", code):
             files += (data / "records").glob(f"{chapter}-*")
-    for word, file in (("load_claims", "claims"), ("errata-", "expectations/errata.yaml")):
-        files += [data / file] * (word in code)
-    return _key(cells, _contents(files))
+    for word, found in (("load_claims", "claims/*.yaml"), ("errata-", "expectations/errata.yaml")):
+        files += data.glob(found) if word in code else ()
+    entries = [asdict(one) for name, one in config.book().catalog().items() if name in code]
+    return _key(cells, entries, _contents(files))
 
 
 def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:
@@ -154,9 +157,7 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     cache.mkdir(parents=True, exist_ok=True)
     found = {page: cache / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
              for page, path in found.items()}
-    # What takes longest begins, lest the others wait for it at the end.
-    missing = sorted((page for page, path in found.items() if not path.is_file()),
-                     key=lambda page: page.stem != config.book().longest)
+    missing = [page for page, path in found.items() if not path.is_file()]
     number, errors = min(len(missing), joblib.cpu_count()), []
     if missing:
         say(f"executing {len(missing)} notebooks, {number} at a time")

@@ -218,9 +218,11 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
         drawn.mkdir()
         execution.write_notebook(slices.alone(chapter.notebook, run.only) if run.only
                                  else chapter.notebook, source)
+        own = config.root() / "notebooks" / source.name     # beside it lie chapters, no tables
         places = {"figures": run.figures and drawn, "records": run.records,
                   "checkpoints": run.records and run.checkpoints,
-                  "tables": run.output and run.output.parent, "data": paths.data_home()}
+                  "tables": run.output and run.output.resolve() != own.resolve()
+                  and run.output.parent, "data": paths.data_home()}
         environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                        for kind, place in places.items() if place}
         environment |= {"CLUSTERBOOK_RUN": json.dumps(context), "CLUSTERBOOK_UNTIL": str(until),
