@@ -13,7 +13,6 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from types import ModuleType
 
@@ -202,16 +201,6 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
         return notebook
 
     monkeypatch.setattr(execution, "execute", execute)
-
-
-def in_this_process(function: Callable, *arguments: object) -> Future:
-    """What `bookledger.execution.processes` yields, without a process."""
-    future: Future = Future()
-    try:
-        future.set_result(function(*arguments))
-    except Exception as error:
-        future.set_exception(error)
-    return future
 
 
 def record(**changes: object) -> dict[str, object]:

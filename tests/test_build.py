@@ -8,14 +8,13 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
-from _support import CHECKOUT, CONFIG, Book, in_this_process, tree
+from _support import CHECKOUT, CONFIG, Book, tree
 
 from bookledger import build as building
 from bookledger import outputs
@@ -29,11 +28,11 @@ from clusterbook.checks import InputError
 def quick(book: Book, monkeypatch):
     """Builds without a kernel and without Jupyter Book: what is executed, and whether pages are.
 
-    Its number of processes is kept, and chapters fail as they are told.
+    Chapters fail as they are told.
     """
     done = []
 
-    def execute(source: Path, output: Path) -> nbformat.NotebookNode:
+    def execute(source: Path, output: Path, environment: object) -> nbformat.NotebookNode:
         done.append(source.stem)
         if source.stem in run.fails:
             raise run.fails[source.stem]
@@ -51,14 +50,8 @@ def quick(book: Book, monkeypatch):
         (target / "index.html").write_text(f"build {done.count('pages')}")
         return target
 
-    @contextmanager
-    def processes(number: int):
-        run.number = number
-        yield in_this_process
-
     monkeypatch.setattr("bookledger.execution.execute", execute)
-    monkeypatch.setattr("bookledger.execution.processes", processes)
-    monkeypatch.setattr("joblib.cpu_count", lambda: 2)
+    monkeypatch.setattr("joblib.cpu_count", lambda: 1)      # joblib then calls it here
     monkeypatch.setattr(building, "jupyter_book", jupyter_book)
     book.write("src/clusterbook/extra.py", '"""An idea."""\nx = 1\n')
     monkeypatch.setattr(building, "_LIBRARY", book.package)
@@ -82,9 +75,9 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
     book.notebook("other", "evidence.load_claims()", "datasets.load('wine')")
     # book/runs holds runs, not chapters.
     everything = ["scores", "comparison", "other", "tiny", "pages"]
-    assert quick() == everything and quick.number == 2 and quick() == []
+    assert quick() == everything and quick() == []
     book.notebook("tiny", "page('tiny')", "1 + 2")
-    assert quick() == ["tiny", "pages"] and quick.number == 1
+    assert quick() == ["tiny", "pages"]
     right = "- id: {}\n  says: It is right.\n  relation: holds\n"
     for file, text, executed in (
             ("src/bookledger/verdicts.py", "# another rule\n", []),

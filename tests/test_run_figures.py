@@ -32,7 +32,7 @@ def test_the_page_has_texts_and_pictures_and_no_code(book: Book, tmp_path, monke
     assert cli.main(["run", "tiny", "--seeds", "0,1", "-p", "n", "2", "--figures", "my <b>"]) == 0
     out = capsys.readouterr().out
     assert f"page in {Path('my <b>', 'seed1', 'index.html')}" in out
-    assert "checks: 2 failed, 0 not made\ntiny-seed0: ✗ it is <near>\n" in out
+    assert out.endswith("tiny-seed0: ✗ it is <near>\ntiny-seed1: ✗ it is <near>\n")
     page = BeautifulSoup(Path("my <b>", "seed1", "index.html").read_text("utf-8"), "html.parser")
     text = " ".join(page.get_text().split())
     assert page.h1.get_text() == "The chapter tiny" and "figures.show" not in text
@@ -78,7 +78,7 @@ def test_a_full_disk_leaves_no_half_of_a_file_and_the_same_command_works(book: B
     assert cli.main(command) == 0
 
 
-def test_checks_that_do_not_hold_are_counted_and_named(book: Book, tmp_path, monkeypatch):
+def test_checks_that_do_not_hold_are_named(book: Book, tmp_path, monkeypatch):
     lines = [["✓ it converges", "✗ it is near (measured 3)"],
              ["✗ it converges", "a line ✗ of no check"],
              ["✓ it converges", "not checked: seeds agree; give several seeds"], ["✓ it converges"]]
@@ -90,8 +90,7 @@ def test_checks_that_do_not_hold_are_counted_and_named(book: Book, tmp_path, mon
     book.notebook("tiny", "1", parameters=PARAMETERS)
     monkeypatch.setattr(execution, "execute", execute)
     assert runs.run("tiny", seeds=[0, 1, 2, 3]) == [
-        "checks: 2 failed, 1 not made", f"tiny-seed0: {lines[0][1]}", f"tiny-seed1: {lines[1][0]}",
-        f"tiny-seed2: {lines[2][1]}"]
+        f"tiny-seed0: {lines[0][1]}", f"tiny-seed1: {lines[1][0]}", f"tiny-seed2: {lines[2][1]}"]
     assert runs.run("tiny", seeds=[3]) == []
 
 

@@ -100,7 +100,7 @@ def test_each_training_of_a_run_has_a_line(tmp_path):
 def test_a_progress_file_holds_thinned_curves_and_a_sweep_goes_on(tmp_path, monkeypatch):
     report(tmp_path, "main-3", 1000, rows=1000)
     path = tmp_path / "tiny-long-seed3.json"
-    runs.write_progress(path, runs.reports(tmp_path), {"seed": 3})
+    runs._write_progress(path, runs.reports(tmp_path), dict.fromkeys(runs._KEPT))
     content = json.loads(path.read_text())
     rows = content["trainings"]["main-3"]["rows"]
     assert len(rows) <= runs.MOST_ROWS + 1

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import as_completed
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -148,7 +147,7 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     """
     import joblib
 
-    from .execution import ChapterError, processes
+    from .execution import side_by_side
 
     found = {path.relative_to(source): path for path in config.notebooks(source)}
     if not run:
@@ -158,19 +157,14 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     found = {page: cache / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
              for page, path in found.items()}
     missing = [page for page, path in found.items() if not path.is_file()]
-    number, errors = min(len(missing), joblib.cpu_count()), []
+    number, errors = min(len(missing), joblib.cpu_count()) or 1, []
     if missing:
         say(f"executing {len(missing)} notebooks, {number} at a time")
-    with processes(number or 1) as submit:
-        pending = {submit(_execute, source / page, found[page]): page for page in missing}
-        for done, future in enumerate(as_completed(pending), start=1):
-            page = pending[future]
-            try:
-                ended = f"executed in {future.result():.0f} s"
-            except (ChapterError, InputError) as error:
-                errors.append(f"  {page.as_posix()}: {error}")
-                ended = "failed"
-            say(f"{page.stem}: {ended} ({done} of {len(missing)})")
+    calls = ((page, source / page, found[page]) for page in missing)
+    with joblib.parallel_config("loky", n_jobs=number), side_by_side(_execute, calls) as ended:
+        for done, (page, how, error) in enumerate(ended, start=1):
+            errors += [f"  {page.as_posix()}: {error}"] if error else []
+            say(f"{page.stem}: {how} ({done} of {len(missing)})")
     if errors:
         raise BuildError("\n".join([
             f"{len(errors)} of {len(missing)} notebooks failed; the earlier site stays, and the "
@@ -180,17 +174,21 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     return found
 
 
-def _execute(path: Path, cached: Path) -> float:
-    """Execute a notebook into the cache, if its checks hold; the seconds that it took."""
+def _execute(page: Path, path: Path, cached: Path, variables: Mapping[str, str]
+             ) -> tuple[Path, str, str]:
+    """Execute a notebook into the cache, if its checks hold: its page, how it ended, the error."""
     from .execution import ChapterError, execute, failed_checks
 
     begun, draft = time.monotonic(), cached.with_suffix(".draft")
-    failed = failed_checks(execute(path, draft))
+    try:
+        failed = failed_checks(execute(path, draft, environment=variables))
+    except (ChapterError, InputError) as error:
+        return page, "failed", str(error)
     if failed:
-        raise ChapterError("\n    ".join(
-            ["a check does not hold with the default parameters:", *failed]))
+        return page, "failed", "\n    ".join(
+            ["a check does not hold with the default parameters:", *failed])
     draft.replace(cached)
-    return time.monotonic() - begun
+    return page, f"executed in {time.monotonic() - begun:.0f} s", ""
 
 
 def jupyter_book(source: Path, target: Path, builder: str) -> Path:

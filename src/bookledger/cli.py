@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -38,12 +39,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):      # for consoles that can't show every sign
             stream.reconfigure(errors="backslashreplace")
+    # argparse takes the value -0.5,0.5 for an option.
+    marked = [_VALUE + word if word.startswith("-") and option in ("-p", "--parameter") else word
+              for option, word in zip(["", "", *words], words, strict=False)]
     try:
-        status = _do(words)
+        if re.search("[\ud800-\udfff]", "".join(words)):        # it could not be written anywhere
+            raise InputError(f"the arguments {words} are not UTF-8 text; rename the file")
+        options = _parser().parse_args(marked)
+        if options.do is _run:
+            options.command = shlex.join(["clusterbook", *words])       # for the page
+        elif _TORCHRUN in os.environ:
+            raise InputError("under torchrun each process would do this once more: it starts "
+                             "'clusterbook run' only")
+        options.do(options)
         print(end="", flush=True)
-        return status
+        return 0
+    except SystemExit as end:           # argparse printed help, the version or a mistake
+        return int(end.code or 0)
     except InputError as error:
-        return _complain(str(error), 2)
+        return _complain(error, 2)
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package in _OURS:
@@ -64,32 +78,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RuntimeError as error:
         if type(error).__module__.split(".")[0] not in _OURS:
             raise
-        return _complain(str(error), 1)
+        return _complain(error, 1)
 
 
-def _complain(sentence: str, status: int) -> int:
+def _complain(sentence: object, status: int) -> int:
     print(f"clusterbook: {sentence}", file=sys.stderr)
     return status
-
-
-def _do(words: Sequence[str]) -> int:
-    try:
-        "".join(words).encode()         # else it could not be written into a notebook or a page
-    except UnicodeEncodeError:
-        raise InputError(f"the arguments {words} are not UTF-8 text; rename the file") from None
-    # argparse takes the value -0.5,0.5 for an option.
-    marked = [_VALUE + word if word.startswith("-") and i >= 2
-              and words[i - 2] in ("-p", "--parameter") else word for i, word in enumerate(words)]
-    try:
-        options = _parser().parse_args(marked)
-    except SystemExit as end:           # argparse printed help, the version or a mistake
-        return int(end.code or 0)
-    if _TORCHRUN in os.environ and options.do is not _run:
-        raise InputError("under torchrun each process would do this once more: it starts "
-                         "'clusterbook run' only")
-    if options.do is _run:
-        options.command = shlex.join(["clusterbook", *words])       # for the page
-    return options.do(options) or 0
 
 
 # --- the commands ------------------------------------------------------------------------------
@@ -109,9 +103,8 @@ def _run(options) -> None:
     if options.records is True:
         options.records = (config.checkout() or Path()) / "data" / "records"
     go = partial(runs.run, **_asked(options))
-    if _TORCHRUN in os.environ:
-        go = partial(config.book().under_torchrun(), go)
-    if (said := go()) is None:
+    said = config.book().under_torchrun()(go) if _TORCHRUN in os.environ else go()
+    if said is None:        # of another process than the first
         return
     print("\n".join(said))
     if not (options.output or options.figures or options.records):
@@ -127,7 +120,7 @@ def _sweep(options) -> None:
 
 def _asked(options) -> dict[str, Any]:
     """The arguments of a run or a sweep, as `runs.run` and `sweep.sweep` take them."""
-    from .parameters import MOST_VALUES, Parameter, from_text
+    from .parameters import Parameter, from_text
 
     asked = {**vars(options), "overrides": {}}
     del asked["do"]
@@ -137,9 +130,9 @@ def _asked(options) -> dict[str, Any]:
         asked["overrides"][name] = value.removeprefix(_VALUE)
     if options.seeds is not None:
         kind = Parameter("--seeds", "list[int]", [0, 2, 7], "", "", "")
-        seeds = asked["seeds"] = from_text(kind, options.seeds)
-        if not 0 < len(seeds) <= MOST_VALUES:
-            raise InputError(f"--seeds has {len(seeds):,} values; give 1 to {MOST_VALUES:,}")
+        asked["seeds"] = from_text(kind, options.seeds)
+        if not asked["seeds"]:
+            raise InputError("--seeds names no seed; give for example --seeds 0-4")
     return asked
 
 
@@ -172,10 +165,10 @@ def _data(options) -> None:
         datasets.fetch(name)
     print(f"data files: {paths.data_home()}\n")
     for source in (known[name] for name in options.names or known):
-        print(f"{source.name:<16}{datasets.status(source.name):<10}{source.title}")
-        print(f"{'':16}{source.size} · license: {source.license}")
-        for file, checksum in source.files.items():
-            print(f"{'':16}{file}  sha256 {checksum}")
+        print(f"{source.name:<16}{datasets.status(source.name):<10}{source.title}",
+              f"{source.size} · license: {source.license}",
+              *(f"{file}  sha256 {checksum}" for file, checksum in source.files.items()),
+              sep=f"\n{'':16}")
     if not options.names:
         print(f"{'folder:PATH':<16}{'your own':<10}A folder of images, or of one folder per class")
 

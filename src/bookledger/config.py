@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import paths
@@ -117,9 +117,9 @@ def _read(path: Path, _written: int) -> Book:
     try:
         return Book(**tomllib.loads(path.read_text(encoding="utf-8")))
     except (TypeError, ValueError) as error:            # tomllib's, pydantic's and of the encoding
-        said = error.errors()[0] if isinstance(error, ValidationError) else None
-        text = f"{'.'.join(map(str, said['loc']))}: {said['msg']}" if said else str(error)
-        raise InputError(f"{FILE}: {text}") from None
+        from .claims import mistake  # which needs the book itself
+
+        raise InputError(f"{FILE}: {mistake(error)}") from None
 
 
 def load_json(path: Path) -> dict[str, Any]:

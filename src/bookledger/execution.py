@@ -14,16 +14,17 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import joblib
 import nbformat
-from joblib.externals.loky import ProcessPoolExecutor
 from nbformat.v4 import new_markdown_cell
 
 from clusterbook.checks import InputError, OutOfTime
@@ -172,32 +173,43 @@ def failed_checks(notebook: nbformat.NotebookNode, *more: str) -> list[str]:
 # --- side by side ------------------------------------------------------------------------------
 
 
-def computing_with(threads: str) -> dict[str, str]:
-    """The variables with which libraries compute with so many threads."""
-    return dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), threads)
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+RESUMES = "the same command makes only what is missing"
 
 
 @contextmanager
-def processes(number: int, threads: str = "1") -> Iterator[Callable[..., Future]]:
-    """Yield a function that submits calls to processes, so many at a time.
+def side_by_side(function: Callable[..., Any], calls: Iterable[tuple]) -> Iterator[Iterator[Any]]:
+    """Yield the results of a function's calls as they end, made by joblib where it is told to.
 
-    They and their kernels compute with so many threads. After an error in the block, or Ctrl-C,
-    neither they nor their temporary files are left.
+    The function also gets variables for its kernels: one thread, and the folder of temporary files.
+    After an error in the block, or Ctrl-C, neither processes nor temporary files are left.
+
+    Raises ChapterError if a process was killed.
     """
-    with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
-        pool = ProcessPoolExecutor(
-            number, initializer=end_with, initargs=(os.getpid(),),
-            env=computing_with(threads) | {"TMPDIR": folder})
-        try:
-            yield pool.submit
-        except BaseException:
-            pool.shutdown(kill_workers=True)
-            raise
-        pool.shutdown()
+    try:
+        # In that folder a call may still write when it is ended early.
+        with (tempfile.TemporaryDirectory(
+                  prefix="clusterbook-", ignore_cleanup_errors=True) as folder,
+              warnings.catch_warnings(action="ignore"),     # joblib's, of calls that end early
+              closing(joblib.Parallel(return_as="generator_unordered", batch_size=1)(
+                  joblib.delayed(_as_child)(os.getpid(), folder, function, *call)
+                  for call in calls)) as ended):
+            yield ended
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(RESUMES) from None
+    except BrokenExecutor:
+        raise ChapterError("a process was killed, probably because memory was full; "
+                           + RESUMES) from None
+
+
+def _as_child(parent: int, folder: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    _end_with(parent)
+    there = {"TMPDIR": folder} if os.path.isdir(folder) else {}     # not on another machine
+    return function(*arguments, ONE_THREAD | there)
 
 
 @cache
-def end_with(parent: int) -> None:
+def _end_with(parent: int) -> None:
     """End this process, and so its kernels, when its parent is killed; no other process than that.
 
     A worker that waits for a kernel would not notice.

@@ -34,7 +34,7 @@ from .records import read_profile
 from .verdicts import count
 from .views import Table, View, status
 
-MOST_VALUES = 10_000    # of a range, and runs of a command
+MOST_VALUES = 10_000    # of a range
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
 SCALARS = {"int": Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)],
            "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
@@ -105,9 +105,9 @@ class Chapter:
 
         Other data come last: they change most and explain least.
         """
-        tried = [(name, self.parameters[name].other) for name in figure.parameters
+        tried = [name for name in sorted(figure.parameters, key="dataset".__eq__)
                  if self.parameters[name].other is not None]
-        return dict(sorted(tried, key=lambda pair: pair[0] == "dataset")[:1])
+        return {name: self.parameters[name].other for name in tried[:1]}
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""
@@ -155,25 +155,21 @@ class Chapter:
 
 
 def read(name: str) -> Chapter:
-    """Read a chapter, or an executable page such as the scorecard, which has no parameters.
+    """Read a chapter.
 
     Raises InputError for an unknown chapter, a damaged notebook, or a mistake in the parameters
     cell.
     """
-    known = {path.stem: path for folder in ("notebooks", "book")
-             for path in (config.root() / folder).glob("*.ipynb")}
-    if name not in known:           # pages are not offered
-        one_of("chapter", name, config.chapters())
-    path = known[name]
-    notebook = read_notebook(path)
+    one_of("chapter", name, config.chapters())
+    notebook = read_notebook(config.root() / "notebooks" / f"{name}.ipynb")
     tagged = [cell.source for cell in notebook.cells
               if "parameters" in cell.metadata.get("tags", [])]
     try:
-        if len(tagged) > 1 or not tagged and path.parent.name == "notebooks":
+        if len(tagged) != 1:
             raise InputError(f"{len(tagged)} cells are tagged 'parameters'; tag exactly one")
-        return Chapter(name, notebook, parse("".join(tagged)))
+        return Chapter(name, notebook, parse(tagged[0]))
     except InputError as error:
-        raise InputError(f"{path.name}, parameters cell: {error}") from None
+        raise InputError(f"{name}.ipynb, parameters cell: {error}") from None
 
 
 def read_notebook(path: Path) -> nbformat.NotebookNode:
@@ -247,30 +243,29 @@ def from_text(parameter: Parameter, text: str) -> Any:
     [0, 1, 2, 7]
     """
     scalar = parameter.type.removeprefix("list[").removesuffix("]")
-    words = [text]
-    if scalar != parameter.type:
+    listed, words = scalar != parameter.type, [text]
+    if listed:
         words = [word.strip(" '\"") for word in text.strip(" []").split(",") if word.strip()]
         if scalar == "int":
             words = [number for word in words for number in number_range(word)]
     try:        # pydantic alone would take 0-4 for -4
         values = [_READS[scalar](word) for word in words]
+        return of_type(parameter, values if listed else values[0])
     except (KeyError, ValueError):
         raise _other_type(parameter, text) from None
-    return of_type(parameter, values[0] if scalar == parameter.type else values, text)
 
 
-def of_type(parameter: Parameter, value: Any, text: str | None = None) -> Any:
-    """The value, if it has the parameter's type; InputError, which shows the *text*, if not."""
+def of_type(parameter: Parameter, value: Any) -> Any:
+    """The value, if it has the parameter's type; InputError if not."""
     try:
         return TYPES[parameter.type].validate_python(value, strict=True)
     except ValueError:
-        raise _other_type(parameter, value if text is None else text) from None
+        raise _other_type(parameter, value) from None
 
 
 def _other_type(parameter: Parameter, said: Any) -> InputError:
-    shown = repr(said)
     return InputError(f"{parameter.name} takes {parameter.type}, for example "
-                      f"{parameter.default!r}, not {shown[:59]}{shown[59:] and '…'}")
+                      f"{parameter.default!r}, not {repr(said)[:60]}")
 
 
 def number_range(text: str) -> list[str]:
@@ -284,7 +279,7 @@ def number_range(text: str) -> list[str]:
     first, last = map(int, ends.groups())
     if not 0 <= last - first < MOST_VALUES:
         raise InputError(f"the range {text!r} runs backwards or has more than {MOST_VALUES:,} "
-                         "values; write a shorter one, with its smaller number first")
+                         "values")
     return [str(i) for i in range(first, last + 1)]
 
 
@@ -299,10 +294,8 @@ def typed(value: Any) -> str:
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> View:
     """Rows under heads, folded on a page; commands and what is typed are code."""
-    def cell(head: str, text: str) -> str:
-        return Markup("<code>{}</code>").format(text) if text and head in _CODE else text
-
-    cells = [[*map(cell, heads, row)] for row in rows]
+    cells = [[Markup("<code>{}</code>").format(text) if text and head in _CODE else text
+              for head, text in zip(heads, row, strict=True)] for row in rows]
     return View(tuple(rows), [Table(caption, heads, cells, "cb-options", folded=True)])
 
 
@@ -314,11 +307,9 @@ def parameter_table(name: str) -> View:
 
     Raises InputError if there is no such chapter.
     """
-    rows = []
-    for p in read(name).parameters.values():
-        command = "" if p.other is None else (
-            f"clusterbook run {name} -p {p.name} {typed(p.other)} --figures out")
-        rows.append((p.name, repr(p.default), command, p.meaning, p.paper, p.effect, p.type))
+    rows = [(p.name, repr(p.default), "" if p.other is None else
+             f"clusterbook run {name} -p {p.name} {typed(p.other)} --figures out",
+             p.meaning, p.paper, p.effect, p.type) for p in read(name).parameters.values()]
     return table(f"{name}: {len(rows)} parameters", [
         "Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type"], rows)
 

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,7 @@ import nbformat
 from clusterbook import paths
 from clusterbook.checks import InputError, OutOfTime, one_of
 from clusterbook.figures.showing import LIST, as_asked
-from clusterbook.paths import bar, write_atomically
+from clusterbook.paths import write_atomically
 
 from . import config, execution, parameters, slices
 from .checks import UNMADE
@@ -61,9 +62,15 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The profile or chapter with the seed; also the name of a profile's record."""
+        """The profile or chapter with the seed."""
         name = self.profile.name if self.profile else self.chapter.name
         return f"{name}-seed{self.values['seed']}" if "seed" in self.values else name
+
+    @property
+    def record(self) -> Path:
+        """The file of its record."""
+        name = self.profile.name if self.profile else f"{self.chapter.name}-default"
+        return self.records / f"{name}-seed{self.values.get('seed')}.json"
 
     @property
     def checkpoints(self) -> Path:
@@ -81,7 +88,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
         figures: Path | None = None, records: Path | None = None, budget: str | None = None,
         only: Sequence[str] = (), formats: str | None = None, width: str | None = None,
         style: str | None = None, command: str = "") -> list[str]:
-    """Run a chapter once, or once per seed; a line for each thing done.
+    """Run a chapter once, or once per seed; a line for each thing done and each failed check.
 
     The arguments are those of ``clusterbook run --help``: *overrides* are parameters as typed, and
     *command* is what was typed in all, for the page. A seed with a record of today's parameters,
@@ -93,17 +100,15 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     chosen = chapter.profile(profile)
     values = chapter.values(chosen, overrides)
     look = as_asked(formats, width, style)
-    for wrong, says in (
-            (records and (overrides or not chosen),
-             "a record belongs to a profile as it stands: give --profile and no -p with --record, "
-             "or write a profile of your own in notebooks/profiles"),
-            (budget and not records,
-             "--for needs --record: only recorded runs keep a checkpoint to resume from"),
-            (records and only, "a record is of a whole run: leave out --only or --record"),
-            (look and not figures,
-             "--format, --width and --style need --figures DIR, where figures are kept")):
-        if wrong:
-            raise InputError(says)
+    if records and (overrides or only or not chosen):
+        raise InputError("a record is of a whole run of a profile as it stands: give --profile and "
+                         "no -p or --only with --record, or write a profile of your own in "
+                         "notebooks/profiles")
+    if budget and not records:
+        raise InputError("--for needs --record: only recorded runs keep a checkpoint to resume "
+                         "from")
+    if look and not figures:
+        raise InputError("--format, --width and --style need --figures DIR, where figures are kept")
     if seeds:
         chapter.parameter("seed")       # refuses a chapter without it
     drawn = _alone(chapter, only, [*(overrides or {}), *(["seed"] if seeds else [])])
@@ -115,21 +120,24 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             output.with_stem(f"{output.stem}-seed{seed}") if output and several else output,
             figures / f"seed{seed}" if figures and several else figures,
             records, drawn, look, command))
-        refuse_others(planned[-1])
-    said, problems = [], []
-    for one in bar(planned, "seeds", unit="run", progress=None if several else False):
+        _refuse_others(planned[-1])
+    said, failed = [], []
+    for one in planned:
+        if records and recorded(one):
+            _tidy(one)      # a run that was interrupted just after its record did not
+            said.append(f"{one.name}: recorded already, skipped")
+            continue
         try:
-            done, lines = _once(one, until)
+            if time.time() >= until:
+                raise OutOfTime("not begun, because the time given is over")
+            failed += [f"{one.name}: {line}" for line in make(one, one.name, until)]
         except OutOfTime as error:
             return [*said, f"{one.name}: {error}; the same command resumes it",
                     *progress_lines(one.checkpoints)]
-        said += [f"{one.name}: {line}" for line in done]
-        problems += [(one.name, line) for line in lines]
-    if problems:
-        wrong = sum(line.startswith(execution.FAILED_CHECK) for _, line in problems)
-        said += [f"checks: {wrong} failed, {len(problems) - wrong} not made",
-                 *(f"{name}: {line}" for name, line in problems)]
-    return said
+        kept = {"notebook": one.output, "figures": one.figures, "record": records,
+                "page": one.figures and one.figures / PAGE}
+        said += [f"{one.name}: {what} in {where}" for what, where in kept.items() if where]
+    return said + failed
 
 
 def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list[slices.Drawn]:
@@ -148,51 +156,41 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
     return drawn
 
 
-def refuse_others(run: Run) -> None:
+def _refuse_others(run: Run) -> None:
     """Raise InputError if a run might replace what no run wrote, or can't write where it has to.
 
     An executed notebook has the ids of its chapter's cells; a folder of figures has a list of them.
     """
-    output, figures = run.output, run.figures
-    if output and output.suffix != ".ipynb":
-        raise InputError(f"--output names a notebook, and {output.name!r} does not end in .ipynb; "
-                         f"write {output.stem or 'out'}.ipynb")
-    if output:
-        writable(output.parent, output.name)
-    for folder in filter(None, (figures, run.records)):
-        writable(folder)
-    if output and os.path.lexists(output):
+    if output := run.output:
+        if output.suffix != ".ipynb":
+            raise InputError(f"--output names a notebook, and {output.name!r} does not end in "
+                             f".ipynb; write {output.stem or 'out'}.ipynb")
+        own_folder(output.parent)
         first = f'"id": "{run.chapter.notebook.cells[0].get("id")}"'
-        if not output.is_file() or first not in output.read_text("utf-8", errors="replace"):
-            raise InputError(f"{output} was not written by a run of {run.chapter.name}; name "
-                             "another file")
-    if figures and any(figures.iterdir()) and not (figures / LIST).is_file():
-        raise InputError(f"{figures} holds files, but not of a run; name another folder")
+        with suppress(FileNotFoundError):
+            if first not in output.read_text("utf-8", errors="replace"):
+                raise InputError(f"{output} was not written by a run of {run.chapter.name}; name "
+                                 "another file")
+    if run.figures:
+        own_folder(run.figures, LIST)
+    if run.records:
+        own_folder(run.records)
 
 
-def writable(folder: Path, name: str = "") -> None:
-    """Make a folder; InputError if a file of that name can't be written there."""
+def own_folder(folder: Path, mark: str = "") -> None:
+    """Make a folder; InputError if nothing can be written there.
+
+    Nor may it hold files, unless what is called *mark* says that they are of an earlier run.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{name}."):
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise InputError(f"nothing can be written to {folder}: {error.strerror}; name another "
                          "folder") from None
-
-
-def _once(run: Run, until: float) -> tuple[list[str], list[str]]:
-    """Make a run that is not recorded: what was done, and the lines of checks that failed."""
-    if run.records and (record := recorded(run, run.records / f"{run.name}.json")):
-        _tidy(run)      # a run that was interrupted just after its record did not
-        return (["recorded already, skipped"],
-                [execution.FAILED_CHECK + id for id, held in record.checks.items() if not held])
-    if time.time() >= until:
-        raise OutOfTime("not begun, because the time given is over")
-    failed = make(run, run.name, until)
-    kept = {"notebook": run.output, "figures": run.figures, "record": run.records,
-            "page": run.figures and run.figures / PAGE}
-    return [f"{what} in {where}" for what, where in kept.items() if where], failed
+    if mark and any(folder.iterdir()) and not (folder / mark).exists():
+        raise InputError(f"{folder} holds files, but not of a run; name another folder")
 
 
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
@@ -201,7 +199,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
     Figures of an earlier run are replaced at the end, if this one succeeds. A run that is stopped,
     by Ctrl-C or at the time *until*, leaves its progress file with its records.
 
-    Raises the errors of `execute`.
+    Raises the errors of `execute`, and ChapterError if no record was made that was asked for.
     """
     chapter = run.chapter
     changed = {name: value for name, value in run.values.items()
@@ -235,7 +233,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
         except (KeyboardInterrupt, OutOfTime) as error:
             found = reports(run.checkpoints) if run.records else {}
             if found:
-                write_progress(run.progress, found, context)
+                _write_progress(run.progress, found, context)
                 if isinstance(error, KeyboardInterrupt):
                     epoch = next(iter(found.values()))["epoch"]
                     error.args = (f"the same command resumes from epoch {epoch:,}",)
@@ -245,19 +243,20 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
             for file in sorted(drawn.iterdir(), key=lambda file: file.name == LIST):
                 write_atomically(run.figures / file.name, file.read_bytes())
             execution.write_page(executed, run.figures / PAGE, run.command)
-    if run.output and run.records:
-        _mark(executed, run)
-        execution.write_notebook(executed, run.output)
     if run.records:
+        if not run.record.is_file():
+            raise execution.ChapterError(f"{run.name} ran to its end but left no record in "
+                                         f"{run.records}: its notebook does not call "
+                                         "evidence.record")
+        if run.output:
+            _mark(executed, run)
+            execution.write_notebook(executed, run.output)
         _tidy(run)
     return execution.failed_checks(executed, UNMADE)
 
 
 def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
     """Title the notebook of a recorded run with profile and seed, and say what it is."""
-    if not (run.records / f"{run.name}.json").is_file():
-        raise execution.ChapterError(f"{run.name} ran to its end but left no record in "
-                                     f"{run.records}: its notebook does not call evidence.record")
     chapter, profile, seed = run.chapter, run.profile.name, run.values.get("seed")
     notebook.cells[0].source = "\n".join([
         f"# {profile}, seed {seed}",
@@ -274,18 +273,18 @@ def _tidy(run: Run) -> None:
     run.progress.unlink(missing_ok=True)
 
 
-def recorded(run: Run, path: Path) -> Record | None:
-    """The run's record in that file, or None if its parameters, code or data are not today's."""
-    if not path.exists():
+def recorded(run: Run) -> Record | None:
+    """The run's record, or None if its parameters, code or data are not today's."""
+    if not run.record.exists():
         return None
-    record = read_record(path)
+    record = read_record(run.record)
     if differing(record, run.values) or not record.parameters.keys() <= run.values.keys():
         return None
     # A file of the user's own has no checksum: was it written since?
     begun = datetime.fromisoformat(record.started).timestamp()
-    for value in run.values.values():
-        own = Path(os.path.expanduser(str(value).removeprefix("folder:")))
-        if (own.suffix or str(value).startswith("folder:")) and os.path.exists(own):
+    for value in map(str, run.values.values()):
+        own = Path(os.path.expanduser(value.removeprefix("folder:")))
+        if (own.suffix or value.startswith("folder:")) and os.path.exists(own):
             if any(file.stat().st_mtime >= begun for file in [own, *own.rglob("*")]):
                 return None
     return None if stale_among([record]) else record
@@ -320,14 +319,13 @@ def clock(folder: Path) -> dict[str, str | float]:
     checkpoint, from which the next one resumes; without a checkpoint a run begins anew.
     """
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    times = {"started": now, "piece": now, "earlier": 0.0}
-    kept = folder / "clock.json"
+    times, kept = {"started": now, "earlier": 0.0}, folder / "clock.json"
     saved = [path.stat().st_mtime for path in folder.glob("*.pt")]
     if saved and kept.is_file():
         times = config.load_json(kept)
         begun = datetime.fromisoformat(times["piece"]).timestamp()
         times["earlier"] += max(0.0, max(saved) - begun)
-        times["piece"] = now
+    times["piece"] = now
     write_atomically(kept, json.dumps(times).encode())
     return times
 
@@ -354,13 +352,13 @@ def progress_lines(folder: Path) -> list[str]:
     return said
 
 
-def write_progress(path: Path, trainings: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+def _write_progress(path: Path, trainings: Mapping[str, Any], context: Mapping[str, Any]) -> None:
     """Write a stopped run's progress file.
 
     It holds what a record would (chapter, profile, seed, parameters, commit, code), and for each
     training its epochs, pace and curves, thinned to `MOST_ROWS` rows.
     """
-    content = {key: context[key] for key in _KEPT if key in context} | {"trainings": {}}
+    content = {key: context[key] for key in _KEPT} | {"trainings": {}}
     for name, report in trainings.items():
         rows = report["rows"]
         thinned = [*rows[:-1:-(-len(rows) // MOST_ROWS)], rows[-1]]
