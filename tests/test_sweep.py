@@ -137,8 +137,8 @@ def test_a_second_parameter_is_lines_and_texts_stand_in_their_order(tiny: Book, 
     sweep.sweep("tiny", {"ks": "1,2;3", "rate": "1,0.1"}, seeds=[0, 1], metrics=["acc", "n"],
                 output=tmp_path / "new")
     axis = drawn[0].axes[0]
-    assert [t.get_text() for t in axis.get_xticklabels()] == ["1, 2", "3"]
-    assert [t.get_text() for t in drawn[0].legends[0].get_texts()] == ["1", "0.1"]
+    assert [t.get_text() for t in axis.get_xticklabels()] == ["[1, 2]", "[3]"]
+    assert [t.get_text() for t in drawn[0].legends[0].get_texts()] == ["1.0", "0.1"]
     assert drawn[0].legends[0].get_title().get_text() == "rate: how fast"
     assert len(drawn) == 2
 

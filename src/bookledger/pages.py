@@ -100,8 +100,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
                 continue
             # Without the SVGs, which only a page shows. Sorted keys put the figure's name after.
             text = re.sub(r'"(csv|drawn)": "[^"]*",\s*', "", file.read_text(encoding="utf-8"))
-            archive.writestr(zipfile.ZipInfo.from_file(file, f"{page}.ipynb"), text,
-                             zipfile.ZIP_DEFLATED)
+            archive.writestr(f"{page}.ipynb", text)
             (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
     # Maps are for debugging the theme's scripts, its fonts lie there once more as WOFF2, and its
     # translations were read during the build.

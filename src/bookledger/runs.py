@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ from .machine import code_in_use
 from .parameters import Chapter, Profile
 from .records import Record, differing, read_record
 from .verdicts import stale_among
-from .wording import duration
+from .wording import progress
 
 PAGE = "index.html"     # the executed notebook, beside the figures of its run
 MOST_ROWS = 300         # of a training's history in a progress file
@@ -133,7 +134,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             failed += [f"{one.name}: {line}" for line in make(one, one.name, until)]
         except OutOfTime as error:
             return [*said, f"{one.name}: {error}; the same command resumes it",
-                    *progress_lines(one.checkpoints)]
+                    *starmap(progress, reports(one.checkpoints).items())]
         kept = {"notebook": one.output, "figures": one.figures, "record": records,
                 "page": one.figures and one.figures / PAGE}
         said += [f"{one.name}: {what} in {where}" for what, where in kept.items() if where]
@@ -338,20 +339,6 @@ def reports(folder: Path) -> dict[str, dict[str, Any]]:
     return dict(sorted(found.items(), key=lambda report: report[1]["epoch"] == report[1]["epochs"]))
 
 
-def progress_lines(folder: Path) -> list[str]:
-    """A line for each training of a run: its epoch, speed, the time that is left, its losses."""
-    said = []
-    for name, report in reports(folder).items():
-        left = (report["epochs"] - report["epoch"]) * report["seconds_an_epoch"]
-        losses = [f", {key} {value:.4g}" for key, value in report["rows"][-1].items()
-                  if isinstance(value, float)]
-        name += f", {report['stage']}" if report["stage"] else ""
-        said.append(f"{name}: epoch {report['epoch']:,} of {report['epochs']:,}, "
-                    f"{report['seconds_an_epoch']:.3g} s an epoch, "
-                    + (f"{duration(left)} left" if left else "finished") + "".join(losses[:4]))
-    return said
-
-
 def _write_progress(path: Path, trainings: Mapping[str, Any], context: Mapping[str, Any]) -> None:
     """Write a stopped run's progress file.
 
@@ -373,5 +360,6 @@ def unfinished() -> list[str]:
         profile, _, seed = folder.name.rpartition("-seed")
         resumes = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
                    "--record" if profile else "the same sweep again")
-        said.append("\n    ".join([folder.name, *progress_lines(folder), f"resume: {resumes}"]))
+        said.append("\n    ".join([folder.name, *starmap(progress, reports(folder).items()),
+                                   f"resume: {resumes}"]))
     return said

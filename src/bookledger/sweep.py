@@ -112,8 +112,8 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
     output, planned = output or Path("-".join(["sweep", profile or name, *swept])), {}
     for values in itertools.product(*varied.values()):
         run = Run(chapter, chosen, base | dict(zip(varied, values, strict=True)))
-        typed = sorted((one, run.values[one]) for one in overrides)
-        folder = f"{run.name}-{_digest(typed)}"
+        given = sorted((one, run.values[one]) for one in overrides)
+        folder = f"{run.name}-{_digest(given)}"
         planned[folder] = replace(run, records=output / "runs" / folder)
     return Grid(chapter, output, swept, planned)
 
@@ -141,13 +141,6 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()[:12]
-
-
-def _text(value: Any) -> str:
-    """A parameter's value as a word of a name, a label or a table."""
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # --- making them -------------------------------------------------------------------------------
@@ -244,7 +237,7 @@ def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
     rows = []
     for folder, run in planned.runs.items():
         row = {"run": folder} | {
-            name: _text(value) if isinstance(value, list) else value
+            name: str(value) if isinstance(value, list) else value
             for name, value in run.values.items() if name in (*planned.swept, "seed")}
         if record := found.get(folder):
             row |= {"seconds": record.seconds,
@@ -267,10 +260,10 @@ def figure(planned: Grid, table: pd.DataFrame, metric: str) -> Figure:
     if not pd.api.types.is_numeric_dtype(at) or pd.api.types.is_bool_dtype(at):
         codes, names = pd.factorize(at)
         at, joined = pd.Series(codes, table.index), "none"
-        axis.set_xticks(range(len(names)), map(_text, names))
+        axis.set_xticks(range(len(names)), map(str, names))
     elif at.min() > 0 and at.max() > 10 * at.min():
         axis.set_xscale("log")
-    lines = table[second[0]].map(_text) if second else pd.Series("", table.index)
+    lines = table[second[0]].map(str) if second else pd.Series("", table.index)
     for (name, runs_of), color in zip(table[metric].groupby(lines, sort=False),
                                       itertools.cycle(figures.COLORS)):
         points = runs_of.groupby(at).agg(["mean", "std"])

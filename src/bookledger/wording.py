@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -41,6 +42,15 @@ def duration(seconds: float) -> str:
     size, unit = (3600, "h") if seconds >= 3600 else (60, "min") if seconds >= 60 else (1, "s")
     amount = seconds / size
     return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
+
+
+def progress(name: str, report: Mapping[str, Any]) -> str:
+    """How far a training is by its last report: its epoch, its pace, the time that is left."""
+    left = (report["epochs"] - report["epoch"]) * report["seconds_an_epoch"]
+    stage = f", {report['stage']}" if report["stage"] else ""
+    return (f"{name}{stage}: epoch {report['epoch']:,} of {report['epochs']:,}, "
+            f"{duration(report['seconds_an_epoch'])} an epoch, "
+            + (f"{duration(left)} left" if left else "finished"))
 
 
 def section_of(claim: Claim) -> Markup:
