@@ -345,27 +345,6 @@ def test_a_table_that_stacks_while_it_is_read_has_all_its_heads(site, chromium):
         assert len(rows) > 20 and set(rows) == {heads - 1}
 
 
-def test_axe_finds_nothing_in_the_opened_menu_of_a_phone(site, chromium):
-    with opened(chromium, (site / "book/status.html").as_uri(), PHONE, "dark") as page:
-        page.locator("button.primary-toggle").first.click()
-        page.get_by_role("link", name="Scorecard").first.wait_for()
-        settle(page)
-        assert not violations(page)
-
-
-def test_the_first_key_leads_past_the_navigation(site, chromium):
-    with opened(chromium, (site / CHAPTERS[0]).as_uri()) as page:
-        page.keyboard.press("Tab")
-        skip = page.locator(":focus")
-        assert skip.inner_text().strip() == "Skip to main content"
-        settle(page)                # it moves into sight
-        place = skip.bounding_box()
-        assert place["y"] >= 0 and place["x"] >= 0 and place["height"] > 10
-        page.keyboard.press("Enter")
-        page.keyboard.press("Tab")
-        assert page.evaluate("document.querySelector('main').contains(document.activeElement)")
-
-
 @pytest.mark.parametrize("old, new", [
     ("notebooks/idc.html#what-differs-from-the-authors-code", "audit/idc.html#what"),
     ("notebooks/deepcluster.html#ablations", "notebooks/deepcluster.html#ablations"),
@@ -466,15 +445,3 @@ def test_the_scorecard_shows_headline_claims_and_unfolds_the_others(site, chromi
     address = (site / "book/scorecard.html").as_uri()
     with opened(chromium, f"{address}#tell-mnist-v-measure") as page:
         assert page.locator("#tell-mnist-v-measure").is_visible()
-
-
-def test_the_search_finds_a_word_of_the_chapter_by_keys(site, chromium):
-    word = "shuffles"       # of the chapter on weights
-    with opened(chromium, (site / "book/intro.html").as_uri()) as page:
-        page.keyboard.press("Control+k")
-        assert page.locator(":focus").get_attribute("type") == "search"
-        assert not violations(page), "with the search open"
-        page.keyboard.type(word)
-        page.keyboard.press("Enter")
-        page.wait_for_url(f"**/search.html?q={word}")
-        page.locator("ul.search a[href*='notebooks/weights.html']").first.wait_for()

@@ -56,7 +56,6 @@ def made(monkeypatch) -> list[runs.Run]:
         content = dumps(record(
             chapter="tiny", profile="tiny-default", parameters=run.values, seed=seed,
             metrics={"acc": rate * (1 + seed), "n": 7.0}, seconds=2.5,
-            checks={f"tiny-{i}": i >= run.values["n"] for i in range(3)},
             code=version_of("tiny") if rate != 10 else "0" * 64,
             started="2026-01-02T03:04:05+00:00"))
         (run.records / f"tiny-default-seed{seed}.npz").write_bytes(b"arrays")
@@ -111,11 +110,10 @@ def test_table_and_figure(tiny: Book, tmp_path, made, monkeypatch, drawn):
         ["count", "mean", "std"], ["rate"], ["1.00", "3", "2.00", "1.00"],
         ["0.01", "3", "0.02", "0.01"], ["0.10", "3", "0.20", "0.10"]]
     table = rows(folder)
-    assert list(table[0]) == [
-        "run", "rate", "seed", "seconds", "failed checks", "acc", "n"]
+    assert list(table[0]) == ["run", "rate", "seed", "seconds", "acc", "n"]
     assert [(r["rate"], r["seed"], r["acc"]) for r in table[6:]] == [
         ("0.1", "0", "0.1"), ("0.1", "1", "0.2"), ("0.1", "2", str(0.1 * 3))]
-    assert {(r["seconds"], r["n"], r["failed checks"]) for r in table} == {("2.5", "7.0", "2")}
+    assert {(r["seconds"], r["n"]) for r in table} == {("2.5", "7.0")}
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert found == {"acc.png", "acc.svg", "figures.json", "sweep.csv", *(
         f"runs/{row['run']}/tiny-default-seed{row['seed']}.{ending}" for row in table

@@ -37,7 +37,7 @@ from .machine import code_in_use
 from .parameters import Chapter, Profile
 from .records import Record, differing, read_record
 from .verdicts import stale_among
-from .wording import progress
+from .wording import so_far
 
 PAGE = "index.html"     # the executed notebook, beside the figures of its run
 MOST_ROWS = 300         # of a training's history in a progress file
@@ -134,7 +134,7 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
             failed += [f"{one.name}: {line}" for line in make(one, one.name, until)]
         except OutOfTime as error:
             return [*said, f"{one.name}: {error}; the same command resumes it",
-                    *starmap(progress, reports(one.checkpoints).items())]
+                    *starmap(so_far, reports(one.checkpoints).items())]
         kept = {"notebook": one.output, "figures": one.figures, "record": records,
                 "page": one.figures and one.figures / PAGE}
         said += [f"{one.name}: {what} in {where}" for what, where in kept.items() if where]
@@ -360,6 +360,6 @@ def unfinished() -> list[str]:
         profile, _, seed = folder.name.rpartition("-seed")
         resumes = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
                    "--record" if profile else "the same sweep again")
-        said.append("\n    ".join([folder.name, *starmap(progress, reports(folder).items()),
+        said.append("\n    ".join([folder.name, *starmap(so_far, reports(folder).items()),
                                    f"resume: {resumes}"]))
     return said

@@ -233,16 +233,14 @@ def draw(planned: Grid, found: Mapping[str, Record], metrics: Sequence[str] = ()
 
 
 def frame(planned: Grid, found: Mapping[str, Record]) -> pd.DataFrame:
-    """A row for each run: what differs, seconds, failed checks, and every metric."""
+    """A row for each run: what differs, seconds, and every metric of another name."""
     rows = []
     for folder, run in planned.runs.items():
         row = {"run": folder} | {
             name: str(value) if isinstance(value, list) else value
             for name, value in run.values.items() if name in (*planned.swept, "seed")}
         if record := found.get(folder):
-            row |= {"seconds": record.seconds,
-                    "failed checks": sum(not held for held in record.checks.values())}
-            row |= {name: value for name, value in record.metrics.items() if name not in row}
+            row = {**row, "seconds": record.seconds, **record.metrics} | row
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -24,7 +24,7 @@ from . import config, wording
 from .claims import Claim, load_claims
 from .records import Record, load_records
 from .verdicts import WORDS, Verdict, count, judge, stale_among
-from .wording import duration, measured, numbers, progress
+from .wording import duration, measured, numbers, so_far
 
 Row = tuple[Claim, Verdict]
 
@@ -282,7 +282,7 @@ def under_way(records: Path | None = None) -> View:
     folder, rows = records or config.root() / "data" / "records", []
     for path in sorted((folder / "under-way").glob("*.json")):
         run = json.loads(path.read_text(encoding="utf-8"))
-        rows += [(path.stem, f"{progress(*training)}, begun {run['started'][:10]}")
+        rows += [(path.stem, f"{so_far(*training)}, begun {run['started'][:10]}")
                  for training in run["trainings"].items()]
     return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], rows) if rows else
                               "No recorded run is under way."])

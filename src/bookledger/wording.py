@@ -44,7 +44,7 @@ def duration(seconds: float) -> str:
     return f"{amount:.{1 if amount < 9.95 else 0}f} {unit}"
 
 
-def progress(name: str, report: Mapping[str, Any]) -> str:
+def so_far(name: str, report: Mapping[str, Any]) -> str:
     """How far a training is by its last report: its epoch, its pace, the time that is left."""
     left = (report["epochs"] - report["epoch"]) * report["seconds_an_epoch"]
     stage = f", {report['stage']}" if report["stage"] else ""
