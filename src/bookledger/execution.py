@@ -111,9 +111,10 @@ def _engine() -> str:
             client = PapermillNotebookClient(
                 nb_man, kernel_name=kernel_name, timeout=None, record_timing=False,
                 raise_on_iopub_timeout=False,       # a busy machine may be late
-                resources={"metadata": {"path": folder}},
+                resources={"metadata": {"path": tempfile.mkdtemp(dir=folder)}},
                 # An unencrypted kernel warns on the terminal, once a run.
-                config=Config({"KernelManager": {"transport_encryption": "auto"}}))
+                config=Config({"KernelManager": {"transport_encryption": "auto",
+                                                 "connection_file": f"{folder}/kernel.json"}}))
             client.execute(env=environment, stderr=subprocess.DEVNULL)
 
     # Of a kernel that is stopped it would report the cell that was waiting.
