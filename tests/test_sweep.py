@@ -202,8 +202,12 @@ import bookledger
 evidence = bookledger.page('tiny')
 log = pathlib.Path(os.environ["LOG"])
 (log / f"begun-{rate:g}-{os.getpid()}").touch()
-while (log / f"wait-{rate:g}").exists():
+for _ in range(6000):           # for minutes at most
+    if not (log / f"wait-{rate:g}").exists():
+        break
     time.sleep(0.02)
+else:
+    (log / "survived").touch()
 evidence.record({"acc": rate, "threads": int(os.environ["OMP_NUM_THREADS"])})"""
 
 
@@ -235,8 +239,9 @@ def test_a_stopped_sweep_leaves_no_kernel_and_resumes(book: Book, log, tmp_path,
     else:
         waiting = psutil.Process(next(pid for pid in kernels(log) if alive(pid)))
         waiting.parent().kill()
-    out, err = process.communicate(timeout=HANG)
     wait_for(lambda: not any(map(alive, kernels(log))))
+    assert not (log / "survived").exists()
+    out, err = process.communicate(timeout=HANG)
     if stop == "Ctrl-C":
         assert (process.returncode, out) == (130, "")
         assert err == f"clusterbook: interrupted; {RESUMES}\n"
