@@ -231,7 +231,8 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
         for name in ("a-line", "another")[:len(folders) + 1]:
             save(figure, Path(environment["CLUSTERBOOK_FIGURES"]), name, "A line.", "C.")
         folders.append((output.name, values))
-        tables.append(Path(environment.get("CLUSTERBOOK_TABLES", "none")).name)
+        tables.append((Path(environment.get("CLUSTERBOOK_TABLES", "none")).name,
+                       json.loads(environment["CLUSTERBOOK_RUN"])["output"]))
         return new_notebook()
 
     monkeypatch.setattr(execution, "execute", execute)
@@ -239,7 +240,7 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
                    tiny.root / "notebooks" / "tiny.ipynb"):
         said = runs.run("tiny", output=output, figures=Path("figures"))
         assert said[0] == f"tiny-seed0: notebook in {output}"
-    assert tables == ["out", "out", "none"], "a table lies beside the chapters"
+    assert tables == [("out", "new")] * 2 + [("none", None)], "a table lies beside the chapters"
     runs.run("tiny", output=Path("out/new.ipynb"), figures=Path("figures"), seeds=[0, 3])
     assert folders[3:] == [("new-seed0.ipynb", {}), ("new-seed3.ipynb", {"seed": 3})]
     assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))

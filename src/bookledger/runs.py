@@ -202,13 +202,16 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
 
     Raises the errors of `execute`, and ChapterError if no record was made that was asked for.
     """
-    chapter = run.chapter
+    chapter, beside = run.chapter, run.output       # tables go beside it, but not among chapters
+    if beside and beside.resolve() == (
+            config.root() / "notebooks" / f"{chapter.name}.ipynb").resolve():
+        beside = None
     changed = {name: value for name, value in run.values.items()
                if value != chapter.parameters[name].default}
     context = {"chapter": chapter.name, "profile": run.profile and run.profile.name,
                "parameters": run.values, "changed": changed, "seed": run.values.get("seed"),
                "assumed": sorted(run.profile.assumed) if run.profile else [],
-               "folder": run.folder, "output": run.output and run.output.stem}
+               "folder": run.folder, "output": beside and beside.stem}
     if run.records:             # the code at the beginning, even if it is edited while it runs
         context |= code_in_use(chapter.name) | clock(run.checkpoints)
     with tempfile.TemporaryDirectory(
@@ -217,11 +220,9 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
         drawn.mkdir()
         execution.write_notebook(slices.alone(chapter.notebook, run.only) if run.only
                                  else chapter.notebook, source)
-        own = config.root() / "notebooks" / source.name     # beside it lie chapters, no tables
         places = {"figures": run.figures and drawn, "records": run.records,
                   "checkpoints": run.records and run.checkpoints,
-                  "tables": run.output and run.output.resolve() != own.resolve()
-                  and run.output.parent, "data": paths.data_home()}
+                  "tables": beside and beside.parent, "data": paths.data_home()}
         environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                        for kind, place in places.items() if place}
         environment |= {"CLUSTERBOOK_RUN": json.dumps(context), "CLUSTERBOOK_UNTIL": str(until),
