@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -40,24 +40,17 @@ def methods() -> str:
             fold = path.stem != "__init__"
             modules.append(f"### {name}\n\n{_FOLD * fold}```{{eval-rst}}\n.. automodule:: {name}\n"
                            f"   :members:\n   :ignore-module-all:\n```\n{':::' * fold}")
-            for code in _inside(compile(path.read_bytes(), file, "exec")):
+            codes = [compile(path.read_bytes(), file, "exec")]
+            for code in codes:          # their list grows by what each defines
+                codes += [part for part in code.co_consts if isinstance(part, CodeType)]
                 begins = str(next(iter(code.co_consts), "")).partition("\n\n")[0]   # the docstring
-                found = _EQUATION.findall(" ".join(begins.split()))
                 function = code.co_qualname.replace(".<locals>", "")
                 rows += [(int(first), f"\n| {first}{more} | `{function}` | `{file}` |")
-                         for first, more in found]
+                         for first, more in _EQUATION.findall(" ".join(begins.split()))]
         if rows:
             tables.append(f"**{title}**\n\n| Equation | Function | File |\n|---|---|---|"
                           + "".join(row for _, row in sorted(rows)))
     return "\n\n".join(tables + modules)
-
-
-def _inside(code: CodeType) -> Iterator[CodeType]:
-    """The code of everything that some code defines."""
-    for part in code.co_consts:
-        if isinstance(part, CodeType):
-            yield part
-            yield from _inside(part)
 
 
 VIEWS: dict[str, Callable[..., views.View | str]] = {
