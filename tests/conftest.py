@@ -1,3 +1,7 @@
 """For every test beside this file: the small book. What holds everywhere is one up."""
 
+import os
+
+os.environ.pop("CLUSTERBOOK_BOOK", None)        # of a terminal: tests are of this book
+
 from _support import book  # noqa: F401

@@ -65,7 +65,8 @@ def test_content_tells_values_types_shapes_and_labels_apart():
 def test_the_catalog_is_complete_and_the_readme_says_the_same():
     text = (Path(__file__).parents[1] / "data" / "README.md").read_text(encoding="utf-8")
     sections = dict(re.findall(r"^### `([\w-]+)`\n(.*?)(?=^##|\Z)", text, flags=re.M | re.S))
-    assert list(sections) == list(SOURCES)
+    assert list(sections) == list(SOURCES), (
+        "write a section in data/README.md, in the catalog's order")
     for source in SOURCES.values():
         assert source.label and bool(source.files) == bool(source.url or source.by_hand)
         assert (source.content is None) == (source.name == "cifar10")  # nobody here has had it

@@ -16,10 +16,9 @@ from _support import CHECKOUT, module_of, without_settings
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
-from pybtex.database import parse_file, parse_string
+from pybtex.database import parse_string
 
 import clusterbook
-from bookledger import config
 
 # conda-forge's names of what the package index calls otherwise.
 CONDA = {"pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
@@ -139,15 +138,9 @@ def test_the_citation_is_of_this_version_and_what_follows_from_it_is_in_step():
             f"{name} is not what CITATION.cff says: python .github/scripts/citation.py"
 
 
-def test_the_page_on_how_to_cite_has_bibtex_of_the_book_its_chapters_and_the_papers():
+def test_the_page_on_how_to_cite_has_bibtex_of_the_book_and_of_a_chapter():
     page = (CHECKOUT / "book" / "cite.md").read_text(encoding="utf-8")
     cited = parse_string("".join(re.findall(r"```bibtex\n(.*?)```", page, re.DOTALL)), "bibtex")
-    own = {"clusterbook", *(f"clusterbook-{name}" for name in config.chapters())}
-    papers = set(cited.entries) - own
-    assert own <= set(cited.entries)
-    assert papers == {"peng2022tell", "svirsky2024idc", "caron2018deepcluster",
-                      "dhillon2001coclustering", "filan2021clusterability"}
-    known = parse_file(CHECKOUT / "book" / "references.bib").entries
-    for key, entry in cited.entries.items():
+    assert set(cited.entries) == {"clusterbook", "clusterbook-NAME"}
+    for entry in cited.entries.values():
         assert entry.fields["title"] and entry.fields["year"] and entry.persons["author"]
-        assert key in own or entry == known[key]

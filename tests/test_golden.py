@@ -10,26 +10,34 @@ import torch
 from sklearn.cluster import KMeans
 
 from bookledger.machine import version_of
+from clusterbook.checks import InputError
 
-STORED = golden.stored()
 W = np.ones(3, dtype=np.float32)
 
 
-@pytest.mark.parametrize("name", golden.GOLDEN)
-def test_a_fit_gives_its_golden_numbers(name):
-    method = golden.method(name)
-    assert STORED["versions"][method] == golden.versions()[method], (
-        f"{method} has a new VERSION; write its numbers: python tests/golden")
-    assert not golden.differences(STORED["fits"][name], golden.golden(name)), (
+@pytest.mark.parametrize(("method", "name"), [
+    pytest.param(method, name, id=name) for method, fits in golden.GOLDEN.items() for name in fits])
+def test_a_fit_gives_its_golden_numbers(method, name):
+    stored = golden.stored(method)
+    assert stored["version"] == golden.version(method), (
+        f"{method} has a new VERSION; write its numbers: python tests/golden {method}")
+    assert not golden.differences(stored["fits"].get(name, {}), golden.golden(method, name)), (
         f"the numbers of {method} changed: raise VERSION in src/clusterbook/{method}/__init__.py, "
-        "then python tests/golden; or mend the code")
+        f"then python tests/golden {method}; or mend the code")
 
 
 def test_the_numbers_are_those_of_these_fits_and_no_two_fits_are_alike():
-    assert list(STORED["fits"]) == golden.GOLDEN
-    assert len(set(map(repr, STORED["fits"].values()))) == len(golden.GOLDEN)
-    for method, number in golden.versions().items():
-        assert version_of(method) == f"{method} {number}", "VERSION is no line of its own"
+    assert {path.stem for path in golden.NUMBERS.iterdir()} == set(golden.GOLDEN)
+    found = []
+    for method, known in golden.GOLDEN.items():
+        stored = golden.stored(method)["fits"]
+        assert list(stored) == list(known), f"python tests/golden {method}"
+        assert version_of(method) == f"{method} {golden.version(method)}", (
+            "VERSION is no line of its own")
+        found += map(repr, stored.values())
+    assert version_of("all of them") == ", ".join(map(version_of, golden.GOLDEN)), (
+        "a method with a VERSION has no fits in tests/golden/fits")
+    assert len(set(found)) == len(found) > 60
 
 
 FOUND = {"model": KMeans(2, n_init=1).fit([[0.0], [1.0]]), "net": torch.nn.Linear(2, 1),
@@ -53,16 +61,16 @@ def test_everything_that_was_learned_is_compared():
 
 
 def test_numbers_are_not_replaced_without_a_new_version(tmp_path, monkeypatch, capsys):
-    present, results = {"tell": 1}, {"tell: a": {"x": ["ab", 1.0]}}
-    for name, value in (("NUMBERS", tmp_path / "numbers.json"), ("GOLDEN", list(results)),
-                        ("golden", results.get), ("versions", lambda: present)):
+    present, results = [1], {"tell: a": {"x": ["ab", 1.0]}}
+    for name, value in (("NUMBERS", tmp_path), ("GOLDEN", {"idc": {}, "tell": results}),
+                        ("golden", lambda method, name: golden.GOLDEN[method][name]),
+                        ("version", lambda method: present[-1])):
         monkeypatch.setattr(golden, name, value)
-    (tmp_path / "numbers.json").write_text('{"versions": {}, "fits": {}}')
 
     def write(status, x, **more):
         results["tell: a"] = {"x": x, **more}
-        assert golden.write() == status
-        return golden.stored()["fits"]["tell: a"]
+        assert golden.write(["tell"]) == status
+        return golden.stored("tell")["fits"]["tell: a"]
 
     first = write(0, ["ab", 1.0])
     assert first == {"x": ["ab", 1.0]}
@@ -71,6 +79,9 @@ def test_numbers_are_not_replaced_without_a_new_version(tmp_path, monkeypatch, c
     said = capsys.readouterr().out
     assert "tell: a: x: [1.0] before, [1.1] now" in said and "tell: a: x: other labels" in said
     assert write(0, ["ab", 1.0], y=[2.0])["y"] == [2.0]             # a further measure
-    present["tell"] = 2
+    present.append(2)
     assert write(0, ["cd", 1.1]) == {"x": ["cd", 1.1]}
-    assert golden.stored()["versions"] == present
+    assert golden.stored("tell")["version"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["tell.json"], "no other was asked for"
+    with pytest.raises(InputError, match="no method with fits 'tall'; did you mean 'tell'"):
+        golden.write(["tall"])

@@ -10,6 +10,7 @@ from _support import Book
 
 from bookledger import config, parameters
 from bookledger.parameters import Parameter, from_text, parse
+from bookledger.views import plain
 from clusterbook import paths
 from clusterbook.checks import InputError
 
@@ -139,15 +140,17 @@ def test_the_command_of_a_figure_changes_what_may_reach_it():
     assert weights.parameter("layer").other is None, "alone, another layer does not fit"
 
 
-def test_the_page_shows_every_chapter():
-    page = (paths.root() / "book" / "parameters.md").read_text(encoding="utf-8")
-    profiles = set()
-    for name in CHAPTERS:
-        assert f"{{view}} parameters {name}\n" in page
-        assert (f"{{view}} profiles {name}\n" in page) == bool(parameters.read(name).profiles())
-        profiles |= parameters.read(name).profiles().keys()
+def test_the_page_shows_every_chapter_in_the_order_of_the_book():
+    found = re.findall(r"(?m)^## (.*)\n\n:::\{view\} parameters (\w+)$", parameters.shown())
+    contents = (paths.root() / "book" / "_toc.yml").read_text(encoding="utf-8")
+    assert [name for _, name in found] == re.findall(r"file: notebooks/(\w+)", contents), (
+        "book/ledger.toml has another order than book/_toc.yml")
+    assert {("IDC", "idc"), ("TELL's released network", "tell_released")} < set(found)
+    tables = [part for name in CHAPTERS for part in parameters.shown(name).parts]
+    profiles = [row[0] for table in tables if "profile" in table.caption for row in table.rows]
     files = (paths.root() / "notebooks" / "profiles").iterdir()
-    assert {path.name for path in files} == {f"{name}.toml" for name in profiles}
+    assert len(parameters.shown("idc_table").parts) == 1, "it has no profiles"
+    assert {path.name for path in files} == {f"{plain(name)}.toml" for name in profiles}
     assert "MiB" in {row[0]: row for row in parameters.profile_table("weights").rows}[
         "weights-mnist"][2], "the cost in its records"
 

@@ -1,14 +1,11 @@
 """Write what follows from CITATION.cff: codemeta.json, .zenodo.json and the page on how to cite.
 
     python .github/scripts/citation.py
-
-The papers come from book/references.bib and the chapters' titles from their notebooks.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ PAGE = """\
 
 Cite the book if you use its results or its library, a chapter if you use only that one, and always
 the paper whose method you use. This page is generated from `CITATION.cff`, which citation tools
-read, and from the book's bibliography.
+read.
 
 ## The book
 
@@ -30,20 +27,20 @@ read, and from the book's bibliography.
 
 ## A chapter
 
-{chapters}
+With its title, and its name from the address:
+
+{chapter}
 
 ## The papers
 
-{papers}
+The references of a chapter begin with its works, and so does {{download}}`the book's bibliography
+in BibTeX <references.bib>`.
 """
 
 
 def derived(root: Path) -> dict[str, str]:
     """Each file that follows from CITATION.cff → its content."""
     cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    papers = _papers((root / "book" / "references.bib").read_text(encoding="utf-8"))
-    links = [{"identifier": f"arXiv:{number}", "relation": "references"}
-             for number in re.findall(r"\{arXiv:([\d.]+)", "".join(papers.values()))]
     names = [author["name"] for author in cited["authors"]]
     both = {"description": cited["abstract"], "keywords": cited["keywords"],
             "version": cited["version"]}
@@ -55,54 +52,33 @@ def derived(root: Path) -> dict[str, str]:
         "url": cited.get("url"), "datePublished": cited.get("date-released")}
     zenodo = both | {
         "title": cited["title"], "upload_type": "software", "license": cited["license"],
-        "creators": [{"name": name} for name in names], "related_identifiers": links}
+        "creators": [{"name": name} for name in names]}
     files = {"codemeta.json": codemeta, ".zenodo.json": zenodo}
     return {name: json.dumps({key: value for key, value in content.items() if value is not None},
                              indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
             for name, content in files.items()} | {
-                "book/cite.md": _page(root, cited, " and ".join(f"{{{n}}}" for n in names), papers)}
+                "book/cite.md": _page(root, cited, " and ".join(f"{{{n}}}" for n in names))}
 
 
-def _papers(bibliography: str) -> dict[str, str]:
-    """The title → the entry of each work that the book reruns: the file's first part."""
-    part = bibliography.split("@comment")[1]
-    entries = re.findall(r"^@.*?^\}", part, re.MULTILINE | re.DOTALL)
-    return {re.sub("[{}]", "", re.search(r"title += \{(.*)\},", entry)[1]): entry
-            for entry in entries}
-
-
-def _page(root: Path, cited: dict[str, Any], authors: str, papers: dict[str, str]) -> str:
+def _page(root: Path, cited: dict[str, Any], authors: str) -> str:
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     year = str(cited.get("date-released", config["copyright"]))[:4]
     note = f"Version {cited['version']}"
     book = _entry("misc", "clusterbook", title=cited["title"], author=authors, year=year, note=note,
                   doi=cited.get("doi"), url=cited.get("url"))
-    contents, chapters = (root / "book" / "_toc.yml").read_text(encoding="utf-8"), {}
-    for name in re.findall(r"file: notebooks/(\w+)", contents):
-        cells = json.loads((root / f"notebooks/{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-        title = "".join(cells[0]["source"]).partition("\n")[0].removeprefix("# ")
-        url = cited.get("url") and f"{cited['url']}/notebooks/{name}.html"
-        chapters[title] = _entry("incollection", f"clusterbook-{name}", title=title, author=authors,
-                                 booktitle=cited["title"], year=year, note=note, url=url)
+    url = cited.get("url") and f"{cited['url']}/notebooks/NAME.html"
+    chapter = _entry("incollection", "clusterbook-NAME", title="TITLE OF THE CHAPTER",
+                     author=authors, booktitle=cited["title"], year=year, note=note, url=url)
     doi = f"DOI: <https://doi.org/{cited['doi']}>" if "doi" in cited else (
         "This version has no DOI.")
-    return PAGE.format(book=_block(book), doi=doi, chapters=_blocks(chapters),
-                       papers=_blocks(papers))
+    return PAGE.format(book=book, doi=doi, chapter=chapter)
 
 
 def _entry(kind: str, key: str, **fields: str | None) -> str:
-    """A BibTeX entry; the titles keep their capitals."""
+    """A BibTeX entry as Markdown; the titles keep their capitals."""
     lines = [f"  {name:9} = {{{f'{{{value}}}' if 'title' in name else value}}}"
              for name, value in fields.items() if value is not None]
-    return f"@{kind}{{{key},\n" + ",\n".join(lines) + "\n}"
-
-
-def _blocks(entries: dict[str, str]) -> str:
-    return "\n\n".join(f"**{title}**\n\n{_block(entry)}" for title, entry in entries.items())
-
-
-def _block(entry: str) -> str:
-    return f"```bibtex\n{entry}\n```"
+    return f"```bibtex\n@{kind}{{{key},\n" + ",\n".join(lines) + "\n}\n```"
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ def write_crate(folder: Path) -> None:
     """
     crate = ROCrate()
     crate.name, crate.license = config.book().title, "MIT"
-    crate.description = ("Four works on neural clustering, rerun: each claim of their authors with "
-                         "its verdict, and the records of the runs that decide it.")
+    crate.description = ("Published works on neural clustering, rerun: each claim of their authors "
+                         "with its verdict, and the records of the runs that decide it.")
     if days := [record.started[:10] for record in load_records()]:
         crate.datePublished = max(days)
     for source in load_sources().values():

@@ -1,7 +1,7 @@
 """The Sphinx extension of the book: views of the evidence, and what lies beside the pages.
 
-The directive ``view`` shows claims, records and verdicts as they are when the page is built.
-`outputs` has what notebooks show.
+The directive ``view`` shows claims, records and verdicts as they are when the page is built, and
+lists chapters and methods. `outputs` has what notebooks show.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from docutils import nodes
@@ -21,13 +22,42 @@ from clusterbook import figures
 from clusterbook.checks import InputError, one_of
 
 from . import config, parameters, sources, views
+from .machine import library
 from .outputs import shown
 
-VIEWS: dict[str, Callable[..., views.View]] = {
+_EQUATION = re.compile(r"\bEqs?\. (\d+)((?: (?:and|to) \d+)?)")
+_FOLD = ":::{dropdown} Functions and classes\n"
+
+
+def methods() -> str:
+    """Markdown on the library's methods: where each equation is computed, and every module."""
+    tables, modules, folder = [], [], library()
+    for chapter, title in config.book().methods.items():
+        rows = []
+        for path in sorted((folder / chapter).glob("*.py")):        # a comparison has none
+            file = path.relative_to(folder.parent).as_posix()
+            name = file.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
+            fold = path.stem != "__init__"
+            modules.append(f"### {name}\n\n{_FOLD * fold}```{{eval-rst}}\n.. automodule:: {name}\n"
+                           f"   :members:\n   :ignore-module-all:\n```\n{':::' * fold}")
+            codes = [compile(path.read_bytes(), file, "exec")]
+            for code in codes:          # their list grows by what each defines
+                codes += [part for part in code.co_consts if isinstance(part, CodeType)]
+                begins = str(next(iter(code.co_consts), "")).partition("\n\n")[0]   # the docstring
+                function = code.co_qualname.replace(".<locals>", "")
+                rows += [(int(first), f"\n| {first}{more} | `{function}` | `{file}` |")
+                         for first, more in _EQUATION.findall(" ".join(begins.split()))]
+        if rows:
+            tables.append(f"**{title}**\n\n| Equation | Function | File |\n|---|---|---|"
+                          + "".join(row for _, row in sorted(rows)))
+    return "\n\n".join(tables + modules)
+
+
+VIEWS: dict[str, Callable[..., views.View | str]] = {
     "errata": sources.errata,
     "erratum": sources.erratum,
-    "parameters": parameters.parameter_table,
-    "profiles": parameters.profile_table,
+    "methods": methods,
+    "parameters": parameters.shown,
     "result": views.result,
     "scorecard": views.scorecard,
     "sources": sources.source_table,
@@ -36,7 +66,10 @@ VIEWS: dict[str, Callable[..., views.View]] = {
     "under-way": views.under_way,
     "verdicts": views.verdicts,
 }
-"""The views that a page can show, by the name that the directive gives them."""
+"""The views that a page can show, by the name that the directive gives them.
+
+A view that is a text is Markdown, with headings of the page.
+"""
 
 
 class Inserted(SphinxDirective):
@@ -57,6 +90,8 @@ class Inserted(SphinxDirective):
             view = VIEWS[name](*words)
         except (InputError, TypeError) as error:        # a wrong name, or number of them
             raise self.error(str(error)) from None
+        if isinstance(view, str):
+            return self.parse_text_to_nodes(view, allow_section_headings=True)
         return shown(view, self.env.docname)
 
 

@@ -302,6 +302,17 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 _CODE = {"Parameter", "Default", "Type", "Command", "Figure", "Profile"}
 
 
+def shown(name: str | None = None) -> View | str:
+    """A chapter's parameters and profiles; without a name all chapters, as Markdown of views."""
+    if name is None:
+        order = config.book().order     # a chapter without a method stands behind that of its work
+        chapters = sorted(config.chapters(), key=lambda name: order(name.partition("_")[0]))
+        return "\n\n".join(f"## {read(name).title.partition(':')[0]}\n\n:::{{view}} parameters "
+                           f"{name}\n:::" for name in chapters)
+    tables = [parameter_table(name), profile_table(name)]
+    return View((), [part for table in tables if table.rows for part in table.parts])
+
+
 def parameter_table(name: str) -> View:
     """Every parameter of a chapter: default, a command with a value to try, meaning, and so on.
 

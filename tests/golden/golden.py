@@ -1,4 +1,4 @@
-"""The committed numbers of the fits, ``numbers.json``, with which `make test` compares.
+"""The committed numbers of the fits, ``numbers/METHOD.json``, with which `make test` compares.
 
 The fits run in double precision, in which all labels and counts are the same, for the seeds 0 to 10
 of every fit, with the instructions of AVX-512, AVX2 and SSE4 (``tests/_processors.py``, on an AMD
@@ -13,7 +13,7 @@ import json
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -22,12 +22,17 @@ from unittest import mock
 
 import numpy as np
 import torch
-from fits import FITS, flat
+from fits import flat
 
 from clusterbook import base, classifier
+from clusterbook.checks import one_of
 
-GOLDEN = [name for name in FITS if name != "tell: bfloat16"]  # it is none in double precision
-NUMBERS = Path(__file__).with_name("numbers.json")
+HERE = Path(__file__).parent
+NUMBERS = HERE / "numbers"
+#: Method → its fits by name; a bfloat16 is none in double precision.
+GOLDEN = {path.stem: {name: fit for name, fit in import_module(f"fits.{path.stem}").FITS.items()
+                      if "bfloat16" not in name}
+          for path in sorted((HERE / "fits").glob("[!_]*.py"))}
 LARGE = 200_000     # numbers: of larger arrays every hundredth or so counts
 WITHIN = 1e-5       # of a number, or of a root mean square, but at least of 0.001
 
@@ -81,26 +86,21 @@ def numbers(arrays: Mapping[str, np.ndarray]) -> dict[str, list[Any]]:
     return found
 
 
-def golden(name: str) -> dict[str, list[Any]]:
+def golden(method: str, name: str) -> dict[str, list[Any]]:
     """The present `numbers` of a fit in double precision."""
     with in_double(), warnings.catch_warnings(action="ignore"):
-        return numbers(dict(flat(FITS[name]())))
+        return numbers(dict(flat(GOLDEN[method][name]())))
 
 
-def stored() -> dict[str, Any]:
-    """The committed numbers: ``fits``, by name, and ``versions``, of which they are."""
-    return json.loads(NUMBERS.read_text(encoding="utf-8"))
+def stored(method: str) -> dict[str, Any]:
+    """The committed numbers of a method: ``fits``, by name, and ``version``, of which they are."""
+    path = NUMBERS / f"{method}.json"
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {"version": 0, "fits": {}}
 
 
-def method(name: str) -> str:
-    """The method whose ``VERSION`` a fit's numbers are of."""
-    return name.partition(":")[0].replace("classifier", "weights")
-
-
-def versions() -> dict[str, int]:
-    """The present ``VERSION`` of each method."""
-    return {name: import_module(f"clusterbook.{name}").VERSION
-            for name in sorted(set(map(method, FITS)))}
+def version(method: str) -> int:
+    """The present ``VERSION`` of a method."""
+    return import_module(f"clusterbook.{method}").VERSION
 
 
 def differences(before: Mapping[str, list], found: Mapping[str, list]) -> list[str]:
@@ -118,24 +118,30 @@ def differences(before: Mapping[str, list], found: Mapping[str, list]) -> list[s
     return told
 
 
-def write() -> int:
-    """Write the golden numbers; the status for the shell.
+def write(methods: Sequence[str] = ()) -> int:
+    """Write the golden numbers of methods, by default of all; the status for the shell.
 
     What still holds stays as it is, and what a version already has is not replaced.
     """
-    committed, present = stored(), versions()
-    written, refused = {}, []
-    for name in GOLDEN:
-        before, found = committed["fits"].get(name, {}), golden(name)
-        changed = differences(before, found)
-        if committed["versions"].get(method(name)) == present[method(name)]:
-            refused += [f"{name}: {one}" for one in changed if not one.endswith("only now")]
-        written[name] = found if changed else before
+    for method in methods:
+        one_of("method with fits", method, GOLDEN)
+    refused = []
+    for method in methods or GOLDEN:
+        committed, present = stored(method), version(method)
+        written, wrong = {}, []
+        for name in GOLDEN[method]:
+            before, found = committed["fits"].get(name, {}), golden(method, name)
+            changed = differences(before, found)
+            if committed["version"] == present:
+                wrong += [f"{name}: {one}" for one in changed if not one.endswith("only now")]
+            written[name] = found if changed else before
+        refused += wrong
+        if not wrong:
+            lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(one)}"
+                               for name, one in written.items())
+            (NUMBERS / f"{method}.json").write_text(
+                f'{{"version": {present},\n "fits": {{\n{lines}}}}}\n', encoding="utf-8")
     if refused:
         print(*refused, "These numbers changed: raise VERSION of the method, or mend its code.",
               sep="\n")
-        return 1
-    lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(one)}" for name, one in written.items())
-    NUMBERS.write_text(f'{{"versions": {json.dumps(present)},\n "fits": {{\n{lines}}}}}\n',
-                       encoding="utf-8")
-    return 0
+    return int(bool(refused))
