@@ -91,6 +91,7 @@ DAMAGED = [
     *[("notebooks/tiny.ipynb", "{}", words, NOT_ONE)
       for words in ("parameters tiny", "sweep tiny -p n 1,2", "figures tiny")],
     ("notebooks/tiny.ipynb", None, "run tiny", "tiny.ipynb can't be read: Is a directory"),
+    ("book/_toc.yml", "root: [a", "book", "book/_toc.yml: not YAML"),
     ("data/records/x-seed0.json", None, "scorecard", "x-seed0.json can't be read: Is a directory"),
 ]
 #: Chapters whose cells are wrong: settings of ``Book.notebook``.

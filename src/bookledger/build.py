@@ -26,6 +26,7 @@ from clusterbook import paths
 from clusterbook.checks import InputError
 
 from . import config
+from .claims import read_yaml
 
 # `execution` and `parameters` are imported late, so that an unchanged build stays fast.
 
@@ -56,8 +57,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     say : callable (str) -> None
         Receives a line for each step.
 
-    Raises BuildError if a chapter, one of its checks, Jupyter Book or LaTeX fails, and InputError
-    if LaTeX is missing.
+    Raises BuildError if a chapter, one of its checks, Jupyter Book or LaTeX fails; InputError if a
+    file of the book is damaged, or LaTeX is missing.
     """
     if pdf and not (shutil.which("latexmk") and shutil.which("xelatex")):
         raise InputError(
@@ -70,6 +71,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     if not pdf and (site / ".key").is_file() and (site / ".key").read_text("utf-8") == key:
         say("nothing changed since the last build")
         return site / "index.html"
+    for name in ("_config.yml", "book/_toc.yml"):
+        read_yaml(source / name)        # a damaged one is found before a chapter runs
     notebooks = executed_pages(source, output, run=run, say=say)
     say("building the pages")
     copy_sources(source, output / "stage", notebooks)
