@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 from .metrics import ari, scores
 from .weights import NullTest
 
+#: In the order in which records keep their labels.
+METHODS = ("kmeans", "ae_kmeans", "tell", "idc", "deepcluster", "deepcluster_own",
+           "deepcluster_merged")
 #: DeepCluster asked for more clusters than there are classes: a finer clustering, which accuracy
 #: and the adjusted Rand index punish, and which agrees with no other one.
 FINER = "deepcluster_own"

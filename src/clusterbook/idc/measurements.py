@@ -101,7 +101,7 @@ def measurements(model: IDC, X: ArrayLike, y: ArrayLike, *, baselines: Mapping[s
     """All that is measured of a fitted *model*, for the classes *y* of its samples *X*.
 
     Its scores, with ``best_acc`` of the epoch that the classes favor, as released; numbers of gates
-    and open gates; the measures of its own *explanation* (see `ExplanationMeasures`), and those of the
+    and open gates; the measures of its own *explanation* (`ExplanationMeasures`), and those of the
     paper's Table 1 for a large data set; ``f1`` of the open gates where the *informative* features
     of each sample are known, (n_samples, n_features). Then three scores of each of the `baselines`,
     as ``kmeans_acc``, and what was measured of each variant, as ``no_gates_acc``.
