@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -13,7 +15,6 @@ from _fits import before_steps
 from torch import multiprocessing, nn
 
 from clusterbook import DeepCluster, datasets
-from clusterbook.checks import OutOfTime
 from clusterbook.deepcluster import clustering, distributed, fit_reduction, kmeans, reduce
 from clusterbook.deepcluster.distributed import BatchNorm2d
 from clusterbook.deepcluster.networks import FolderImages
@@ -26,23 +27,26 @@ SETTINGS = {"n_clusters": 10, "image_shape": (1, 8, 8), "n_components": 16, "bat
 
 def together(folder: Path) -> list[dict[str, Any]]:
     """What each of the ranks, a process of its own, computes of `alone`; then a stop."""
-    multiprocessing.spawn(_one, (folder,), SIZE)
+    store = dist.TCPStore("localhost", 0, SIZE, is_master=True, wait_for_workers=False)
+    method = "fork" if sys.platform.startswith("linux") else "spawn"   # torch is there: no imports
+    multiprocessing.start_processes(_one, (folder, store.port), SIZE, start_method=method)
     return [torch.load(folder / f"{rank}.result", weights_only=False) for rank in range(SIZE)]
 
 
-def _one(rank: int, folder: Path) -> None:
+def _one(rank: int, folder: Path, port: int) -> None:
     torch.set_num_threads(1)
-    found = {}
-    for number, work in enumerate((alone, stopped, resumed)):
-        with distributed.group(dist.FileStore(str(folder / f"store{number}"), SIZE), rank, SIZE):
-            found[work.__name__] = work(folder)
-    torch.save(found.pop("alone") | found, folder / f"{rank}.result")
+    with distributed.group(dist.FileStore(str(folder / "store"), SIZE), rank, SIZE):
+        found = alone(folder)
+    found["command"] = out_of_time(folder, rank, port)
+    with distributed.group(dist.FileStore(str(folder / "store again"), SIZE), rank, SIZE):
+        found["resumed"] = resumed(folder)
+    torch.save(found, folder / f"{rank}.result")
 
 
 def alone(folder: Path) -> dict[str, Any]:
     """All that is compared, here or in each of the ranks."""
     files = {"X": folder / "images", "batch_size": 20, "n_clusters": 5, "epochs": 2}
-    return {"clusters": clusters(), "split": split(), "reductions": reductions(),
+    return {"clusters": clusters(), "reductions": reductions(),
             "normalized": normalized(), "step": first_step(), "noise": noise(),
             "trained": trained(), "files": trained(**files)}
 
@@ -61,25 +65,10 @@ def clusters() -> dict[str, tuple]:
             "seeded on a part": middles.repeat(600, 1)[:5001] + torch.randn(5001, 16),
             "far from the origin": middles.repeat(50, 1)[:301] + torch.randn(301, 16) + 1000,
             "too few points": torch.arange(8.0).repeat_interleave(5)[:37, None]}.items():
-        before, clustering.SEEDED_ON = clustering.SEEDED_ON, 2000
-        one = kmeans(distributed.part(X), 12, seed=3)
-        clustering.SEEDED_ON = before
-        assert len(one.labels) in (len(X) // distributed.here.size,
-                                   len(X) // distributed.here.size + 1)
+        with mock.patch.object(clustering, "SEEDED_ON", 2000):
+            one = kmeans(distributed.part(X), 12, seed=3)
+        assert len(one.labels) - len(X) // distributed.here.size in (0, 1)
         found[name] = (distributed.rows(one.labels), one.centers, one.inertia)
-    return found
-
-
-def split() -> list[torch.Tensor]:
-    """Labels after two empty clusters took part of others: of different samples, of equal ones."""
-    torch.manual_seed(3)
-    found = []
-    for X in (torch.randn(41, 5), torch.ones(41, 5)):
-        labels = torch.arange(41) % 3
-        centers = torch.stack([*(X[labels == c].mean(0) for c in range(3)), X[0], X[1]])
-        found.append(distributed.rows(clustering.split_empty(
-            distributed.part(X), distributed.part(labels), centers,
-            torch.Generator().manual_seed(0))))
     return found
 
 
@@ -139,30 +128,31 @@ def trained(X: Any = None, **more: Any) -> dict[str, Any]:
         read[0] += 1
         return own_image(images, *arguments)
 
-    clustering.kmeans, FolderImages._image = counting, reading
-    try:
+    with (mock.patch.object(clustering, "kmeans", counting),
+          mock.patch.object(FolderImages, "_image", reading)):
         model = DeepCluster(**{**SETTINGS, "epochs": 4, **more}).fit(
             digits(303) if X is None else X)
-    finally:
-        clustering.kmeans, FolderImages._image = own_kmeans, own_image
     return {"labels": model.labels_, "weights": model.network_.state_dict(), "held": held,
             "read": read[0], "rows": model.history_.rows,
             "assignments": model.assignments_.shape,
             "statistics": torch.stack([model.pixel_mean_, model.pixel_std_])}
 
 
-def stopped(folder: Path) -> str:
-    """The error that ends a training whose first process is out of time after an epoch."""
-    os.environ["CLUSTERBOOK_UNTIL"] = "inf" if distributed.here.rank else "0"
+def out_of_time(folder: Path, rank: int, port: int) -> str:
+    """What ends a command, as under torchrun, whose first process is out of time after an epoch."""
+    given = {"CLUSTERBOOK_RUN": "{}", "CLUSTERBOOK_UNTIL": "inf" if rank else "0",
+             "TORCHELASTIC_RUN_ID": "a", "TORCHELASTIC_USE_AGENT_STORE": "True",
+             "TORCHELASTIC_RESTART_COUNT": "0", "MASTER_ADDR": "localhost",
+             "MASTER_PORT": str(port), "RANK": str(rank), "WORLD_SIZE": str(SIZE)}
+    os.environ.update(given)
+    distributed.GRACE = 1
     try:
-        resumed(folder)
-    except OutOfTime:
-        return "out of time"
-    except RuntimeError as error:
-        return f"lost: {error}"
+        return f"{distributed.command(lambda: resumed(folder))}"
+    except Exception as error:
+        return f"{error}"
     finally:
-        del os.environ["CLUSTERBOOK_UNTIL"]
-    return "finished"
+        for name in given:
+            del os.environ[name]
 
 
 def resumed(folder: Path) -> dict[str, Any]:

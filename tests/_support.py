@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import nbformat
+import psutil
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -173,11 +174,7 @@ def put(folder: Path, files: dict[str, str]) -> None:
 @pytest.fixture
 def book(tmp_path, monkeypatch) -> Book:
     """A small checkout, with a path that is hard to handle; this process and kernels use it."""
-    return adopt(Book(tmp_path / "a {book} of one's own"), monkeypatch)
-
-
-def adopt(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
-    """Let this process, and the kernels that it starts, take that checkout for the book."""
+    book = Book(tmp_path / "a {book} of one's own")
     for name in [name for name in os.environ if name.startswith("CLUSTERBOOK_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", str(book.root / "src"))
@@ -257,43 +254,31 @@ def wait_for(condition: Callable[[], object], process: subprocess.Popen | None =
 def alive(pid: int) -> bool:
     """Whether a process runs; one that has ended and was not collected yet does not."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    status = Path(f"/proc/{pid}/stat")
-    return not (status.exists()
-                and status.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z")
 
 
 class Torchrun:
     """A command of two ranks, all of whose processes are known."""
 
     def __init__(self, folder: Path, environment: dict[str, str], *arguments: object) -> None:
-        self._mark = f"RANKS_MARK={uuid.uuid4()}"
-        name, _, value = self._mark.partition("=")
+        self._mark = {"RANKS_MARK": uuid.uuid4().hex}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2",
              "-m", "clusterbook", "run", *map(str, arguments)], cwd=folder, text=True,
-            env=environment | {name: value, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
+            env=environment | self._mark | {"OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT)
 
-    def processes(self) -> dict[int, dict[str, str]]:
-        """The living processes and their environments."""
-        found = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                lines = (folder / "environ").read_text(errors="replace").split("\0")
-            except OSError:
-                continue
-            if self._mark in lines and alive(int(folder.name)):
-                found[int(folder.name)] = dict(line.partition("=")[::2] for line in lines)
-        return found
+    def processes(self) -> list[psutil.Process]:
+        """The living processes, with their environments."""
+        return [one for one in psutil.process_iter(["environ"])
+                if self._mark.items() <= (one.info["environ"] or {}).items() and alive(one.pid)]
 
     def rank(self, number: int) -> int:
         """The process that torchrun started for a rank."""
-        found = [pid for pid, about in self.processes().items() if about.get("RANK") == str(number)
-                 and "CLUSTERBOOK_RUN" not in about]
-        return min(found)
+        return min(one.pid for one in self.processes() if "CLUSTERBOOK_RUN" not in
+                   one.info["environ"] and one.info["environ"].get("RANK") == str(number))
 
     def end(self) -> tuple[int, str]:
         """Status and text; fails if it hangs, or if a process is left, and leaves none."""
@@ -301,8 +286,8 @@ class Torchrun:
             said, _ = self.process.communicate(timeout=HANG)
             wait_for(lambda: not self.processes())
         finally:
-            for pid in self.processes():
-                os.kill(pid, signal.SIGKILL)
+            for one in self.processes():
+                one.kill()
         return self.process.returncode, said
 
 

@@ -39,14 +39,14 @@ def test_every_record_was_its_profiles_run_at_a_commit_in_the_history_with_its_v
     for record in load_records():
         commit = record.git["commit"]
         assert commit in ancestors, record.name
-        required = history.content(f"{commit}:pyproject.toml").decode()
+        required = history.git("show", f"{commit}:pyproject.toml")
         for name in ("torch", "numpy", "scikit-learn"):
             line = next(line for line in required.splitlines() if f'"{name}>=' in line)
             ranges = SpecifierSet(line.partition(f'"{name}')[2].partition('"')[0])
             assert Version(record.versions[name]) in ranges, (record.name, name)
         place = f"{commit}:notebooks/profiles/{record.profile}"
-        profile = tomllib.loads(history.content(f"{place}.toml").decode()) or yaml.safe_load(
-            history.content(f"{place}.yaml"))       # of the time before November 2026
+        profile = tomllib.loads(history.git("show", f"{place}.toml")) or yaml.safe_load(
+            history.git("show", f"{place}.yaml"))       # of the time before November 2026
         assumed = profile.get("assumed", {})
         assert (profile["parameters"] | assumed).items() <= record.parameters.items(), record.name
         assert set(assumed) == set(record.assumed), record.name

@@ -93,7 +93,7 @@ DAMAGED = [
     *[(PROFILE, "says = 'A.'\nparameters = {n = 2}", f"run tiny {words}", says)
       for words, says in (
           ("--profile tiny-x -p n 3 --record out", "give --profile and"),
-          ("--profile tiny-x --record folder", "0.json: Is a directory"),
+          ("--profile tiny-x --record folder", "0.json can't be read: Is"),
           ("--profile tiny-x --record out --for 2", "--for "),
           ("--profile tiny-x --for 2h", "--for "))],
     *[("notebooks/tiny.ipynb", content, "run tiny", NOT_ONE)
@@ -103,7 +103,7 @@ DAMAGED = [
       for words in ("parameters tiny", "sweep tiny -p n 1,2", "figures tiny")],
     ("notebooks/tiny.ipynb", None, "run tiny", "tiny.ipynb can't be read: Is a directory"),
     ("book/_toc.yml", "root: [a", "book", "book/_toc.yml: not YAML"),
-    ("data/records/x-seed0.json", None, "scorecard", "x-seed0.json: Is a directory"),
+    ("data/records/x-seed0.json", None, "scorecard", "x-seed0.json can't be read: Is a directory"),
 ]
 #: Chapters whose cells are wrong: settings of ``Book.notebook``.
 CHAPTERS = [

@@ -40,8 +40,7 @@ def put(tmp_path) -> Callable[..., Path]:
 
 
 def opened(path: object, **settings: object) -> datasets.Dataset:
-    is_folder = str(path).startswith("folder:")
-    return (datasets.load if is_folder else datasets.read)(path, **settings)
+    return (datasets.load if f"{path}".startswith("folder:") else datasets.read)(path, **settings)
 
 
 def read(path: object, **settings: object) -> datasets.Dataset:
@@ -58,10 +57,9 @@ def read(path: object, **settings: object) -> datasets.Dataset:
 
 def refused(path: object, *words: str, **settings: object) -> str:
     """The message of the error: one sentence with these words in it, and no warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        with pytest.raises(InputError) as caught:
-            opened(path, **settings)
+    with (warnings.catch_warnings(action="error", category=UserWarning),
+          pytest.raises(InputError) as caught):
+        opened(path, **settings)
     message = str(caught.value)
     assert message.isprintable()
     assert all(word in message for word in words), message
@@ -73,18 +71,15 @@ COUNTED, OTHERS = [[1, 2], [3, 4]], [[1.5, -2], [0.25, 30]]
 
 @pytest.mark.parametrize(("name", "content", "names", "X", "note"), [
     ("my.csv", "weight; kg,height; cm\n1,2\n3,4\n", ("weight; kg", "height; cm"), COUNTED, ""),
-    ("my.csv", "weight, kg;height, cm\n1;2\n3;4\n", ("weight, kg", "height, cm"), COUNTED, ""),
     ("my.csv", '"a, ""x""\nb",c\n1,2\n3,4\n', ('a, "x"\nb', "c"), COUNTED, ""),
     ("my.csv", '\ufeff"a" , "b"\r\n\r\n"1" , "2"\r\n3 , 4', ("a", "b"), COUNTED, ""),
     ("my.csv", "1,2\n3,4\n", ("column 1", "column 2"), COUNTED, ""),  # a sample, not names
     ("my.csv", "0,1\n1,2\n3,4\n", ("0", "1"), COUNTED, ""),  # names: they count
     ("my.csv", "a,b\nTrue,1e25\nFalse,3\n", ("a", "b"), [[1, np.float32(1e25)], [0, 3]], ""),
-    ("my.csv", "id,a\n4,1\n4,1.5\n", ("id", "a"), [[4, 1], [4, 1.5]], ""),  # no identifiers
     ("my.csv", "a;b\n1,5;-2\n,25;3e1\n", ("a", "b"), OTHERS, "decimal commas"),
     # no names, and commas fit too
     ("my.csv", "1,5;-2,0\n0,25;3,0e1\n", ("column 1", "column 2"), OTHERS, "decimal commas"),
     ("my.tsv", "a\tb\n1,5\t-2\n,25\t3e1\n", ("a", "b"), OTHERS, "decimal commas"),
-    ("MY.CSV", "a,b\n1.5,-2\n.25,3e1\n", ("a", "b"), OTHERS, ""),
     ("my.csv", "é,b\n1.5,-2\n.25,30\n".encode("cp1252"), ("é", "b"), OTHERS, "not UTF-8"),
     ("my.csv", "é,b\n1.5,-2\n.25,3e1\n".encode("utf-16"), ("é", "b"), OTHERS, ""),
 ])
@@ -115,19 +110,6 @@ def test_any_text_is_a_data_set_or_one_sentence(tmp_path_factory, rows, separato
     else:
         assert np.isfinite(data.X).all() and data.X.shape[1] == len(set(data.feature_names))
         assert data.ids is None or len(set(data.ids)) == len(data.X)
-
-
-def test_labels_and_features_by_name(put):
-    for name in ("label", "CLASS", "Target", "y"):
-        data = read(put(FLOWERS.replace("species", name)))
-        assert data.classes == ("lily", "rose") and data.feature_names == ("length", "width")
-    path = put("a,y,b,c\n1,2,3,4\n5,6,7,8\n")
-    data = read(path, features=["c", "y"])  # in the order given, and no labels
-    assert data.feature_names == ("c", "y") and data.X.tolist() == [[4, 2], [8, 6]]
-    data = read(path, features=["c"])  # the labels are found beside them
-    assert data.classes == ("2", "6") and data.X.tolist() == [[4], [8]]
-    other = put("id,city,b,note\n1,Paris,inf,x\n5,,,z\n")  # unused columns may hold anything
-    assert read(other, features=["id"]).X.tolist() == [[1], [5]]
 
 
 @pytest.mark.parametrize(("labels", "classes", "y"), [
@@ -166,7 +148,6 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
 
 
 @pytest.mark.parametrize(("text", "words", "settings"), [
-    ("\n\n", "No columns", {}),
     ("a,b\n", "rows: 0, features: 2", {}),
     ("a,b\n1,2\n\n3\n", "missing values, counted by column: 'b (1)'", {}),
     ("a,b\n1,5,2,5\n3,5,4,5\n", "does not match length of data", {}),
@@ -182,12 +163,9 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
     ("id,a\nP1,1\nP2,3\nP1,2\nP1,7\n", "row 3: identifier missing or repeated", BY_ID),
     ("PatientID,a\n4,1\n7,1.5\n", "identifiers in 'PatientID': name it as id_column", {}),
     (FLOWERS, "no column 'Specie'; did you mean 'species'?", {"labels": "Specie"}),
-    (FLOWERS, "no setting of text 'onehot'; did you mean 'one-hot'", {"text": "onehot"}),
     (FLOWERS, "no setting of impute 'mean'; did you mean 'median'", {"impute": "mean"}),
     ({"a": SAMPLES}, "call the samples X, shape (rows, features), among 'a'", {}),
-    ({"X": SAMPLES + 1j}, "text in 2 of 2 columns", {}),
     ({"X": SAMPLES, "y": np.array([{}] * 3)}, "allow_pickle=False", {}),  # nothing is unpickled
-    ({"X": SAMPLES, "feature_names": ["a", "a"]}, "columns of the same name", {}),
 ])
 def test_a_table_that_cannot_be_clustered(put, text, words, settings):
     path = put(text, "my.npz" if isinstance(text, dict) else "my.csv")
@@ -199,11 +177,9 @@ def test_a_file_that_is_not_there_or_no_table(put, tmp_path, monkeypatch):
     put(FLOWERS)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path)
-    for name, words in (("My.cvs", "'my.csv'"), ("nowhere/my.csv", "none"), ("x" * 300, "")):
-        message = refused(name, f"there is no file {tmp_path / name}; tables", f"folder: {words}")
-        assert "my.txt" not in message
-    for name in ("my.txt", "."):
-        refused(name, str(tmp_path), "save it as .csv, .tsv, .xlsx, .parquet, .npz or .mat")
+    message = refused("My.cvs", f"there is no file {tmp_path}/My.cvs; tables", "folder: 'my.csv'")
+    assert "my.txt" not in message
+    refused("my.txt", str(tmp_path), "save it as .csv, .tsv, .xlsx, .parquet, .npz or .mat")
     # A relative path begins where the run was started.
     monkeypatch.chdir("below")
     refused("my.csv", f"there is no file {tmp_path / 'below' / 'my.csv'}")
@@ -226,9 +202,8 @@ def test_a_damaged_file_or_a_missing_package_is_no_traceback(put, monkeypatch, n
 @pytest.mark.parametrize(("samples", "labels", "classes"), [
     (SAMPLES, np.array([[4], [2], [4]], dtype=np.uint8), ("2", "4")),
     (csc_matrix(SAMPLES), np.array([[4.0, 2.0, 4.0]]), ("2", "4")),
-    (SAMPLES, np.array([["ill"], ["fine"], ["ill"]], dtype=object), ("fine", "ill")),
     (SAMPLES, np.array(["ill ", "fine", "ill "]), ("fine", "ill")),  # rows of letters
-], ids=["column", "row, sparse", "cells", "letters"])
+], ids=["column", "row, sparse", "letters"])
 def test_npz_and_matlab_files_go_round(put, tmp_path, samples, labels, classes):
     savemat(tmp_path / "my.mat", {"X": samples, "Y": labels, "feature_names": np.array(
         [["gene a"], ["gene b"]], dtype=object)})
@@ -242,22 +217,13 @@ def test_npz_and_matlab_files_go_round(put, tmp_path, samples, labels, classes):
     assert data.ids == tuple("uvw") and data.X.tolist() == SAMPLES.tolist()
 
 
-def test_the_first_sheet_of_a_workbook(tmp_path):
-    cells = pd.DataFrame([[None, "id", "a", "kind"], [None, 7, 1.5, "x"], [None] * 4,
-                          [None, 8, "?", 3]])
-    for name, table in (("my", cells), ("one", pd.DataFrame([[1, 2.5], [3, 4]]))):
-        table.to_excel(tmp_path / f"{name}.xlsx", index=False, header=False)
-    data = read(tmp_path / "my.xlsx", id_column="id", labels="kind", impute="median")
-    assert data.ids == ("7", "8") and data.classes == ("3", "x")
-    assert data.X.tolist() == [[1.5], [1.5]] and data.feature_names == ("a",)
-    assert read(tmp_path / "one.xlsx").X.tolist() == [[1, 2.5], [3, 4]]
-
-
-def test_a_parquet_file_with_its_kinds_of_columns(tmp_path):
+def test_a_workbook_and_a_parquet_file_with_its_kinds_of_columns(tmp_path):
     frame = pd.DataFrame({
         "a": pd.array([1, None, 3], dtype="Int64"), "b": pd.array([True, False, None], "boolean"),
         "c": pd.Categorical(["u", None, "u"]), "d": np.float32([1.5, 2, 4]),
     }, index=pd.Index(["r1", "r2", "r3"], name="row"))
+    frame[["a", "d"]].rename(columns={"d": "y"}).to_excel(tmp_path / "my.xlsx")
+    assert read(tmp_path / "my.xlsx", id_column="row", impute="median").classes == ("1.5", "2", "4")
     frame.to_parquet(tmp_path / "my.parquet")
     table = {"path": tmp_path / "my.parquet", "id_column": "row"}
     refused(table["path"], "'row (such as r1)'", "text in 2 of 5")
@@ -271,8 +237,8 @@ def test_a_parquet_file_with_its_kinds_of_columns(tmp_path):
 
 @pytest.fixture
 def photos(tmp_path) -> Path:
-    (tmp_path / "my photos").mkdir()
-    return tmp_path / "my photos"
+    (folder := tmp_path / "my photos").mkdir()
+    return folder
 
 
 @pytest.fixture
@@ -337,19 +303,16 @@ def test_resized_and_cropped(paint, photos):
 
 
 def test_images_in_gray_and_in_color_of_each_kind(paint, photos):
-    for i, mode in enumerate(("L", "1", "LA")):
-        paint(f"{i}.png", mode=mode)
+    paint("0.png", mode="L")
+    paint("1.png", mode="LA")
     gray, first = read(f"folder:{photos}", image_size=8), Image.open(photos / "0.png")
     assert gray.image_shape == (1, 8, 8)
     np.testing.assert_array_equal(shown(gray, 0)[..., 0], first)
     pixels = paint("3.png")
     paint("4.png", pixels=pixels, mode="RGBA")
     paint("5.tif", pixels=pixels, mode="CMYK")
-    indexed = Image.fromarray(pixels).convert("P")
-    indexed.save(photos / "6.png", transparency=b"\x00\x80")
     data = read(f"folder:{photos}", image_size=8)
-    expected = [pixels, pixels, pixels, np.asarray(indexed.convert("RGB"))]
-    for i, image in zip((0, 3, 4, 5, 6), [np.stack([first] * 3, -1), *expected], strict=True):
+    for i, image in zip((0, 2, 3, 4), [np.stack([first] * 3, -1), *[pixels] * 3], strict=True):
         np.testing.assert_array_equal(shown(data, i), image)
 
 

@@ -163,13 +163,9 @@ def test_a_folder_is_read_in_order_by_any_number_of_workers(folder):
     assert everything(alone) == everything(helped)
     held = datasets.load(f"folder:{folder}", image_size=16)         # the same middle squares
     assert np.corrcoef(alone.features(folder).ravel(), alone.features(held.X).ravel())[0, 1] > 0.99
+    (folder / "cats/02.png").write_bytes((folder / "cats/01.png").read_bytes()[:200])
+    with pytest.raises(InputError, match=r"1 of 12 images can't be used: cats/02.png \(.*\); rep"):
+        deep(num_workers=2).fit(folder)
+    (folder / "cats/02.png").unlink()
     gray = deep(**{**FOLDER, "epochs": 0, "image_shape": (1, 16, 16), "resize": 24}).fit(folder)
     assert gray.pixel_mean_.shape == (1,) and np.array_equal(gray.predict(folder), gray.labels_)
-
-
-def test_images_that_cannot_be_used_are_named(folder):
-    (folder / "cats/02.png").write_bytes((folder / "cats/01.png").read_bytes()[:200])
-    (folder / "dogs/07.png").write_text("no image at all")
-    with pytest.raises(InputError, match=r"2 of 12 images can't be used: cats/02.png \(.*\), "
-                                         r"dogs/07.png \(.*\); repair"):
-        deep(num_workers=2).fit(folder)

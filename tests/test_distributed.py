@@ -37,9 +37,7 @@ def test_the_same_features_give_the_same_clusters(found):
             assert close(one["clusters"][name][1], centers), name
             assert one["clusters"][name][2] == pytest.approx(inertia, rel=1e-5, abs=1e-6), name
         assert torch.equal(*(one["clusters"][name][1] for one in ranks)), name
-    assert [len(labels.unique()) for labels in expected["split"]] == [5, 5]
-    for one in ranks:       # after two empty ones took part of others; and the PCA before
-        assert all(map(torch.equal, one["split"], expected["split"]))
+    for one in ranks:       # and the PCA before
         for name, parts in expected["reductions"].items():
             assert all(map(close, one["reductions"][name], parts)), name
 
@@ -80,10 +78,10 @@ def test_a_training_is_that_of_one_process_and_each_holds_a_part(found):
     assert torch.equal(first[1], second[1]) and torch.equal(first[1], expected[1])  # no more
 
 
-def test_rank_0_alone_writes_and_all_resume_from_its_file(found):
+def test_all_ranks_end_out_of_time_and_resume_from_the_file_that_rank_0_alone_writes(found):
     *ranks, folder = found[1:]
-    said = [one["stopped"] for one in ranks]
-    assert said[0] == "out of time" and said[1].startswith("lost: "), said
+    said = [one["command"] for one in ranks]
+    assert said[0].startswith("stopped after epoch 1 of 4") and said[1] == "None", said
     assert sorted(tree(folder / "checkpoints")) == ["0.json", "0.pt"]
     for one in ranks:
         through, resumed = one["trained"], one["resumed"]
@@ -92,28 +90,10 @@ def test_rank_0_alone_writes_and_all_resume_from_its_file(found):
         assert len(resumed["held"]) < len(through["held"]), "nothing was resumed"
 
 
-# --- the command -------------------------------------------------------------------------------
-
 EPOCHS = "epochs: int = 20  # rounds | paper: 500 | more"
-#: K-means is never given all features.
-CLUSTERS = """\
-from clusterbook import DeepCluster, datasets
-from clusterbook.base import variant
-from clusterbook.deepcluster import clustering
-own_kmeans = clustering.kmeans
-
-def kmeans(X, *arguments, **options):
-    assert len(X) == 152
-    return own_kmeans(X, *arguments, **options)
-
-clustering.kmeans = kmeans
-model = DeepCluster(10, image_shape=(1, 8, 8), n_components=16, epochs=epochs, batch_size=101,
-                    flip=False, device="cpu")
-variant(model, seed).fit(datasets.load("digits").X[:303])"""
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 
-@linux
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
         book: Book, tmp_path, tmp_path_factory):
     book.write("src/trained.py", TRAINS)         # the other rank imports it
@@ -139,20 +119,3 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
     assert 1 <= times < 20, "nothing was resumed"
     record = (tmp_path / "records/tiny-paper-seed0.json").read_text()
     assert '"weight": 41.0' in record, "twenty steps of two ranks"
-
-
-@linux
-def test_ranks_that_lost_a_run_out_of_time_end_well(book: Book, tmp_path):
-    book.notebook("tiny", CLUSTERS, parameters=f"{EPOCHS}\n{SEED}")
-    book.profile("tiny-paper", epochs=20)
-    status, said = Torchrun(tmp_path, book.environment(), "tiny", "--profile", "tiny-paper",
-                            "--record", "records", "--for", "2s").end()
-    assert status == 0 and "stopped after epoch 1 of 20" in said, said
-
-
-@linux
-def test_all_ranks_end_with_a_notebook_that_fails(book: Book, tmp_path):
-    book.notebook("tiny", "1 / 0")
-    status, said = Torchrun(tmp_path, book.environment(), "tiny", "--output", "out.ipynb").end()
-    assert status == 1 and "ZeroDivisionError" in said, said
-    assert not (tmp_path / "out.ipynb").exists()

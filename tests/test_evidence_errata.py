@@ -55,7 +55,7 @@ def test_the_table_counts_and_leads_to_each_entry(book):
     assert " ".join(repr(shown).split("\n\n")[0].split()) == (
         "2 errata: 1 in a published number, 1 in what the text says, 0 typos or slips; "
         "1 demonstrated by a cell, 1 reported")
-    root = ET.fromstring(f"<div>{shown.html}</div>")
+    root = ET.fromstring(shown.html)
     links = {link.get("href") for link in root.iter("a")}
     assert links == {"audit/demo.html#demo-index", "audit/demo.html#demo-gone"}
     cells = [[" ".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
@@ -65,15 +65,15 @@ def test_the_table_counts_and_leads_to_each_entry(book):
 
 
 def test_the_sources_say_what_was_read_what_they_offer_and_which_letters_were_sent(book):
-    shown = evidence.source_table()
-    for text in ("Somebody & others  a draft", "some/repository    commit 0123456",
-                 "a network: unused", "Letters sent to authors: none."):
-        assert text in repr(shown)
-    ET.fromstring(f"<div>{shown.html}</div>")
     file = book / "data" / "sources" / "demo.yaml"
-    file.write_text(SOURCES.replace("read: a draft", "read: a draft, sent: 2026-12-01"))
-    said = repr(evidence.source_table())
-    assert "Letters sent to authors: Somebody & others (2026-12-01)." in said
+    for read, sent in (("a draft", "none"), ("a draft, sent: 2026-12-01",
+                                             "Somebody & others (2026-12-01)")):
+        file.write_text(SOURCES.replace("a draft", read))
+        shown = evidence.source_table()
+        for text in ("Somebody & others  a draft", "some/repository    commit 0123456",
+                     "a network: unused", f"Letters sent to authors: {sent}."):
+            assert text in repr(shown)
+        ET.fromstring(shown.html)
 
 
 @cache
@@ -93,6 +93,7 @@ def test_every_entry_is_shown_once_and_followed_by_its_demonstrations():
         else:
             list(after.values())[-1].append(check)
     assert after == {e.id: list(e.checks) for e in by_id().values()}
+    assert not [e.id for e in by_id().values() if bool(e.checks) == bool(e.not_demonstrated)]
     assert {name for names in after.values() for name in names} == {
         e.id for e in load_expectations() if e.chapter == "errata"}
 
@@ -100,7 +101,8 @@ def test_every_entry_is_shown_once_and_followed_by_its_demonstrations():
 def test_what_is_named_exists_and_every_source_error_is_named():
     sources, claims = load_sources(), load_claims()
     assert {erratum.source for erratum in by_id().values()} <= set(sources)
-    assert all(source.commit for source in sources.values() if source.kind == "code")
+    assert all(source.commit or source.read and source.kind != "code"
+               for source in sources.values())
     named = {name for e in by_id().values() for name in e.claims}
     assert {claim.id for claim in claims if claim.quote} <= named <= {c.id for c in claims}
 

@@ -1,11 +1,7 @@
-"""Figures: labeled axes, alternative texts, files when asked, and no side effects.
-
-The charts that only one page has are taken from its notebook.
-"""
+"""Figures: labeled axes, alternative texts, files when asked, and no side effects."""
 
 from __future__ import annotations
 
-import ast
 import base64
 import copy
 import html
@@ -15,13 +11,11 @@ import re
 import warnings
 import xml.etree.ElementTree as ET
 import zlib
-from collections.abc import Callable
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from _support import CHECKOUT
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from matplotlib import colors as mpl_colors
@@ -38,28 +32,10 @@ MATRIX = RNG.random((6, 4))
 ROWS, COLUMNS = np.array([1, 0, 1, -1, 0, 1]), np.array([1, 0, 0, 1])
 
 
-#: Charts that serve one page, by the page's name.
-OF_PAGES = {"null_distribution": "weights", "image_bars": "tell", "pipeline": "deepcluster",
-            "explained_cluster": "comparison"}
-
-
-def of_page(name: str) -> Callable[..., Figure]:
-    """A chart from the notebook of its page."""
-    cells = json.loads((CHECKOUT / f"notebooks/{OF_PAGES[name]}.ipynb").read_text("utf-8"))["cells"]
-    (source,) = (source for source in ("".join(cell["source"]) for cell in cells)
-                 if f"\ndef {name}(" in f"\n{source}")
-    tree = ast.parse(source)
-    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ImportFrom)]
-    names = {"np": np, "figures": figures}
-    exec(compile(tree, name, "exec"), names)
-    return names[name]
-
-
 def draw(name: str, *arguments, **options) -> Figure:
     """The chart with its usual arguments, but for those that are given."""
     usual, named = ARGUMENTS[name]
-    chart = of_page(name) if name in OF_PAGES else getattr(figures, name)
-    return chart(*(arguments or usual), **named | options)
+    return getattr(figures, name)(*(arguments or usual), **named | options)
 
 
 TABLE = np.array([[0.5, -0.25], [0.0, 0.1], [1.0, 0.2]])
@@ -72,8 +48,6 @@ ARGUMENTS = {
     "matrix_blocks": (
         [{"trained": (MATRIX, ROWS, COLUMNS), "shuffled": (MATRIX[::-1], ROWS, COLUMNS)}],
         {"rows": "output neuron", "columns": "input neuron", "values": "absolute weight"}),
-    "null_distribution": (
-        [RNG.normal(1, 0.1, 50), 0.5], {"meaningless": 1.0}),
     "seed_strip": (
         [{"joint": [0.5, 0.6, 0.7], "dhillon": np.array([0.4])}],
         {"quantity": "accuracy", "references": {"paper": 0.9, "chance": 0.1}}),
@@ -89,22 +63,10 @@ ARGUMENTS = {
         {"image_shape": (1, 3, 4), "rows": ["epoch 1", "epoch 2"], "columns": ["a", "b", "c"]}),
     "maps": ([{"epoch 1": MAP, "epoch 2": MAP}],
              {"classes": ["0", "1", "2"], "stars": "centers", "axes": "t-SNE"}),
-    "image_bars": (
-        [RNG.random((6, 12)), (1, 3, 4), np.arange(18).reshape(6, 3)],
-        {"titles": list("uvwxyz"), "notes": list("UVWXYZ"), "classes": list("abc"),
-         "marked": np.arange(6) % 3}),
-    "explained_cluster": (
-        [RNG.random((5, 12)), (1, 3, 4)],
-        {"images": {"center": RNG.random((3, 4)), "color": RNG.random((3, 4, 3))},
-         "masks": {"gates": RNG.random((3, 4)), "coarse": np.eye(2)}}),
     "schematic": (
         [{"image": (0, 0), "encoder": (1, 0), "cluster\nlayer": (1, 1)}, [
             ("image", "encoder", ""), ("encoder", "cluster\nlayer", "~a center"),
             ("cluster\nlayer", "image", "loss")]], {}),
-    "pipeline": (
-        [{"photograph": RNG.random((4, 5, 3)), "gray": RNG.random((4, 4)),
-          "spectrum": RNG.random(9), "features": RNG.random((6, 3)), "labels": RNG.random((2, 2)),
-          "end": RNG.random((2, 2))}], {"back": "next epoch"}),
 }
 every = pytest.mark.parametrize("name", ARGUMENTS)
 
@@ -127,14 +89,13 @@ def shown(figure: Figure | dict[str, Figure], **about):
     return captured.outputs
 
 
-def contrast(color) -> float:
-    """With white, of WCAG 2: from 1, not to be seen, to 21, black."""
+def luminance(color) -> float:
+    """Of WCAG 2; on white, 0.183 and below is contrast of 4.5."""
     channels = np.array(mpl_colors.to_rgb(color))
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return 1.05 / (linear @ (0.2126, 0.7152, 0.0722) + 0.05)
+    return linear @ (0.2126, 0.7152, 0.0722)
 
 
-# The page puts every figure on white, in light and in dark (clusterbook.css).
 @every
 def test_every_axis_says_what_it_shows_and_can_be_read(name):
     before = copy.deepcopy(ARGUMENTS[name])
@@ -142,12 +103,11 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
     np.testing.assert_equal(ARGUMENTS[name], before)
     for axis in figure.axes:
         if axis.get_label() == "<colorbar>":
-            assert axis.get_ylabel() == "absolute weight" or "gate value" in axis.get_xlabel()
-        elif name not in ("explained_cluster", "image_bars", "image_grid", "schematic"):  # no axes
+            assert axis.get_ylabel() == "absolute weight"
+        elif name not in ("image_grid", "schematic"):                       # they have no axes
             ticks = "".join(tick.get_text() for tick in axis.get_yticklabels())
-            assert axis.get_xlabel()
-            # A picture has no y axis, and panels side by side share theirs.
-            assert (axis.get_ylabel() or re.search("[a-z]", ticks) or name == "pipeline"
+            assert axis.get_xlabel()        # panels side by side share the other one
+            assert (axis.get_ylabel() or re.search("[a-z]", ticks)
                     or name == "maps" and axis is not figure.axes[0])
     inside = {text for axis in figure.axes for text in axis.texts if text.get_in_layout()}
     with warnings.catch_warnings():
@@ -155,7 +115,7 @@ def test_every_axis_says_what_it_shows_and_can_be_read(name):
         figure.draw_without_rendering()
     for text in figure.findobj(mpl.text.Text):
         if text.get_text().strip() and text.get_visible() and text not in inside:
-            assert contrast(text.get_color()) >= 4.5, (text.get_text(), text.get_color())
+            assert luminance(text.get_color()) < 0.183, (text.get_text(), text.get_color())
     box, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
     assert box.x0 > -0.01 and box.y0 > -0.01 and box.x1 < width + 0.01 and box.y1 < height + 0.01
 
@@ -207,11 +167,6 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     np.testing.assert_allclose(second, [[0.4, 1]])
     assert axis.yaxis_inverted()                             # the first group on top
     assert texts(axis.figure.legends[0]) == ["paper", "chance"]
-    counts = figures.seed_strip({"run": [0, 1]}, quantity="clusters").axes[0].get_xticks()
-    assert all(counts == counts.round()), "there is no half cluster"
-
-
-def test_recorded_runs_are_hollow_dots_in_the_row_of_the_live_ones():
     both = figures.seed_strip({"a": [0.5], "b": [0.6]}, quantity="z", recorded={"b": [0.7, 0.8]})
     dots = [c for c in both.axes[0].collections if len(c.get_offsets())]
     assert [np.asarray(c.get_offsets())[:, 1].round().tolist() for c in dots] == [[0], [1], [1, 1]]
@@ -231,8 +186,6 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
                             outlined={"two": [(2, 0), (0, 1)]}).axes
     assert first.images[0].get_clim() == second.images[0].get_clim() == (-0.75, 3)
     assert first.texts[0].get_text() == "–" and not first.patches       # there is no value
-    dark, bright = (sum(first.images[0].to_rgba(value)[:3]) for value in (-0.75, 3))
-    assert dark < 1 < bright
     assert [tuple(np.round(p.get_center())) for p in second.patches] == [(0, 2), (1, 0)]
 
 
@@ -240,6 +193,8 @@ def test_an_image_grid_has_each_image_in_its_place():
     images = ARGUMENTS["image_grid"][0][0].copy()
     images[1, 2] = np.nan
     (axis,) = draw("image_grid", images).axes
+    figures.picture(own := Figure().add_subplot(), images[0, 0].reshape(3, 4) / 9, "a mask")
+    assert own.images[0].get_clim() == axis.images[0].get_clim() == (0, 1)
     assert len(axis.images) == 5, "one is missing"
     rows = {label.get_text(): label.get_position()[1] for label in axis.get_yticklabels()}
     columns = {text.get_text(): text.get_position()[0] for text in axis.texts}
@@ -256,39 +211,6 @@ def test_a_map_has_the_dots_of_each_class_and_the_stars():
     *classes, special = (dots.get_offsets() for dots in draw("maps").axes[0].collections)
     np.testing.assert_array_equal(classes[1], points[labels == 1])
     np.testing.assert_array_equal(special, stars)
-
-
-def test_the_stages_of_a_pipeline_stand_in_their_order_and_lead_back():
-    figure = draw("pipeline")
-    assert [axis.get_xlabel() for axis in figure.axes] == [
-        "photograph", "gray", "spectrum", "end", "labels", "features"]
-    figure.draw_without_rendering()
-    ways = [arrow.coords2.transform(arrow.xy2) - arrow.coords1.transform(arrow.xy1)
-            for arrow in figure.artists]
-    on, down, up = np.array([[1, 0], [0, -1], [0, 1]])
-    for way, direction in zip(ways, [on, on, down, -on, -on, up], strict=True):
-        # An arrow that is longer than its gap would turn round.
-        assert way @ direction > 0.08 * figure.dpi, (way, direction)
-    (said,) = figure.axes[3].texts
-    assert not any(said.get_window_extent().overlaps(axis.get_window_extent())
-                   for axis in figure.axes)
-
-
-def test_an_explained_cluster_has_its_members_then_images_then_masks():
-    (members, shape), options = ARGUMENTS["explained_cluster"]
-    *axes, bar = draw("explained_cluster").axes
-    assert [axis.get_title(loc="center") for axis in axes] == [
-        "", "", "", "", "", "center", "color", "gates", "coarse"]
-    pictures = [*members.reshape(-1, *shape[1:]), *options["images"].values(),
-                *options["masks"].values()]
-    for axis, picture in zip(axes, pictures, strict=True):
-        np.testing.assert_array_equal(axis.images[0].get_array(), picture)
-        assert axis.images[0].get_clim() == (0, 1)
-    assert bar.get_xlabel().startswith("share of members, gate value, activation")
-    images = {"gap": np.array([[0.5, np.nan]]), "nothing": np.full((1, 2), np.nan)}
-    figure = draw("explained_cluster", RNG.random((1, 2)), (1, 1, 2), images=images)
-    drawn = {axis.get_title(): len(axis.images) for axis in figure.axes}
-    assert (drawn["gap"], drawn["nothing"]) == (1, 0)
 
 
 def test_a_figure_is_shown_with_its_text_and_its_caption(tmp_path, monkeypatch):
@@ -326,11 +248,10 @@ def test_a_figure_with_a_slider_holds_all_pictures_and_shows_the_middle_one():
     assert told[0][3] == told[2][3] != told[1][3] == picture.data["image/png"]
     assert 'data-pause="0.5"' in page and "http" not in page        # it plays without the network
     assert shown(steps, start="3")[0].data["image/png"] == told[2][3]
-    steps = {"1": draw("image_grid"), "2": draw("image_grid"), "3": draw("image_grid")}
-    steps["3"].as_it_is()               # changed after drawing
+    steps = {"1": draw("image_grid"), "2": draw("image_grid")}
+    steps["2"].as_it_is()               # changed after drawing
     drawn = figures.on_a_page(shown(steps)[0].metadata["clusterbook"], "page")
-    assert re.findall('<svg class="cb-([a-z]+)"', drawn) == [
-        "wide", "narrow", "wide", "narrow", "only"]
+    assert re.findall('<svg class="cb-([a-z]+)"', drawn) == ["wide", "narrow", "only"]
 
 
 def test_two_sliders_have_a_picture_and_a_note_for_every_position_that_was_run():
@@ -345,12 +266,9 @@ def test_two_sliders_have_a_picture_and_a_note_for_every_position_that_was_run()
                           page) == [("0 0", "epoch 1, k = 2", "live · k = 2", " hidden"),
                                     ("1 0", "epoch 9, k = 2", "live · k = 2", " hidden"),
                                     ("1 1", "epoch 9, k = 3", "live · k = 3", "")]
-        for kind, expected in (("names", ["Epoch", "Clusters"]),
-                               ("values", [["epoch 1", "epoch 9"], ["k = 2", "k = 3"]])):
-            [text] = re.findall(f'data-{kind}="([^"]*)"', page)
-            assert json.loads(html.unescape(text)) == expected
-    assert {name.split(": ")[0] for name in figures.numbers(grid)} == {
-        "epoch 1, k = 2", "epoch 9, k = 2", "epoch 9, k = 3"}
+        said = [json.loads(html.unescape(text)) for text in re.findall(
+            r'data-(?:names|values)="([^"]*)"', page)]
+        assert said == [["Epoch", "Clusters"], [["epoch 1", "epoch 9"], ["k = 2", "k = 3"]]]
 
 
 @every
@@ -396,9 +314,6 @@ def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
     monkeypatch.setenv("CLUSTERBOOK_FIGURES", str(tmp_path / "file"))
     with pytest.raises(InputError, match="the figure .*file/a-figure.png can't be written"):
         shown(figure)
-
-
-def test_a_figure_without_its_name_or_texts_is_refused():
     for about, says in (
             *(({"name": name}, f"lower-case words joined by hyphens, not {name!r}")
               for name in ("", "a strip", "../strip", "strip-")),

@@ -29,17 +29,6 @@ def idc(**options):
     return IDC(**{**settings, **options})
 
 
-@pytest.mark.parametrize(("options", "epochs"), [
-    ({}, [10, 290, 100, 300]),                  # as published
-    ({"ae_non_gated_epochs": 0}, [0, 300, 100, 300]),
-    ({"start_global_gates_training_on_epoch": 0}, [10, 290, 0, 400]),
-    ({"start_global_gates_training_on_epoch": 900}, [10, 290, 400, 0]),
-    ({"use_gating": False}, [300, 0, 100, 300]), ({"epochs": 300}, [10, 290, 0, 0])])
-def test_stages_follow_from_the_settings(options, epochs):
-    stages = ["reconstruction", "gated", "clustering", "global"]
-    assert IDC(**options)._stage_epochs() == dict(zip(stages, epochs, strict=True))
-
-
 def test_history_agrees_with_the_fitted_model():
     model = idc(batch_norm="gated", **EVERY).fit(X, Y)
     last, z = model.history_.rows[-1], model.transform(X)
@@ -57,19 +46,6 @@ def test_history_agrees_with_the_fitted_model():
     seldom = idc(batch_norm="gated", evaluate_every=4).fit(X)
     assert [row["overall"] for row in seldom.history_.rows if "overall" in row] == [3, 4, 6]
     assert same(model, seldom)
-
-
-@pytest.mark.parametrize(("batch_norm", "drift"), [
-    ("gated", set()), ("mixed", set()),
-    ("drifting", {"running_mean", "running_var", "num_batches_tracked"})])
-def test_encoder_and_local_gates_are_frozen_in_the_second_training(batch_norm, drift):
-    before, head, after = (idc(batch_norm=batch_norm, **more).fit(X) for more in (
-        {"epochs": 3}, {"start_global_gates_training_on_epoch": 6}, {}))
-    a, b = before.model_.state_dict(), after.model_.state_dict()
-    assert {name.rpartition(".")[2] for name in a if name.startswith(("autoencoder", "gating"))
-            and not torch.equal(a[name], b[name])} == drift
-    assert same(before, head, "gating", "auxiliary", "global_gates")
-    assert not any(same(before, after, part) for part in ("head", "global_gates", "auxiliary"))
 
 
 @pytest.mark.parametrize(("select", "column", "best", "begins"), [
@@ -107,3 +83,27 @@ def test_constant_columns_are_left_out_with_a_warning_and_keep_their_places():
         assert np.array_equal(wide[:, used], narrow) and not wide[:, [4, 9]].any()
     with pytest.raises(InputError, match="all columns of X are constant"):
         idc().fit(np.ones((60, 13)))
+
+
+@pytest.mark.parametrize(("options", "epochs"), [
+    ({}, [10, 290, 100, 300]),                  # as published
+    ({"ae_non_gated_epochs": 0}, [0, 300, 100, 300]),
+    ({"start_global_gates_training_on_epoch": 0}, [10, 290, 0, 400]),
+    ({"start_global_gates_training_on_epoch": 900}, [10, 290, 400, 0]),
+    ({"use_gating": False}, [300, 0, 100, 300]), ({"epochs": 300}, [10, 290, 0, 0])])
+def test_stages_follow_from_the_settings(options, epochs):
+    stages = ["reconstruction", "gated", "clustering", "global"]
+    assert IDC(**options)._stage_epochs() == dict(zip(stages, epochs, strict=True))
+
+
+@pytest.mark.parametrize(("batch_norm", "drift"), [
+    ("gated", set()), ("mixed", set()),
+    ("drifting", {"running_mean", "running_var", "num_batches_tracked"})])
+def test_encoder_and_local_gates_are_frozen_in_the_second_training(batch_norm, drift):
+    before, head, after = (idc(batch_norm=batch_norm, **more).fit(X) for more in (
+        {"epochs": 3}, {"start_global_gates_training_on_epoch": 6}, {}))
+    a, b = before.model_.state_dict(), after.model_.state_dict()
+    assert {name.rpartition(".")[2] for name in a if name.startswith(("autoencoder", "gating"))
+            and not torch.equal(a[name], b[name])} == drift
+    assert same(before, head, "gating", "auxiliary", "global_gates")
+    assert not any(same(before, after, part) for part in ("head", "global_gates", "auxiliary"))

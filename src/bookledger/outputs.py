@@ -111,15 +111,20 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
     return [figure]
 
 
+def _beside(env: BuildEnvironment, place: str, content: bytes) -> str:
+    """Write a file beside the pages; its address from this page."""
+    file = Path(env.app.outdir, place)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(content)
+    return f'{"../" * env.docname.count("/")}{place}'
+
+
 def _outside(html: str, env: BuildEnvironment) -> str:
     """Move the large pictures of a drawing into files, each once, and load those of steps later."""
-    (folder := Path(env.app.outdir) / "drawn").mkdir(parents=True, exist_ok=True)
-
     def moved(found: re.Match) -> str:
         png = base64.b64decode(found[1])
-        file = folder / f"{hashlib.sha256(png).hexdigest()[:16]}.png"
-        file.write_bytes(png)
-        return f'"{"../" * env.docname.count("/")}drawn/{file.name}"'
+        name = hashlib.sha256(png).hexdigest()[:16]
+        return f'"{_beside(env, f"drawn/{name}.png", png)}"'
 
     html = re.sub(r'"data:image/png;base64,([^"]{1000,})"', moved, html)
     return html.replace("<img ", '<img loading="lazy" ')
@@ -128,23 +133,20 @@ def _outside(html: str, env: BuildEnvironment) -> str:
 def _row(about: Mapping[str, Any], env: BuildEnvironment, place: str, png: bytes) -> str:
     """The row below a figure: its files, and the command that draws it alone.
 
-    The files are written beside the pages. Of a figure with sliders they have the position that is
-    shown first.
+    Of a figure with sliders the files have the position that is shown first.
     """
     name, first = about["name"], about.get("explorable", {}).get("start", 0)
     files = {"PNG": png, "SVG": unpacked(about["drawn"])[first][1].encode()}
     if "csv" in about:
         files["CSV"] = unpacked(about["csv"]).encode()
-    (folder := Path(env.app.outdir) / place).mkdir(parents=True, exist_ok=True)
-    links = []
+    parts = []
     for kind, content in files.items():
-        (file := folder / f"{name}.{kind.lower()}").write_bytes(content)
-        up = "../" * env.docname.count("/")
-        links.append(f'<a href="{up}{place}/{file.name}" download>{kind}</a>')
+        address = _beside(env, f"{place}/{name}.{kind.lower()}", content)
+        parts.append(f'<a href="{address}" download>{kind}</a>')
     if command := _commands(env.docname).get(name):
         title = "Draw it with another value" if " -p " in command else "Draw it"
-        links.append(f"<details><summary>{title}</summary><pre>{escape(command)}</pre></details>")
-    return f'<div class="cb-row">{" ".join(links)}</div>'
+        parts.append(f"<details><summary>{title}</summary><pre>{escape(command)}</pre></details>")
+    return f'<div class="cb-row">{" ".join(parts)}</div>'
 
 
 @cache

@@ -303,8 +303,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> 
         return Markup("<code>{}</code>").format(text) if text and head in _CODE else text
 
     cells = [[*map(cell, heads, row)] for row in rows]
-    return View(tuple(rows), [Table(caption, heads, {"": cells}, css="cb-options",
-                                    folded=caption)])
+    return View(tuple(rows), [Table(caption, heads, cells, "cb-options", folded=True)])
 
 
 _CODE = {"Parameter", "Default", "Type", "Command", "Figure", "Profile"}

@@ -29,7 +29,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError, model_validator
+from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import __version__, paths
@@ -38,7 +38,7 @@ from clusterbook.paths import write_atomically
 
 from . import config
 from .checks import Line, as_it_stands
-from .claims import load_claims, mistake
+from .claims import load_claims, mistake, read
 from .machine import machine, peak_memory_mb
 
 MANIFEST = "manifest.json"
@@ -82,12 +82,6 @@ class Record:
     path: Path | None = None
     doubts: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _is_of_its_chapter(self) -> Record:
-        if not self.profile.startswith(f"{self.chapter}-"):
-            raise ValueError(f"the profile's name must begin with '{self.chapter}-'")
-        return self
-
     @property
     def name(self) -> str:
         """The file's name without its ending: ``tell-mnist-paper-seed0``."""
@@ -107,7 +101,7 @@ def load_records(folder: Path | str | None = None) -> list[Record]:
 
     Raises InputError for a file that is no record, with its name and what is wrong with it.
     """
-    folder = Path(folder) if folder is not None else config.root() / "data" / "records"
+    folder = Path(folder or config.root() / "data" / "records")
     listed, held = config.load_json(folder / MANIFEST), config.load_json(folder / HELD)
     records = [read_record(path, listed, held) for path in folder.glob("*-seed*.json")]
     return sorted(records, key=lambda record: (record.chapter, record.profile, record.seed))
@@ -117,16 +111,12 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
                 held: Mapping[str, dict[str, Any]] | None = None) -> Record:
     """One record from its file; with the manifest and the claims held, as `load_records` reads it.
     """
-    file, content = "/".join(path.parts[-3:]), path.read_bytes()
-    try:
-        values = json.loads(content)
-    except ValueError as error:
-        raise InputError(f"{file}: not a record: {error}") from None
-    record = as_record(values, file)
+    file = "/".join(path.parts[-3:])
+    record = as_record(read(path, json.loads, "a record"), file)
     if path.stem != record.name:
         raise InputError(f"{file}: the record of {record.name} must be called {record.name}.json")
     doubts = []
-    if listed is not None and listed.get(path.name) != sha256(content):
+    if listed is not None and listed.get(path.name) != sha256(path.read_bytes()):
         doubts.append("a record is not the one that the manifest lists")
     if not record.git["clean"]:
         doubts.append("the code of a run is in no commit, or differs from its commit")
@@ -144,12 +134,7 @@ def profile_of(record: Record) -> dict[str, Any]:
 
 def read_profile(path: Path) -> dict[str, Any]:
     """The content of a profile's file; InputError if it can't be read or is not TOML."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"profiles/{path.name} can't be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"profiles/{path.name}: not TOML: {error}") from None
+    return read(path, tomllib.loads, "TOML")
 
 
 def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
@@ -159,27 +144,20 @@ def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
     """
     has = record.parameters
     if not wanted.keys() <= has.keys():
-        has = {**defaults(record.chapter), **has}
+        has = defaults(config.root() / "notebooks" / f"{record.chapter}.ipynb") | has
     return [name for name, value in wanted.items()
             if name not in has or has[name] != plain(value)]
 
 
-def defaults(chapter: str) -> dict[str, Any]:
-    """The default of each parameter of a chapter's notebook, in a record's form; of no notebook
-    none.
+@cache
+def defaults(notebook: Path) -> dict[str, Any]:
+    """The default of each parameter of a notebook, in a record's form; of no notebook none.
 
     `bookledger.parameters` reads and checks all about them, with packages that are not in every
     installation with which a notebook shows records.
     """
-    path = config.root() / "notebooks" / f"{chapter}.ipynb"
-    return _defaults(path, path.stat().st_mtime_ns) if path.is_file() else {}
-
-
-@cache
-def _defaults(path: Path, _written: int) -> dict[str, Any]:
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    tagged = ("".join(cell["source"]) for cell in cells
-              if "parameters" in cell["metadata"].get("tags", []))
+    tagged = ["".join(cell["source"]) for cell in config.load_json(notebook).get("cells", [])
+              if "parameters" in cell["metadata"].get("tags", [])]
     return plain({node.target.id: ast.literal_eval(node.value)
                   for source in tagged for node in ast.parse(source).body})
 
@@ -209,9 +187,9 @@ class Runs(tuple[Record, ...]):
         if not self:
             return "no recorded run"
         data = self[0].data["name"] if self[0].data else self[0].profile
-        labels = {name: source.label for name, source in config.book().catalog().items()}
+        known = config.book().catalog().get(data)
         epochs = self[0].parameters.get("epochs")
-        return (f"{labels.get(data, data)}{f', {epochs:,} epochs' if epochs else ''}, "
+        return (f"{known.label if known else data}{f', {epochs:,} epochs' if epochs else ''}, "
                 f"{len(self)} recorded seed{'s' if len(self) > 1 else ''}")
 
     @property
@@ -263,10 +241,9 @@ def model_file(name: str) -> Path:
 
     Raises InputError when the book has no such file; the message lists those it has.
     """
-    folder = config.root() / "data" / "records"
-    kept = [path.stem for path in folder.glob("*.pt")]
+    kept = {path.stem: path for path in (config.root() / "data" / "records").glob("*.pt")}
     one_of("kept model", name, kept)
-    return folder / f"{name}.pt"
+    return kept[name]
 
 
 # --- writing
@@ -289,8 +266,6 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
     """
     folder, run = paths.asked("records"), paths.run_context()
     threads = threads or getattr(getattr(model, "history_", None), "threads", 0)
-    # Another number of threads may give other results.
-    more = f" (trained with {threads} threads)" if threads > 1 else ""
     if folder is None or not run:
         return Line("not recorded: nothing asked for a record of this run")
     chapter = run["chapter"]
@@ -327,10 +302,12 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         "arrays": sha256(packed.getvalue()) if arrays else None,
     }
     name = as_record(values, f"the record of {profile}").name
-    text = f"recorded: {name}.json"
+    text, weights = f"recorded: {name}.json", folder / f"{name}.pt"
     if arrays:
         write_atomically(folder / f"{name}.npz", packed.getvalue())
-    kept = model is not None and _kept(model, folder / f"{name}.pt")
+    if model is not None:
+        _save(model, weights)
+    kept = model is not None and weights.stat().st_size <= MODEL_LIMIT
     if model is not None and not kept:
         text += f", without the trained model, which has more than {MODEL_LIMIT / 1e6:.0f} MB"
     write_atomically(folder / f"{name}.json", dumps(values).encode())   # now all it names is there
@@ -338,11 +315,11 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         if not written:
             (folder / f"{name}{ending}").unlink(missing_ok=True)        # of an earlier run
     write_manifest(folder)
-    return Line(text + more)
+    return Line(text)
 
 
-def _kept(model: Any, path: Path) -> bool:
-    """Write a trained model to a file, unless that is too large."""
+def _save(model: Any, path: Path) -> None:
+    """Write a trained model to a file."""
     if hasattr(model, "save"):
         model.save(path)
     else:
@@ -351,10 +328,6 @@ def _kept(model: Any, path: Path) -> bool:
         content = io.BytesIO()
         torch.save(model.state_dict(), content)
         write_atomically(path, content.getvalue())
-    if path.stat().st_size > MODEL_LIMIT:
-        path.unlink()
-        return False
-    return True
 
 
 def write_manifest(folder: Path) -> None:

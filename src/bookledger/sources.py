@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from markupsafe import Markup
-from pydantic import Field, Strict, model_validator
+from pydantic import Field, Strict
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import to_json
 
@@ -49,12 +49,6 @@ class Source:
     sent: date | None = None
     offers: Annotated[dict[str, str], Strict(False)] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _says_which_version(self) -> Source:
-        if not (self.commit or self.read):
-            raise ValueError("the key commit or the key read is missing")
-        return self
-
     @property
     def version(self) -> str:
         """What was read: a commit, a version, or both."""
@@ -86,23 +80,16 @@ class Erratum:
     not_demonstrated: str | None = None
     replaces: Annotated[tuple[str, ...], Strict(False)] = ()
 
-    @model_validator(mode="after")
-    def _is_demonstrated_or_says_why_not(self) -> Erratum:
-        if bool(self.checks) == bool(self.not_demonstrated):
-            raise ValueError("either checks or not_demonstrated, not both and not neither")
-        return self
-
 
 def load_sources(folder: Path | str | None = None) -> dict[str, Source]:
     """Every source of a folder (default: the book's), by id; see `load_claims`."""
     found = read_folder(folder or config.root() / "data" / "sources", Source, "source", "work")
-    return {one.id: one for one in sorted(found, key=lambda one: config.book().order(one.work))}
+    return {one.id: one for one in found}
 
 
 def load_errata(folder: Path | str | None = None) -> list[Erratum]:
     """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
-    found = read_folder(folder or config.root() / "data" / "errata", Erratum, "erratum", "work")
-    return sorted(found, key=lambda one: config.book().order(one.work))
+    return read_folder(folder or config.root() / "data" / "errata", Erratum, "erratum", "work")
 
 
 # --- views
@@ -127,8 +114,8 @@ def errata(work: str | None = None) -> View:
         cells = [[link(row, sources[row.source].name), GRADES[row.grade],
                   "by a cell" if row.checks else "no", "yes" if row.reported else "no"]
                  for row in found]
-        parts.append(Table(caption, ["Erratum", "Grade", "Demonstrated", "Reported"], {"": cells},
-                           css="cb-errata", folded=caption))
+        parts.append(Table(caption, ["Erratum", "Grade", "Demonstrated", "Reported"], cells,
+                           "cb-errata", folded=True))
     return View(tuple(rows), parts)
 
 
@@ -138,9 +125,8 @@ def erratum(*ids: str) -> View:
     claims, parts = {claim.id: claim for claim in load_claims()}, []
     for id in ids:
         one_of("erratum", id, known)
-        row = known[id]
-        parts.append(html("erratum", row, sources[row.source], GRADES[row.grade],
-                          [claims[id] for id in row.claims]))
+        parts.append(html("erratum", known[id], sources[known[id].source],
+                          GRADES[known[id].grade], [claims[one] for one in known[id].claims]))
     return View(tuple(known[id] for id in ids), parts)
 
 
@@ -152,7 +138,7 @@ def source_table() -> View:
              for row in rows]
     sent = [f"{row.name} ({row.sent})" for row in rows if row.sent]
     return View(rows, [
-        Table("What was read", ["Source", "Version", "What it offers"], {"": cells}),
+        Table("What was read", ["Source", "Version", "What it offers"], cells),
         f"Letters sent to authors: {', '.join(sent) or 'none'}."])
 
 

@@ -92,14 +92,15 @@ def judge_number(number: Comparison, records: Sequence[Record], stale: Collectio
     if number.cannot_compare is not None:
         return Verdict("cannot compare", number.cannot_compare)
     runs = [record for record in records if number.profile in (None, record.profile)]
-    verdict = _by_check(number, runs, stale) if number.check else _by_numbers(number, runs, stale)
-    return verdict or Verdict("not attempted", priced(number.not_attempted or "", records) or (
+    verdict = _by_check(number, runs) if number.check else _by_numbers(number, runs)
+    if verdict:
+        return replace(verdict, stale=not set(stale).isdisjoint(verdict.records))
+    return Verdict("not attempted", _priced(number.not_attempted or "", records) or (
         f"No recorded run{f' of {number.profile}' if number.profile else ''} has what is compared "
         f"({number.check or number.metric})."))
 
 
-def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
-                ) -> Verdict | None:
+def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
     """The verdict on a value, a difference or a trend; None if no run measured it."""
     how = Statistic(goal.statistic or "mean")
     second = goal.than if goal.kind == "trend" else goal.minus
@@ -119,11 +120,11 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
         # The two numbers are compared, not their difference with zero: a difference is rounded.
         numbers = [number for number, _ in pairs]
         held = sum(COMPARE[goal.relation](*pair) for pair in pairs)
-        ours = held / n
+        ours, mean_of_others = held / n, fmean(other for _, other in pairs)
         within = ours == 1 if goal.holds_in == "all" else ours > 0.5
         reasons = [f"it holds in {held} of {count(n, 'seed')}"]
     else:
-        numbers = [first - other for first, other in pairs]
+        numbers, mean_of_others = [first - other for first, other in pairs], None
         ours = how.of(list(zip(rows, numbers, strict=True)))
         # A number at the very edge is within, whatever binary fractions make of the decimals.
         within = abs(ours - goal.value) <= goal.tolerance + 1e-12 * abs(goal.value)
@@ -134,8 +135,7 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
             low, high = t_interval(numbers)
             wide = (high - low) / 2 > goal.tolerance
             low, high = within_range(goal, (low, high))
-            band = goal.value - goal.tolerance, goal.value + goal.tolerance
-            reaches = low <= band[1] and high >= band[0]
+            reaches = (low <= goal.value + goal.tolerance) and (high >= goal.value - goal.tolerance)
             reasons[0] += f" (95% interval {low:.4g} to {high:.4g})"
 
     settings, caveats = _other_settings(goal, used), _caveats(goal, runs, used)
@@ -149,49 +149,42 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
         reasons.append("the interval is wider than the band")
     elif not within and reaches:
         reasons.append("the interval reaches into the band")
-    reasons += settings
-    reasons += caveats
+    reasons += settings + caveats
     if n < len(runs):
         reasons.append(f"{count(len(runs) - n, 'run')} of this profile did not measure it")
-    return _verdict(word, reasons, used, stale, ours=ours, mean=fmean(numbers),
+    return _verdict(word, reasons, used, ours=ours, mean=fmean(numbers), than=mean_of_others,
                     sd=stdev(numbers) if n > 1 else None, values=tuple(numbers),
-                    interval=within_range(goal, t_interval(numbers)),
-                    than=fmean(other for _, other in pairs) if goal.kind == "trend" else None)
+                    interval=within_range(goal, t_interval(numbers)))
 
 
-def _by_check(goal: Comparison, runs: Sequence[Record], stale: Collection[str]
-              ) -> Verdict | None:
+def _by_check(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
     """The verdict by the comparison's check: every run that made it counts, fresh or stale."""
     used = [run for run in runs if goal.check in run.checks]
     if not used:
         return None
     caveats = _caveats(goal, used, used)
     failed = [run.name for run in used if not run.checks[goal.check]]
+    word, shows = "indicative" if caveats else "confirmed", ""
+    outcome = f"holds in {count(len(used), 'run')}"
     if failed:
         word = "demonstration fails"
         outcome = f"fails in {len(failed)} of {count(len(used), 'run')}, such as {failed[0]}"
-    else:
-        word = "refuted" if goal.kind == "source-error" else (
-            "indicative" if caveats else "confirmed")
-        outcome = f"holds in {count(len(used), 'run')}"
-    shows = ", which refutes it," if word == "refuted" else ""
-    return _verdict(word, [f"the check {goal.check}{shows} {outcome}", *caveats], used, stale)
+    elif goal.kind == "source-error":
+        word, shows = "refuted", ", which refutes it,"
+    return _verdict(word, [f"the check {goal.check}{shows} {outcome}", *caveats], used)
 
 
-def _verdict(word: str, reasons: Sequence[str], used: Sequence[Record], stale: Collection[str],
-             **numbers: Any) -> Verdict:
+def _verdict(word: str, reasons: Sequence[str], used: Sequence[Record], **numbers: Any) -> Verdict:
     text = "; ".join(reasons)
-    names = tuple(record.name for record in used)
-    return Verdict(word, f"{text[0].upper()}{text[1:]}.", n=len(used), records=names,
-                   stale=not set(stale).isdisjoint(names), **numbers)
+    return Verdict(word, f"{text[0].upper()}{text[1:]}.", n=len(used),
+                   records=tuple(record.name for record in used), **numbers)
 
 
 def _other_settings(goal: Comparison, used: Sequence[Record]) -> list[str]:
     """Settings that are not the source's: they soften a hit and a miss alike."""
     found = []
-    assumed = sorted({name for record in used for name in record.assumed})
-    if goal.depends_on is not None:
-        assumed = [name for name in assumed if name in goal.depends_on]
+    assumed = sorted({name for record in used for name in record.assumed
+                      if goal.depends_on is None or name in goal.depends_on})
     if assumed:
         more = f" and {len(assumed) - 3} others" if len(assumed) > 4 else ""
         found.append(f"settings chosen here: {', '.join(assumed[:3] if more else assumed)}{more}")
@@ -252,17 +245,16 @@ def within_range(goal: Comparison, interval: tuple[float, float] | None
     return max(interval[0], low), min(interval[1], high)
 
 
-def priced(text: str, records: Iterable[Record]) -> str:
+def _priced(text: str, records: Iterable[Record]) -> str:
     """A reason with the cost of a run in it, computed from recorded runs.
 
     ``{3000 epochs of tell-mnist-30}`` becomes that many epochs' core-hours, at the mean time of an
     epoch in the runs of that profile. Raises InputError where none was recorded.
     """
     def cost(found: re.Match) -> str:
-        timed = [run for run in records
-                 if run.profile == found[2] and "seconds_per_epoch" in run.metrics]
         hours = [run.metrics["seconds_per_epoch"] * (run.machine["threads"] or 1) / 3600
-                 for run in timed]
+                 for run in records
+                 if run.profile == found[2] and "seconds_per_epoch" in run.metrics]
         if not hours:
             raise InputError(f"a cost in a claim is that of runs of {found[2]}, of which no record "
                              "has seconds_per_epoch")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
@@ -36,34 +36,32 @@ _KINDS = ("Headline results", "Other results", "Sentences of the text", "Claims 
 
 @dataclass(frozen=True)
 class Table:
-    """Cells under heads, as HTML or as text; a cell is a text, or HTML as `Markup`.
+    """Rows of cells under heads, as HTML or as text; a cell is a text, or HTML as `Markup`.
 
-    ``groups`` maps headings, or an empty text, to rows, whose first cell is the row's head. ``css``
-    has classes of the table. With ``folded``, a summary, it is in an element ``details``. ``lines``
-    are the text, where that is not of the cells.
+    The first cell is the row's head. ``css`` has classes of the table. If ``folded``, a click on
+    the caption shows it. ``lines`` are the text, where that is not of the cells.
     """
 
     caption: str
     heads: Sequence[str]
-    groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    rows: Sequence[Sequence[str]]
     css: str = ""
-    folded: str = ""
+    folded: bool = False
     lines: Sequence[str] = ()
 
     def __html__(self) -> Markup:
         return html("table", self)
 
     def __str__(self) -> str:
-        rows = [[*map(plain, row)] for rows in self.groups.values() for row in rows]
-        if self.lines or not rows:
+        if self.lines or not self.rows:
             return "\n".join(map(paragraph, [self.caption, *self.lines]))
+        rows = [[*map(plain, row)] for row in self.rows]
         return f"{paragraph(self.caption)}\n\n{columns(self.heads, rows)}"
 
 
 def plain(cell: str) -> str:
-    """A cell as text: of HTML what shows before anything is unfolded."""
-    return (Markup(str(cell).partition("<details")[0]).striptags()
-            if isinstance(cell, Markup) else cell)
+    """A cell as text."""
+    return cell.striptags() if isinstance(cell, Markup) else cell
 
 
 def paragraph(text: str) -> str:
@@ -119,21 +117,27 @@ def html(macro: str, *values: object) -> Markup:
 # --- claims
 
 
-def judged(claims: Iterable[Claim]) -> tuple[Row, ...]:
-    """The claims with their verdicts."""
-    records = load_records()
+def every_claim(work: str | None = None) -> tuple[Row, ...]:
+    """Every claim of the book, or of one work, with its verdict, by the order of the chapters.
+
+    Raises InputError for an unknown work.
+    """
+    claims, records = load_claims(), load_records()
+    if work is not None:
+        one_of("chapter with claims", work, {claim.chapter for claim in claims})
+        claims = [claim for claim in claims if claim.chapter == work]
     stale = stale_among(records)
     return tuple((claim, judge(claim, records, stale)) for claim in claims)
-
-
-def every_claim() -> tuple[Row, ...]:
-    """Every claim of the book with its verdict, by the order of the chapters."""
-    return judged(sorted(load_claims(), key=lambda claim: config.book().order(claim.chapter)))
 
 
 def by_chapter(rows: Iterable[Row]) -> dict[str, list[Row]]:
     """The rows of each chapter, which stand together."""
     return {chapter: list(found) for chapter, found in groupby(rows, lambda row: row[0].chapter)}
+
+
+def headlines(rows: Iterable[Row]) -> list[Row]:
+    """The rows of headline claims."""
+    return [row for row in rows if row[0].tier == "headline"]
 
 
 def counted(rows: Sequence[Row]) -> str:
@@ -148,16 +152,18 @@ def counts_line(rows: Sequence[Row]) -> str:
     return f"{count(len(rows), 'claim')}: {counted(rows)}"
 
 
-def by_kind(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Claims by what they are: a result of a paper, a sentence of its text, or somebody else's."""
-    kinds: dict[str, list[Row]] = {kind: [] for kind in _KINDS}
-    for claim, verdict in rows:
-        sentence = all(number.kind in ("exact", "source-error") for number in claim.compares)
-        kinds["Claims of other people" if claim.by == "others" else
-              "Sentences of the text" if sentence else
-              "Headline results" if claim.tier == "headline" else
-              "Other results"].append((claim, verdict))
-    return kinds
+def kind_of(claim: Claim) -> str:
+    """What a claim is: a result of a paper, a sentence of its text, or somebody else's."""
+    if claim.by == "others":
+        return "Claims of other people"
+    if all(number.kind in ("exact", "source-error") for number in claim.compares):
+        return "Sentences of the text"
+    return "Headline results" if claim.tier == "headline" else "Other results"
+
+
+def by_kind(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """The rows of each kind of claims."""
+    return {kind: [row for row in rows if kind_of(row[0]) == kind] for kind in _KINDS}
 
 
 def assessed(rows: Sequence[Row]) -> str:
@@ -169,49 +175,46 @@ def assessed(rows: Sequence[Row]) -> str:
 def summary() -> View:
     """How the claims of each work stand: results, sentences, and other people's apart."""
     rows = every_claim()
-    found = Table("Claims of each work", ["Work", *_KINDS], css="cb-summary", groups={"": [
-        [config.book().method(chapter), *map(counted, by_kind(found).values())]
-        for chapter, found in by_chapter(rows).items()]})
-    return View(rows, [assessed(rows), found])
+    works = [[config.book().method(chapter), *map(counted, by_kind(found).values())]
+             for chapter, found in by_chapter(rows).items()]
+    return View(rows, [assessed(rows), Table("Claims of each work", ["Work", *_KINDS], works,
+                                             "cb-summary")])
 
 
 def scorecard() -> View:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
     rows = every_claim()
-    headline = [row for row in rows if row[0].tier == "headline"]
-    others = by_chapter(row for row in rows if row not in headline)
     parts = [assessed(rows), claim_table(
-        counts_line(headline).replace("claim", "headline claim", 1), headline)]
-    for chapter, found in others.items():
-        caption = (f"{config.book().method(chapter)}: supporting and minor claims "
-                   f"({counts_line(found)})")
-        parts.append(claim_table(caption, found, folded=caption))
+        counts_line(headlines(rows)).replace("claim", "headline claim", 1), headlines(rows))]
+    for chapter, found in by_chapter(row for row in rows if row[0].tier != "headline").items():
+        parts.append(claim_table(f"{config.book().method(chapter)}: supporting and minor claims "
+                                 f"({counts_line(found)})", found, folded=True))
     return View(rows, parts)
 
 
-def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, css: str = "",
-                folded: str = "") -> Table:
+def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
+                ) -> Table:
     """Claims with their verdicts and numbers; as text, a paragraph a claim.
 
-    If *brief*, a claim has no details, and a reason only where nothing was measured.
+    If *brief*, as in a result box, a claim has no details, and a reason only where nothing was
+    measured.
     """
     cells, lines = [], []
     for claim, verdict in rows:
-        cells.append([html("claim", claim, verdict, brief),
-                      html("measurements", claim, verdict, brief)])
+        cells.append([html(macro, claim, verdict, brief) for macro in ("claim", "measurements")])
         lines.append(f"{claim.id}: {verdict.label}. {verdict.reason}")
         lines += [f"{_INDENT}{number.stated}: {measured(number, part)}" + (
             f", {part.label}" if len(claim.compares) > 1 else "")
             for number, part in numbers(claim, verdict)[0]]
     heads = ["Claim", "Published ± our tolerance → ours, mean ± SD"]
-    return Table(caption, heads, {"": cells}, f"cb-claims {css}".strip(), folded, lines)
+    css = "cb-claims cb-result" if brief else "cb-claims"
+    return Table(caption, heads, cells, css, folded, lines)
 
 
 def verdicts(work: str) -> View:
     """The verdicts on a work's claims, folded; InputError for an unknown work."""
-    rows = _of_work(work)
-    counts = counts_line(rows)
-    return View(rows, [claim_table(counts, rows, folded=f"{counts}. Show them.")])
+    rows = every_claim(work)
+    return View(rows, [claim_table(counts_line(rows), rows, folded=True)])
 
 
 def result(work: str) -> View:
@@ -219,40 +222,31 @@ def result(work: str) -> View:
 
     Raises InputError for an unknown work.
     """
-    rows = _of_work(work)
-    headline = [row for row in rows if row[0].tier == "headline"]
+    rows = every_claim(work)
     how = Markup('<p class="cb-source">In all, {}. <a href="../book/scorecard.html#how-to-read-a-'
                  'verdict">How to read a verdict</a></p>').format(counts_line(rows))
-    return View(rows, [
-        claim_table("What was reproduced", headline, brief=True, css="cb-result"), how])
-
-
-def _of_work(work: str) -> tuple[Row, ...]:
-    claims = load_claims()
-    one_of("chapter with claims", work, {claim.chapter for claim in claims})
-    return judged(claim for claim in claims if claim.chapter == work)
+    return View(rows, [claim_table("What was reproduced", headlines(rows), brief=True), how])
 
 
 # --- records
 
 
 def status() -> View:
-    """Every recorded profile: its settings, cost, machine and code; rows of name and cells."""
-    records, groups, profiles = load_records(), {}, []
+    """Every recorded profile: its cost, machine and code; rows of name and cells."""
+    records, rows, profiles = load_records(), [], []
+    code = Markup('<code id="{0}">{0}</code>')
     stale, link = stale_among(records), Markup('<a href="../records/{0.name}.json">{0.seed}</a>')
-    for (chapter, name), group in groupby(records, key=lambda one: (one.chapter, one.profile)):
+    for name, group in groupby(records, key=lambda record: record.profile):
         found = list(group)
         cells = described(found)
         if any(record.name in stale for record in found):
             cells["Code"] += ", stale"
         profiles.append((name, cells))
-        heading = Markup('<a href="../notebooks/{}.html">{}</a>').format(
-            chapter, config.book().method(chapter))
-        groups.setdefault(heading, []).append([
-            html("profile", found[0]), Markup(" ").join(map(link.format, found)), *cells.values()])
+        rows.append([code.format(name), Markup(" ").join(map(link.format, found)),
+                     *cells.values()])
     heads = ["Profile", "Seeds", *(profiles[0][1] if profiles else ())]
-    return View(tuple(profiles), [Table(f"{len(profiles)} recorded profiles", heads, groups,
-                                        css="cb-status")])
+    return View(tuple(profiles), [Table(f"{len(profiles)} recorded profiles", heads, rows,
+                                        "cb-status")])
 
 
 def described(records: Sequence[Record]) -> dict[str, str]:
@@ -291,5 +285,5 @@ def under_way(records: Path | None = None) -> View:
         rows += [(path.stem, f"{at['stage'] or name}: epoch {at['epoch']:,} of {at['epochs']:,}, "
                   f"{duration(at['seconds_an_epoch'])} an epoch, begun {run['started'][:10]}")
                  for name, at in run["trainings"].items()]
-    return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], {"": rows}) if rows else
+    return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], rows) if rows else
                               "No recorded run is under way."])

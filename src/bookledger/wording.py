@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from typing import Any
 
 from markupsafe import Markup
 
@@ -11,9 +11,7 @@ from . import config
 from .claims import Claim, Comparison, Statistic
 from .verdicts import Verdict, count
 
-USUAL = ("mean", "single", None)     # statistics that go without saying
 _IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most as large"}
-_CUT = 4    # tolerances; what lies further from the published number is drawn at the edge
 
 
 def spread(mean: float, sd: float | None) -> str:
@@ -66,15 +64,18 @@ def measured(number: Comparison, verdict: Verdict) -> str:
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
         return (f"{mean}{against}, {_IS[number.relation]} in {round(verdict.ours * verdict.n)} of "
                 f"{seeds}")
-    if number.statistic in USUAL:
+    if number.statistic in ("mean", "single", None):     # goes without saying
         return f"{mean} ({seeds})"
     if math.isclose(verdict.ours, verdict.mean):
         return f"{mean} ({number.statistic}, {seeds})"
     return f"{verdict.ours:.4g} ({number.statistic}), mean {mean} ({seeds})"
 
 
-def told_number(number: Comparison) -> str:
-    """What a number is, in words, and its published value: ``F1 0.8895``."""
+def compared(number: Comparison) -> str:
+    """What is compared: the check, or the number in words with its tolerance or its rule."""
+    if number.check is not None:
+        return number.check
+
     def spelled(metric: str) -> str:
         words = config.book().metrics.spelled
         return " ".join(words.get(part, part) for part in metric.split("_"))
@@ -82,19 +83,12 @@ def told_number(number: Comparison) -> str:
     name = number.told or spelled(number.metric) + (
         f" minus {spelled(number.minus)}" if number.minus else "")
     if number.kind != "trend":
-        return f"{name} {number.value}"
-    sign = {">=": "≥", "<=": "≤"}.get(number.relation, number.relation)
-    if not isinstance(number.than, str):
-        return f"{name} {sign} {number.than}"
-    return number.told or f"{name} {sign} {spelled(number.than)}"
-
-
-def compared(number: Comparison) -> str:
-    """What is compared: the check, or the number in words with its tolerance or its rule."""
-    if number.check is not None:
-        return number.check
-    return told_number(number) + (
-        f" in {number.holds_in} seeds" if number.kind == "trend" else f" ± {number.tolerance}")
+        return f"{name} {number.value} ± {number.tolerance}"
+    of_text = isinstance(number.than, str)
+    if not (number.told and of_text):       # words for both sides have the relation in them
+        sign = {">=": "≥", "<=": "≤"}.get(number.relation, number.relation)
+        name += f" {sign} {spelled(number.than) if of_text else number.than}"
+    return f"{name} in {number.holds_in} seeds"
 
 
 def named(claim: Claim, number: Comparison) -> str:
@@ -113,22 +107,20 @@ def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verd
     return found, ", ".join(rest[:2]) + more
 
 
-def offsets(number: Comparison, verdict: Verdict
-            ) -> tuple[float, Sequence[float], Sequence[float]] | None:
-    """How far ours, its interval's ends and the seeds lie from the published number, in tolerances.
+def drawing(number: Comparison, verdict: Verdict) -> dict[str, Any] | None:
+    """The drawing of our numbers around the published one; None where no number was measured.
 
-    None where no number was measured; the interval is that of a mean only, and a single seed is
-    left out.
+    It has 200 units, 25 for a tolerance, with the published number in the middle. *ours* lies
+    *offset* tolerances from it; *ends* are those of the interval, if the number is a mean, and
+    *seeds* those of several.
     """
-    if verdict.ours is None or number.value is None or not number.tolerance:
+    if verdict.ours is None or not number.tolerance:
         return None
-    ends = verdict.interval if Statistic(number.statistic).is_mean and verdict.interval else ()
-    seeds = verdict.values if len(verdict.values) > 1 else ()
-    (ours,), ends, seeds = ([(value - number.value) / number.tolerance for value in values]
-                            for values in ([verdict.ours], ends, seeds))
-    return ours, ends, seeds
 
+    def place(value: float) -> float:
+        return round(min(max(100 + 25 * (value - number.value) / number.tolerance, 0), 200), 1)
 
-def drawn(offset: float) -> float:
-    """The place of an offset in a strip of 200 units, the published number in its middle."""
-    return round(100 + 100 * max(-_CUT, min(_CUT, offset)) / _CUT, 1)
+    ends = verdict.interval if Statistic(number.statistic).is_mean else None
+    return {"offset": (verdict.ours - number.value) / number.tolerance, "ours": place(verdict.ours),
+            "ends": [*map(place, ends or ())],
+            "seeds": [*map(place, verdict.values)] if verdict.n > 1 else []}

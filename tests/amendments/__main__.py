@@ -40,31 +40,11 @@ def git(*arguments: str) -> str:
     return done.stdout.decode().strip() if done.returncode == 0 else ""
 
 
-def files(commit: str, folder: str, ending: str) -> list[str]:
-    """The files of a folder at a commit, those with an ending."""
-    found = git("ls-tree", "--name-only", commit, f"{folder}/").splitlines()
-    return [file for file in found if file.endswith(ending)]
-
-
-@cache
-def reader() -> subprocess.Popen:
-    """One process that reads everything that `content` is asked for."""
-    return subprocess.Popen(["git", "-C", ROOT, "cat-file", "--batch"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE)
-
-
-def content(name: str) -> bytes:
-    """A file or folder of the history, by its hash or as ``commit:path``; empty if missing."""
-    reader().stdin.write(f"{name}\n".encode())
-    reader().stdin.flush()
-    *_, size = reader().stdout.readline().split()
-    return reader().stdout.read(int(size) + 1)[:-1] if size.isdigit() else b""
-
-
 @cache
 def parsed(file: str, blob: str) -> list[dict]:
     """The claims of a file's content, which many commits share."""
-    return [{**claim, "chapter": Path(file).stem} for claim in yaml.load(content(blob), _Loader)]
+    return [{**claim, "chapter": Path(file).stem}
+            for claim in yaml.load(git("show", blob), _Loader)]
 
 
 @cache
@@ -90,8 +70,8 @@ def numbers(commit: str) -> dict[str, dict]:
 @cache
 def recorded(commit: str) -> set[str]:
     """The profiles, and chapters, that have a record at a commit."""
-    names = [Path(file).name.partition("-seed")[0]
-             for file in files(commit, "data/records", ".json")]
+    listed = git("ls-tree", "--name-only", commit, "data/records/").splitlines()
+    names = [Path(file).name.partition("-seed")[0] for file in listed if file.endswith(".json")]
     return {*names, *(name.partition("-")[0] for name in names)}
 
 
@@ -128,11 +108,11 @@ def changes(commit: str) -> list[dict]:
         made_by = {one.get("profile", one["chapter"] if "check" in one else None)
                    for one in (before, after) if one}
         different = differences(before, after)
-        if made_by & has and (different or not before or not after):
+        change = "changed" if before and after else "added" if after else "removed"
+        if made_by & has and different:
             found.append({
-                "commit": commit, "id": id,
-                "change": "added" if not before else "removed" if not after else "changed",
-                "fields": different if before and after else {},
+                "commit": commit, "id": id, "change": change,
+                "fields": different if change == "changed" else {},
                 "reason": after.get("cannot_compare") or after.get("not_attempted") or ""})
     return sorted(found, key=lambda one: one["id"])
 
@@ -155,8 +135,8 @@ def edited_records() -> list[dict]:
             if status == "D":
                 fields.add("deleted")
                 continue
-            before, after = (json.loads(content(f"{at}:{file}")) for at in (
-                f"{commit}~1", commit))
+            before, after = (json.loads(git("show", f"{at}:{file}"))
+                             for at in (f"{commit}~1", commit))
             different = {key for key in before.keys() | after.keys()
                          if before.get(key) != after.get(key)}
             fields |= {"run anew"} if "started" in different else different

@@ -1,31 +1,39 @@
-"""Speed, measured in one run: ``python tests/benchmarks [NAME]...``.
+"""Speed, as ratios of one run, and memory: ``python tests/benchmarks [NAME]...``.
 
-A benchmark is a function below that prepares its data and returns its cases, ours first. They are
-measured in turns in this process. Compare ratios, not seconds: the machine and its load decide
-those. ``book/benchmarks.csv`` has them. The last one, ``notebooks``, executes every notebook and
-fails where one holds 1.6 GB or more.
+A function below prepares its data and returns its cases, ours first; they are measured in turns.
+``book/benchmarks.csv`` has the ratios. The last one, ``notebooks``, executes every notebook and
+fails where one holds `LIMIT` bytes or more.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 from sklearn.cluster import KMeans, SpectralCoclustering
 from torch import Tensor
 
-import notebooks  # beside this file
-from clusterbook import TELL, training
+from bookledger import config
+from clusterbook import TELL, paths, training
 from clusterbook.deepcluster import kmeans
 from clusterbook.idc import losses
 from clusterbook.weights import WeightCoclustering
 
 Cases = dict[str, Callable[[], object]]
+#: What a notebook has to stay under, in bytes: Binder gives a container about 2 GB.
+LIMIT = 1.6e9
+EXECUTE = """import sys, pathlib, bookledger.execution
+bookledger.execution.execute(*map(pathlib.Path, sys.argv[1:]))"""
 
 
 def tell_epochs() -> Cases:
@@ -84,43 +92,57 @@ BENCHMARKS = {function.__name__: function for function in (
     tell_epochs, idc_coding_rate, kmeans_20000, coclustering_512)}
 
 
-def measure(cases: Cases, enough: float = 60.0, at_most: int = 7) -> np.ndarray:
-    """Seconds of every case, a row a round, after one round that only warms up.
-
-    In turns: a machine is slower at one moment than at another, and a ratio is of the same moment.
-    """
+def compare(cases: Cases, enough: float = 60.0, at_most: int = 7) -> None:
+    """Print seconds and ratios of cases that are measured in turns, after a round to warm up."""
     rounds: list[list[float]] = []
     while len(rounds) <= at_most and (len(rounds) < 3 or np.sum(rounds[1:]) < enough):
-        row = []
+        rounds.append([])
         for case in cases.values():
             begun = time.perf_counter()
             case()
-            row.append(time.perf_counter() - begun)
-        rounds.append(row)
-    return np.array(rounds[1:])
+            rounds[-1].append(time.perf_counter() - begun)
+    seconds = np.array(rounds[1:])                      # (rounds, cases)
+    ratios = np.median(seconds / seconds[:, :1], axis=0)
+    for label, fastest, ratio in zip(cases, seconds.min(0), ratios, strict=True):
+        print(f"  {label:28}{fastest:10.3f} s{ratio:8.2f}", flush=True)
+
+
+def peak(notebook: Path) -> int:
+    """Execute a notebook at its defaults; the most that its kernel, and what that started, held."""
+    most = 0
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.Popen([sys.executable, "-c", EXECUTE, notebook, Path(folder, "out.ipynb")])
+        while run.poll() is None:
+            time.sleep(0.1)
+            with suppress(psutil.Error):        # a process ended meanwhile
+                most = max(most, sum(one.memory_full_info().pss for one in
+                                     psutil.Process(run.pid).children(recursive=True)))
+    return most
+
+
+def memory() -> bool:
+    """Print the MB that every notebook holds; whether one holds too much."""
+    root, much = paths.root(), False
+    for path in config.notebooks(root):
+        bytes_ = peak(path)
+        much |= bytes_ >= LIMIT
+        print(f"  {path.relative_to(root).as_posix():36}{bytes_ / 1e6:10,.0f}"
+              f"{'  too much' * (bytes_ >= LIMIT)}", flush=True)
+    return much
 
 
 def main(names: list[str]) -> int:
-    """Print a table a benchmark; the status for the shell."""
+    """Measure what is named, or everything; the status for the shell."""
     known = [*BENCHMARKS, "notebooks"]
-    if unknown := [name for name in names if name not in known]:
-        print(f"there is no benchmark {unknown[0]!r}; known: {', '.join(known)}", file=sys.stderr)
+    if unknown := set(names) - set(known):
+        print(f"no benchmark {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
         return 2
     print(f"{platform.machine()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads, "
           f"Python {platform.python_version()}, torch {torch.__version__}")
-    status = 0
-    for name in names or known:
-        if name == "notebooks":
-            print("\nnotebooks: every notebook at its defaults (to stay under 1.6 GB).", flush=True)
-            status = notebooks.main()
-            continue
-        cases = BENCHMARKS[name]()
-        print(f"\n{BENCHMARKS[name].__doc__}\n  {'':28}{'seconds':>10}{'ratio':>8}", flush=True)
-        seconds = measure(cases)                            # (rounds, cases)
-        ratios = np.median(seconds / seconds[:, :1], axis=0)
-        for label, fastest, ratio in zip(cases, seconds.min(0), ratios, strict=True):
-            print(f"  {label:28}{fastest:10.3f}{ratio:8.2f}")
-    return status
+    for name in [name for name in names or known if name in BENCHMARKS]:
+        print(f"\n{BENCHMARKS[name].__doc__}", flush=True)
+        compare(BENCHMARKS[name]())
+    return int("notebooks" in (names or known) and memory())
 
 
 if __name__ == "__main__":

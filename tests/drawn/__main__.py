@@ -54,16 +54,6 @@ def tolerance(series: dict, other: dict) -> float:
                 or not differences({"series": series, "within": within}, tripled))
 
 
-def reason(within: float) -> str:
-    """Why a figure has that tolerance."""
-    if within <= 0.01:
-        return "the same on every processor tried"
-    measured = f"three times what {', '.join(kinds())} differ by"
-    return measured if within < CHAOTIC else (
-        f"{measured}: a live training ends elsewhere on each processor, so this guards series, "
-        "counts and ranges; the page's checks guard what is said of it")
-
-
 def main(pages: list[str]) -> None:
     for page in pages:
         notebook = next(ROOT / folder / f"{page}.ipynb" for folder in ("book", "notebooks")
@@ -77,7 +67,12 @@ def main(pages: list[str]) -> None:
         figures = {}
         for name, series in numbers.items():
             within = max(tolerance(series, other[name]) for other in others)
-            figures[name] = {"why": reason(within), "within": within, "series": series}
+            why = f"three times what {', '.join(kinds())} differ by" if within > 0.01 else (
+                "the same on every processor tried")
+            if within >= CHAOTIC:
+                why += (": a live training ends elsewhere on each processor, so this guards "
+                        "series, counts and ranges; the page's checks guard what is said of it")
+            figures[name] = {"why": why, "within": within, "series": series}
         # A line for each series.
         text = json.dumps(figures, ensure_ascii=False).replace('": {"', '": {\n"').replace(
             '], "', '],\n"').replace("}}, ", "}},\n")

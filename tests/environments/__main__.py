@@ -4,12 +4,10 @@
     python tests/environments image [--row "Colab's own image"]
 
 Each environment is a fresh one with what such a machine has, in the oldest or the newest versions
-that pyproject.toml allows or in those of colab.txt and kaggle.txt, and without papermill, Jupyter
-Book, nbval and munkres; *image* is the Python that runs this script, as it is. In it every chapter
-runs from top to bottom in an empty folder. Its bootstrap cell installs the library as it does from
-the public address; that address is a clone of this checkout's last commit here, so pip fetches the
-tag and builds the wheel. Where every check of every chapter held, --row writes date and versions
-to a row of book/runtimes.csv. Gigabytes are installed, so `make test` leaves this out.
+that pyproject.toml allows or in those of colab.txt and kaggle.txt, and without `LEFT_OUT`; *image*
+is the Python that runs this script, as it is. Every chapter runs in an empty folder, and its
+bootstrap cell installs the library from a clone of this checkout's last commit. Where every check
+held, --row writes date and versions to a row of book/runtimes.csv. Gigabytes are installed.
 """
 
 from __future__ import annotations
@@ -39,9 +37,10 @@ CHECKOUT = paths.checkout()
 HOSTED = ("ipykernel", "nbclient")              # what runs a notebook there, in any version
 LEFT_OUT = ("clusterbook", "jupyter_book", "munkres", "nbval", "papermill")
 HERE = Path(__file__).parent
-KINDS = ["oldest", "newest", "colab", "kaggle", "image"]
+FILES = {kind: HERE / f"{kind}.txt" for kind in ("colab", "kaggle")}     # "# Python 3.13", packages
+KINDS = ["oldest", "newest", *FILES, "image"]
 ROWS = CHECKOUT / "book" / "runtimes.csv"       # what book/rerun.md shows
-SHOWN = ("torch", "numpy", "scikit_learn")      # versions in a row
+SHOWN = ("python", "torch", "numpy", "scikit_learn")     # versions in a row
 VERSIONS = """
 import importlib.metadata as m, json, sys
 names = {d.metadata["Name"].lower().replace("-", "_"): d.version for d in m.distributions()}
@@ -51,8 +50,8 @@ print(json.dumps(names | {"python": sys.version.split()[0]}))
 
 def requirements(kind: str) -> list[Requirement]:
     """What the environment has: a file's versions; the library's list, oldest or newest."""
-    if (HERE / f"{kind}.txt").is_file():
-        lines = (HERE / f"{kind}.txt").read_text(encoding="utf-8").splitlines()
+    if kind in FILES:
+        lines = FILES[kind].read_text(encoding="utf-8").splitlines()
         return [Requirement(line) for line in lines if not line.startswith("#")]
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = [Requirement(text) for text in project["dependencies"]]
@@ -75,8 +74,8 @@ def environment(kind: str, folder: Path) -> Path:
     python = Path(sys.executable)
     if kind != "image":
         base = sys.executable
-        if (HERE / f"{kind}.txt").is_file():    # it begins "# Python 3.13"
-            name = (HERE / f"{kind}.txt").read_text(encoding="utf-8").split()[2]
+        if kind in FILES:
+            name = FILES[kind].read_text(encoding="utf-8").split()[2]
             base = shutil.which(f"python{name}") or sys.exit(f"{kind}: there is no python{name}")
         subprocess.run([base, "-m", "venv", folder], check=True)
         python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -119,11 +118,8 @@ def run(chapter: str, python: Path, library: str, cache: Path) -> list[str]:
 
 def trial(kind: str, folder: Path, row: str | None) -> int:
     """Run every chapter in a kind of environment; the number of things that went wrong."""
-    git = {"cwd": CHECKOUT, "check": True, "capture_output": True, "text": True}
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], **git).stdout.strip()
-    if subprocess.run(["git", "status", "--porcelain"], **git).stdout.strip():
-        print("what is not committed is not tested: the library comes from the last commit",
-              file=sys.stderr)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=CHECKOUT, check=True,
+                            capture_output=True, text=True).stdout.strip()
     subprocess.run(["git", "clone", "--quiet", "--bare", str(CHECKOUT), folder / "address"],
                    check=True)
     library = f"clusterbook @ git+{(folder / 'address').as_uri()}@{commit}"
@@ -142,19 +138,13 @@ def trial(kind: str, folder: Path, row: str | None) -> int:
             print(f"    a bootstrap cell changed the environment: {name} "
                   f"{before.get(name, 'absent')} became {after.get(name, 'absent')}")
     if row and not wrong:
-        held(row, after)
+        with ROWS.open(encoding="utf-8", newline="") as file:
+            rows = {name: rest for name, *rest in csv.reader(file)}
+        day = f"{datetime.now(UTC):%d %B %Y}".lstrip("0")
+        rows[row] = [day, *(after[name] for name in SHOWN)]
+        with ROWS.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([name, *rows[name]] for name in rows)
     return wrong
-
-
-def held(name: str, found: dict[str, str]) -> None:
-    """Write to the file of runtimes that today every check of every chapter held in one."""
-    with ROWS.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.reader(file))
-    day = f"{datetime.now(UTC):%d %B %Y}".lstrip("0")
-    (index,) = [index for index, row in enumerate(rows) if row[0] == name]
-    rows[index] = [name, day, *(found[key] for key in ("python", *SHOWN))]
-    with ROWS.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def main() -> int:
@@ -170,7 +160,7 @@ def main() -> int:
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="clusterbook-") as folder:
             wrong += trial(kind, Path(folder), options.row)
-    return 1 if wrong else 0
+    return int(wrong > 0)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,14 @@
 """Short fits that between them use every stage and option of every method.
 
 A fit is a function without arguments in `FITS`, which takes a second or two and returns anything
-that `flat` can take apart. ``__main__`` compares that between two versions of the library, bit for
-bit; ``golden.py`` compares it with committed numbers.
+that `flat` can take apart.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import pickle
-import sys
-import time
-import traceback
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -29,8 +21,8 @@ from torch import nn
 import clusterbook
 from clusterbook import classifier, training, weights
 from clusterbook import idc as measures
+from clusterbook.deepcluster import clustering
 
-LARGE = 200_000             # numbers: of larger arrays the hash is kept
 DIGITS = (load_digits().data[:300] / 16).astype(np.float32)
 CLASSES = load_digits().target[:300]
 WINE = load_wine()
@@ -41,11 +33,7 @@ USUAL = {"random_state": 0, "progress": False, "device": "cpu"}
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
-    """The arrays that *value* consists of, each with a name; no seconds.
-
-    It may be an estimator (all that it has learned), a network, a history, a dataclass, an array, a
-    number, or mappings and lists of these.
-    """
+    """The arrays that *value* consists of, each with a name; no seconds."""
     if isinstance(value, nn.Module):
         value = dict(value.state_dict())
     elif isinstance(value, BaseEstimator):
@@ -70,14 +58,6 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
         if array.dtype.hasobject:
             raise TypeError(f"{name} is a {type(value).__name__}, which can't be compared")
         yield name or "value", array
-
-
-def hashed(array: np.ndarray) -> np.ndarray:
-    """The array; of a large one its type, shape and hash."""
-    if array.size <= LARGE:
-        return array
-    return np.asarray(f"{array.dtype}{array.shape} "
-                      + hashlib.sha256(np.ascontiguousarray(array)).hexdigest())
 
 
 def tell(X: np.ndarray = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
@@ -123,10 +103,7 @@ TELL = {
     "tell: online": tell_online,
     "tell: online, adam, gradients as they are": partial(
         tell_online, optimizer="adam", normalize_gradients=False, network="none"),
-
 }
-
-# -------------------------------------------------------------------------------------------- IDC
 
 
 def idc(X: np.ndarray = TABLE, y: np.ndarray | None = WINE.target, **settings: Any) -> Any:
@@ -188,10 +165,7 @@ IDC = {
                                                        lr_aux_classifier=0.1),
     "idc: a batch of all": partial(idc, batch_size=500),
     "idc: measures": idc_measures,
-
 }
-
-# ------------------------------------------------------------------------------------ DeepCluster
 
 
 def deepcluster(X: Any = DIGITS, y: np.ndarray | None = CLASSES, **settings: Any) -> Any:
@@ -214,8 +188,6 @@ def deepcluster_probe() -> Any:
 
 def kmeans_from_afar(**settings: Any) -> Any:
     """k-means of which half of the first centers are far from all samples."""
-    from clusterbook.deepcluster import clustering  # early versions have no such module
-
     X = torch.from_numpy(DIGITS).to(torch.get_default_dtype())
     first = torch.cat([X[:6], X[:6] + 100])
     with mock.patch.object(clustering, "_plus_plus", lambda *_: first.clone()):
@@ -237,12 +209,10 @@ DEEPCLUSTER = {
     "deepcluster: not whitened": partial(deepcluster, whiten=False),
     "deepcluster: not of length 1": partial(deepcluster, normalize=False),
     "deepcluster: all dimensions": partial(deepcluster, n_components=None),
-
     "deepcluster: natural sampling": partial(deepcluster, sampling="natural"),
     "deepcluster: empty clusters stay": partial(kmeans_from_afar, reassign_empty=False),
     "deepcluster: empty clusters": kmeans_from_afar,
     "deepcluster: one classifier": partial(deepcluster, renew_classifier=False),
-
     "deepcluster: whole images": partial(deepcluster, crop_scale=None),
     "deepcluster: mirrored": partial(deepcluster, COLORS, flip=True, crop_scale=(0.5, 0.9)),
     "deepcluster: ImageNet's statistics": partial(deepcluster, COLORS,
@@ -251,12 +221,9 @@ DEEPCLUSTER = {
                                           weight_decay=1e-3),
     "deepcluster: no epochs": partial(deepcluster, epochs=0),
     "deepcluster: a batch of one left out": partial(deepcluster, batch_size=23),
-
     "deepcluster: AlexNet": partial(big_network, "alexnet", epochs=1),
     "deepcluster: VGG-16": partial(big_network, "vgg16", epochs=0),
     "deepcluster: probe": deepcluster_probe,
-
-
 }
 
 # --------------------------------------------------------- classifiers, their weights, and the rest
@@ -278,7 +245,6 @@ CLASSIFIER = {
     "classifier: pruned": partial(trained, pruning_epochs=4),
     "classifier: pruned, dropout": partial(trained, pruning_epochs=4, dropout=0.3),
     "classifier: blocks": partial(trained, blocks=4, block_weight=5.0),
-
 }
 
 
@@ -322,22 +288,3 @@ FITS: dict[str, Callable[[], Any]] = {
     "weights: quality": quality,
     "weights: the whole network": network_graph,
 }
-
-
-def main(output: Path, text: str) -> None:
-    """Run the fits with that text in their names; write what they return, and what failed."""
-    warnings.simplefilter("ignore")
-    begun, arrays, failed = time.monotonic(), {}, {}
-    for name in FITS:
-        if text in name:
-            try:
-                arrays[name] = {part: hashed(array) for part, array in flat(FITS[name]())}
-            except Exception:
-                failed[name] = f"failed: {traceback.format_exc(limit=-3)}"
-    output.write_bytes(pickle.dumps({
-        "arrays": arrays, "failed": failed, "seconds": time.monotonic() - begun,
-        "source": clusterbook.__file__}))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])

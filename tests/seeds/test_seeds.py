@@ -46,21 +46,6 @@ def test_checks_hold_at_ten_other_seeds(path, tmp_path):
     all_hold(path, notebook, tmp_path, values={"seed": main, "seeds": further})
 
 
-def test_a_run_with_other_parameters_says_whose_records_it_shows(tmp_path):
-    """Once it showed those of the default parameters as its own, and passed their checks."""
-    executed = execution.execute(
-        paths.root() / "notebooks" / "weights.ipynb", tmp_path / "weights.ipynb",
-        values={"epochs": 3, "n_shuffles": 4, "seeds": []},
-        environment={"CLUSTERBOOK_FIGURES": str(tmp_path)})
-    # matplotlib leaves each line of a text as a comment beside its outlines.
-    live, recorded = (" ".join(re.findall("<!-- (.*?) -->", (tmp_path / f"{name}.svg").read_text()))
-                      for name in ("effects", "accuracy-against-clusterability"))
-    assert "this run: digits, 3 epochs, 1 seed" in live
-    assert "on scikit-learn's digits, 40 epochs, 3 recorded seeds" in recorded
-    said = "\n".join(execution.outputs(executed))
-    assert "not checked: another seed gives another network" in said
-
-
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_pages_checks_hold_at_another_seed(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
