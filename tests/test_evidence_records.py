@@ -271,3 +271,28 @@ def test_a_check_that_failed_once_stays_failed_in_the_record(book):
                                ("below", 1, "needs two values to compare, not 1")):
         with pytest.raises(InputError, match=words):
             here.check(f"weights-{name}", value)
+
+
+KEPT = {"acc": 0.5, "nmi": 0.3}         # of the second of three epochs
+HISTORY = [{"epoch": 1, "acc": 0.4, "nmi": 0.2}, {"epoch": 2, **KEPT, "loss": 1.0},
+           {"epoch": 3, "acc": 0.6, "nmi": 0.4, "loss": 2.0}]
+
+
+@pytest.mark.parametrize(("metrics", "parameters", "wrong"), [
+    ({"acc": 0.6, "nmi": 0.4, "loss": 2.0, "seconds": 9.0}, {}, ""),
+    ({"acc": 0.62, "nmi": 0.4}, {}, "acc"),                     # two points more than there were
+    ({"acc": 0.6, "nmi": 0.3}, {}, "nmi"),
+    (KEPT, {"select": "last"}, "acc, nmi"), (KEPT, {}, "acc, nmi"),     # the best epoch, not the last
+    (KEPT, {"select": "loss"}, ""), ({**KEPT, "loss": 2.0}, {"select": "loss"}, ""),
+    ({"acc": 0.5, "nmi": 0.2}, {"select": "loss"}, "acc, nmi"),         # of two epochs
+    ({"acc": 0.52, "nmi": 0.4}, {"select": "loss"}, "acc"),
+])
+def test_metrics_that_the_history_contradicts_are_refused(metrics, parameters, wrong, asked):
+    page("weights").record(metrics, history=HISTORY)
+    found = json.loads((asked / RECORD).read_text()) | {"parameters": parameters}
+    (asked / RECORD).write_text(json.dumps(found))
+    if wrong:
+        with pytest.raises(InputError, match=f"{RECORD}: the history contradicts .* {wrong}$"):
+            load_records(asked)
+    else:
+        assert [record.metrics for record in load_records(asked)] == [metrics]

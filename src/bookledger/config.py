@@ -56,6 +56,7 @@ class Book:
     about: str
     methods: dict[str, str]                 # chapter → the name of its method, in the book's order
     metrics: Metrics = field(default_factory=Metrics)
+    last_epoch: dict[str, str] = field(default_factory=dict)    # parameter → keeps the last epoch
     longest: str | None = None              # notebook that takes longest: a build begins with it
     library: str | None = None              # package whose methods carry a VERSION
     data: str | None = None                 # module with catalog, content, status and fetch

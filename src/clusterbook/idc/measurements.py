@@ -107,6 +107,7 @@ def measurements(model: IDC, X: ArrayLike, y: ArrayLike, *, baselines: Mapping[s
     as ``kmeans_acc``, and what was measured of each variant, as ``no_gates_acc``.
     """
     gates, labels, rows = model.local_gates(X), model.labels_, model.history_.rows
+    kept = next((row for row in rows if row.get("overall") == model.kept_epoch_), rows[-1])
     found = {
         **scores(y, labels), "acc_greedy": greedy_accuracy(y, labels),
         "best_acc": max(row["acc"] for row in rows if "acc" in row),
@@ -114,9 +115,9 @@ def measurements(model: IDC, X: ArrayLike, y: ArrayLike, *, baselines: Mapping[s
         "local_gates": open_features(gates, original=True, batch_size=model.batch_size),
         "open_local_gates": open_features(gates),
         "seconds_per_epoch": model.history_.seconds / model.epochs,
-        **{name: rows[-1][name] for name in (
+        **{name: kept[name] for name in (
             "global_gates", "open_global_gates", "silhouette", "davies_bouldin")
-           if name in rows[-1]},
+           if name in kept},
         **{f"{name}_{score}": value for name, other in baselines.items()
            for score, value in scores(y, other).items() if score in ("acc", "nmi", "ari")},
         **explanation,
