@@ -210,6 +210,13 @@ def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
             recorded("tell", profile, **parameters)
 
 
+def test_the_data_of_records_are_those_that_the_catalog_has():
+    known = {source.name: source.content for source in datasets.catalog()}
+    for record in load_records(paths.checkout() / "data" / "records"):
+        assert known[record.data["name"]] == record.data["sha256"], (
+            f"{record.name}: the data set has changed, so its records are stale")
+
+
 def test_a_parameter_that_a_notebook_gets_later_counts_as_its_default(book):
     name = "data/records/tell-digits-seed0.json"
     cell = {"metadata": {"tags": ["parameters"]}, "source": ["warmth: float = 1  # | paper: 1 | "]}
