@@ -38,11 +38,32 @@ def test_nothing_that_has_a_record_is_changed_and_not_committed():
         assert not found, f"{kind} after a first record; commit, then run python tests/amendments"
 
 
+def test_what_a_deciding_check_compares_is_computed_as_committed(monkeypatch):
+    kept = json.loads(history.CELLS.read_text(encoding="utf-8"))
+    assert history.computed() == kept, "run python tests/amendments, which lists it on the page"
+    read = history.nbformat.read
+
+    def edited(path, **options):            # a cell above, not the check's own
+        notebook = read(path, **options)
+        for cell in notebook.cells:
+            cell.source = cell.source.replace(
+                "beta = 2 * centers, -(centers ** 2).sum(1), (X ** 2).sum(1)",
+                "beta = 2 * centers, -(centers ** 2).sum(1), 0 * (X ** 2).sum(1)").replace(
+                "logits, tau = X @ W.T + b, 1.0", "logits, tau = X @ W.T + b, 2.0")
+        return notebook
+
+    monkeypatch.setattr(history.nbformat, "read", edited)
+    found = history.computed()
+    differ = {id for id in kept if found[id] != kept[id]}
+    assert {"tell-expansion", "tell-beta-slip"} <= differ and len(differ) < 6
+
+
 CLAIM = """\
 - {{id: demo-acc, tier: {tier}, says: {says}, source: Table 1, seen: paper, kind: value,
    profile: demo-a, metric: acc, value: 0.9, tolerance: 0.1{more}}}
 """
 BEFORE = {
+    "data/amendments/cells.json": '{"demo-check": "a"}',
     "data/claims/demo.yaml": CLAIM.format(tier="headline", says="good", more=", differs: small"),
     "notebooks/profiles/demo-a.toml": "seeds = [0, 1, 2]\n[parameters]\nepochs = 30\n",
     **{f"data/records/demo-a-seed{seed}.json": json.dumps(
@@ -69,6 +90,8 @@ ATTACKS = {     # what is changed, where the history tells it, and words of it
         tier="headline", says="bad", more=", differs: small")}, "reworded", "says"),
     "another tier": ({"data/claims/demo.yaml": CLAIM.format(
         tier="minor", says="good", more=", differs: small")}, "reworded", "tier"),
+    "a cell above a check": ({"data/amendments/cells.json": '{"demo-check": "b"}'}, "reworded",
+                             "cells above the check"),
     "a metric edited": ({"data/records/demo-a-seed0.json": BEFORE[
         "data/records/demo-a-seed0.json"].replace("0.5", "0.9")}, "records", "metrics"),
 }
@@ -78,6 +101,7 @@ ATTACKS = {     # what is changed, where the history tells it, and words of it
 def past(tmp_path, monkeypatch):
     """A repository with a history of its own, and what commits to it."""
     monkeypatch.setattr(history, "ROOT", tmp_path)
+    monkeypatch.setattr(history, "CELLS", tmp_path / "data" / "amendments" / "cells.json")
     for name, value in {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
                         **{f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER")
                            for what in ("NAME", "EMAIL")}}.items():
@@ -90,7 +114,7 @@ def past(tmp_path, monkeypatch):
         return history.git("rev-parse", "HEAD")
 
     history.git("init", "-q", "-b", "main")
-    for kind in ("claims", "profiles", "records"):      # each has a first commit
+    for kind in ("amendments", "claims", "profiles", "records"):      # each has a first commit
         commit({file: text for file, text in BEFORE.items() if f"/{kind}/" in file})
     assert not any(history.everything().values())
     return commit
@@ -188,3 +212,9 @@ def test_every_earlier_claim_stands_somewhere_or_says_why_not():
         assert place["now"] in now or place["reason"], place["id"]
         if place["verdict"] == "not reproduced":        # a miss leaves only into a claim
             assert place["now"] in now, place["id"]
+
+
+def test_the_workflow_fetches_the_whole_history():
+    jobs = yaml.safe_load((CHECKOUT / ".github/workflows/test.yml").read_text("utf-8"))["jobs"]
+    [fetched] = [step["with"] for step in jobs["test"]["steps"] if "checkout" in step.get("uses", "")]
+    assert fetched["fetch-depth"] == 0

@@ -4,11 +4,13 @@
 claims and profiles that already had a record, with the verdicts before and after, each computed by
 the code of its commit; and the records that were edited. Where each claim of the time before claims
 were merged stands now does not change any more. Last it writes the tables in book/amendments.md;
-``python tests/amendments page`` writes these alone.
+``python tests/amendments page`` writes these alone, and data/amendments/cells.json, a hash of the
+code behind each check that decides a claim.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
@@ -20,12 +22,16 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+import nbformat
 import yaml
 
+from bookledger import config, load_claims, slices
+from bookledger.checks import _dumped
 from bookledger.claims import _Loader
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
+CELLS = TARGET.with_name("cells.json")      # `computed`, as committed
 PAGE = ROOT / "book" / "amendments.md"
 MARKS = "% Written by python tests/amendments.", "% To here."
 RECORDS = "data/records/"
@@ -92,6 +98,36 @@ def profiles(commit: str) -> dict[str, dict]:
             values = read(content(file, blob)) or {}
             found[Path(file).stem] = {key: values[key] for key in OF_PROFILES if values.get(key)}
     return found
+
+
+def computed() -> dict[str, str]:
+    """Every check that decides a claim, with a hash of all code that what it compares comes from.
+
+    That is: the cells of its notebook that its own cell needs, as a figure that is drawn alone.
+    """
+    wanted = {number.check for claim in load_claims() for number in claim.compares if number.check}
+    found = {}
+    for path in config.notebooks(ROOT):
+        cells = [*slices._cells(nbformat.read(path, as_version=4))]
+        for end, (_, text, read, _) in enumerate(cells):
+            code, needed = [text], {slices._ALL, *read}
+            for _, other, reads, changed in reversed(cells[:end]):
+                if changed & needed:
+                    code.append(other)
+                    needed |= reads
+            digest = hashlib.sha256("\n".join(_dumped(ast.parse(one)) for one in code).encode())
+            found |= {id: digest.hexdigest()[:12] for id in wanted
+                      if f'evidence.check("{id}"' in re.sub(r"check\(\s+", "check(", text)}
+    return dict(sorted(found.items()))
+
+
+@cache
+def computations(commit: str) -> dict[str, dict]:
+    """The hashes of `computed` that a commit has in the file."""
+    at = listing(commit, f"{CELLS.parent.relative_to(ROOT).as_posix()}/")
+    file = CELLS.relative_to(ROOT).as_posix()
+    return {id: {"cells": digest} for id, digest in json.loads(
+        content(file, at[file])).items()} if file in at else {}
 
 
 @cache
@@ -179,6 +215,9 @@ def reworded(commit: str) -> list[dict]:
             for key in SAYS:
                 if was.get(key) != now.get(key):
                     keys.setdefault(key, set()).add(now["claim"])
+    for _, id, was, now in pairs(computations, commit):
+        if was:
+            keys.setdefault("cells above the check", set()).add(id)
     return [{"commit": commit, "key": key, "claims": sorted(found)} for key, found in keys.items()]
 
 
@@ -232,7 +271,8 @@ def everything() -> dict[str, list[dict]]:
     """All that the history has to tell, without verdicts."""
     return {
         "changes": [one for commit in touched("data/claims/*.yaml") for one in changes(commit)],
-        "reworded": [one for commit in touched("data/claims/*.yaml") for one in reworded(commit)],
+        "reworded": [one for commit in touched("data/claims/*.yaml", "data/amendments/cells.json")
+                     for one in reworded(commit)],
         "profiles": [one for commit in touched("notebooks/profiles")
                      for one in other_profiles(commit)],
         "records": [one for commit in touched(":(glob)data/records/*-seed*.json")
@@ -241,7 +281,7 @@ def everything() -> dict[str, list[dict]]:
 
 def uncommitted() -> dict[str, list[dict]]:
     """The same of the working tree, which no commit has yet."""
-    for read in (numbers, profiles, recorded):
+    for read in (numbers, profiles, computations, recorded):
         read.cache_clear()
     return {name: read(WORK) for name, read in (
         ("changes", changes), ("reworded", reworded), ("profiles", other_profiles),
@@ -320,6 +360,7 @@ def history() -> None:
 
 
 if __name__ == "__main__":
+    CELLS.write_text(f"{json.dumps(computed(), indent=1)}\n", encoding="utf-8")
     if sys.argv[1:] != ["page"]:
         history()
     PAGE.write_text(page(), encoding="utf-8")
