@@ -289,7 +289,7 @@ HISTORY = [{"epoch": 1, "acc": 0.4, "nmi": 0.2}, {"epoch": 2, **KEPT, "loss": 1.
     ({"acc": 0.6, "nmi": 0.4, "loss": 2.0, "seconds": 9.0}, {}, ""),
     ({"acc": 0.62, "nmi": 0.4}, {}, "acc"),                     # two points more than there were
     ({"acc": 0.6, "nmi": 0.3}, {}, "nmi"),
-    (KEPT, {"select": "last"}, "acc, nmi"), (KEPT, {}, "acc, nmi"),     # the best epoch, not the last
+    (KEPT, {"select": "last"}, "acc, nmi"), (KEPT, {}, "acc, nmi"),     # not of the last epoch
     (KEPT, {"select": "loss"}, ""), ({**KEPT, "loss": 2.0}, {"select": "loss"}, ""),
     ({"acc": 0.5, "nmi": 0.2}, {"select": "loss"}, "acc, nmi"),         # of two epochs
     ({"acc": 0.52, "nmi": 0.4}, {"select": "loss"}, "acc"),

@@ -215,7 +215,7 @@ def reworded(commit: str) -> list[dict]:
             for key in SAYS:
                 if was.get(key) != now.get(key):
                     keys.setdefault(key, set()).add(now["claim"])
-    for _, id, was, now in pairs(computations, commit):
+    for _, id, was, _ in pairs(computations, commit):
         if was:
             keys.setdefault("cells above the check", set()).add(id)
     return [{"commit": commit, "key": key, "claims": sorted(found)} for key, found in keys.items()]
@@ -240,7 +240,7 @@ def other_profiles(commit: str) -> list[dict]:
 
 def touched(*places: str) -> list[str]:
     """The commits after the first, merges too, that touch these files, oldest first."""
-    found = git("log", "--reverse", "--full-history", "-m", "--no-renames", "--format=%H", "--",
+    found = git("log", "--reverse", "--full-history", "--no-renames", "--format=%H", "--",
                 *places).splitlines()
     return list(dict.fromkeys(found))[1:]
 
