@@ -123,6 +123,9 @@ def test_the_time_is_summed_over_the_pieces_of_a_run(asked, monkeypatch):
     monkeypatch.setattr(records_module, "datetime", Mock(wraps=datetime, now=lambda _zone: now))
     page("weights").record({"a": 1.0})
     assert load_records(asked)[0].seconds == 12.5 + 30
+    now = datetime(2025, 1, 1, tzinfo=UTC)                      # a clock that was set back
+    page("weights").record({"a": 1.0})
+    assert load_records(asked)[0].seconds == 12.5
 
 
 def test_the_text_of_a_record_is_sorted_a_row_of_history_a_line_and_says_nothing_private(asked):

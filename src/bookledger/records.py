@@ -317,7 +317,8 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         "data": None if data is None else {"name": data.source.name,
                                            "sha256": config.book().datasets().content(data)},
         "started": datetime.fromisoformat(run["started"]).isoformat(timespec="seconds"),
-        "seconds": round(run["earlier"] + piece.total_seconds(), 3),
+        # A clock may be set back.
+        "seconds": round(run["earlier"] + max(0.0, piece.total_seconds()), 3),
         "peak_memory_mb": peak_memory_mb(),
         "arrays": sha256(packed.getvalue()) if arrays else None,
     }
