@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 import yaml
-from _support import CHECKOUT, module_of
+from _support import CHECKOUT, module_of, put
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
@@ -26,11 +26,133 @@ needs_history = pytest.mark.skipif(
 
 @needs_history
 def test_the_page_lists_every_change_after_a_first_record():
-    found = [change for commit in history.amended() for change in history.changes(commit)]
-    written = [{key: value for key, value in change.items() if key != "verdicts"}
-               for change in WRITTEN["changes"]]
+    found = history.everything()
+    written = {key: [{name: value for name, value in one.items() if name != "verdicts"}
+                     for one in WRITTEN[key]] for key in found}
     assert written == found, "run python tests/amendments"
-    assert WRITTEN["records"] == history.edited_records(), "run python tests/amendments"
+
+
+@needs_history
+def test_nothing_that_has_a_record_is_changed_and_not_committed():
+    for kind, found in history.uncommitted().items():
+        assert not found, f"{kind} after a first record; commit, then run python tests/amendments"
+
+
+def test_what_a_deciding_check_compares_is_computed_as_committed(monkeypatch):
+    kept = json.loads(history.CELLS.read_text(encoding="utf-8"))
+    assert history.computed() == kept, "run python tests/amendments, which lists it on the page"
+    read = history.nbformat.read
+
+    def edited(path, **options):            # a cell above, not the check's own
+        notebook = read(path, **options)
+        for cell in notebook.cells:
+            cell.source = cell.source.replace(
+                "beta = 2 * centers, -(centers ** 2).sum(1), (X ** 2).sum(1)",
+                "beta = 2 * centers, -(centers ** 2).sum(1), 0 * (X ** 2).sum(1)").replace(
+                "logits, tau = X @ W.T + b, 1.0", "logits, tau = X @ W.T + b, 2.0")
+        return notebook
+
+    monkeypatch.setattr(history.nbformat, "read", edited)
+    found = history.computed()
+    differ = {id for id in kept if found[id] != kept[id]}
+    assert {"tell-expansion", "tell-beta-slip"} <= differ and len(differ) < 6
+
+
+CLAIM = """\
+- {{id: demo-acc, tier: {tier}, says: {says}, source: Table 1, seen: paper, kind: value,
+   profile: demo-a, metric: acc, value: 0.9, tolerance: 0.1{more}}}
+"""
+BEFORE = {
+    "data/amendments/cells.json": '{"demo-check": "a"}',
+    "data/claims/demo.yaml": CLAIM.format(tier="headline", says="good", more=", differs: small"),
+    "notebooks/profiles/demo-a.toml": "seeds = [0, 1, 2]\n[parameters]\nepochs = 30\n",
+    **{f"data/records/demo-a-seed{seed}.json": json.dumps(
+        {"seed": seed, "metrics": {"acc": 0.5 + seed / 10}, "rows": ["loss"] * 50, "started": seed})
+       for seed in range(3)}}
+MISSES = {f"data/records/demo-a-seed{seed}.json": None for seed in range(3)}
+BETTER = {f"data/records/demo-a-seed{seed}.json": json.dumps(
+    {"seed": seed, "metrics": {"acc": 0.9}, "rows": ["loss"] * 50, "started": seed})
+    for seed in range(3, 6)}
+ATTACKS = {     # what is changed, where the history tells it, and words of it
+    "differs removed": ({"data/claims/demo.yaml": CLAIM.format(
+        tier="headline", says="good", more="")}, "changes", "differs"),
+    "three misses deleted, three better seeds added": (MISSES | BETTER, "records", "deleted"),
+    "the profile's list edited with them": (
+        {"notebooks/profiles/demo-a.toml": "seeds = [3, 4, 5]\n[parameters]\nepochs = 30\n"},
+        "profiles", "seeds: [0, 1, 2] → [3, 4, 5]"),
+    "the list shortened": (
+        {"notebooks/profiles/demo-a.toml": "seeds = [2]\n[parameters]\nepochs = 30\n"},
+        "profiles", "seeds: [0, 1, 2] → [2]"),
+    "a profile that has records": (
+        {"notebooks/profiles/demo-a.toml": "seeds = [0, 1, 2]\n[parameters]\nepochs = 3\n"},
+        "profiles", "parameters: epochs"),
+    "other words": ({"data/claims/demo.yaml": CLAIM.format(
+        tier="headline", says="bad", more=", differs: small")}, "reworded", "says"),
+    "another tier": ({"data/claims/demo.yaml": CLAIM.format(
+        tier="minor", says="good", more=", differs: small")}, "reworded", "tier"),
+    "a cell above a check": ({"data/amendments/cells.json": '{"demo-check": "b"}'}, "reworded",
+                             "cells above the check"),
+    "a metric edited": ({"data/records/demo-a-seed0.json": BEFORE[
+        "data/records/demo-a-seed0.json"].replace("0.5", "0.9")}, "records", "metrics"),
+}
+
+
+@pytest.fixture
+def past(tmp_path, monkeypatch):
+    """A repository with a history of its own, and what commits to it."""
+    monkeypatch.setattr(history, "ROOT", tmp_path)
+    monkeypatch.setattr(history, "CELLS", tmp_path / "data" / "amendments" / "cells.json")
+    for name, value in {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null",
+                        **{f"GIT_{who}_{what}": "a@b.c" for who in ("AUTHOR", "COMMITTER")
+                           for what in ("NAME", "EMAIL")}}.items():
+        monkeypatch.setenv(name, value)
+
+    def commit(files, message="more"):
+        change(tmp_path, files)
+        history.git("add", "-A")
+        history.git("commit", "-q", "--allow-empty", "-m", message)
+        return history.git("rev-parse", "HEAD")
+
+    history.git("init", "-q", "-b", "main")
+    for kind in ("amendments", "claims", "profiles", "records"):      # each has a first commit
+        commit({file: text for file, text in BEFORE.items() if f"/{kind}/" in file})
+    assert not any(history.everything().values())
+    return commit
+
+
+def change(root, files):
+    for file in [file for file, text in files.items() if text is None]:
+        (root / file).unlink()
+    put(root, {file: text for file, text in files.items() if text is not None})
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_told_before_its_commit_and_after_it(name, past, tmp_path):
+    files, kind, words = ATTACKS[name]
+    change(tmp_path, files)
+    assert words in str(history.uncommitted()[kind])
+    commit = past({})
+    found = history.everything()
+    assert [one["commit"] for one in found[kind]] == [commit] and words in str(found[kind])
+    assert not any(told for other, told in found.items() if other != kind)
+    assert not any(history.uncommitted().values())
+
+
+def test_a_merge_that_loses_a_record_is_told(past, tmp_path):
+    history.git("checkout", "-q", "-b", "side", "HEAD~1")
+    past({"data/records/demo-a-seed0.json": '{"seed": 0, "started": 9}'})
+    history.git("checkout", "-q", "main")
+    history.git("merge", "-q", "-s", "ours", "--no-commit", "side")
+    commit = past(MISSES | {"data/records/demo-a-seed0.json": '{"seed": 0, "started": 9}'})
+    assert len(history.git("rev-list", "--parents", "-n", "1", "HEAD").split()) == 3
+    assert commit in [one["commit"] for one in history.everything()["records"]]
+    # What one side changed and the other did not is told once, by that side's own commit.
+    history.git("checkout", "-q", "-b", "other", "HEAD")
+    edited = past({"data/claims/demo.yaml": BEFORE["data/claims/demo.yaml"].replace("0.9", "0.8")})
+    history.git("checkout", "-q", "main")
+    past({"README": "a"})
+    history.git("merge", "-q", "--no-edit", "other")
+    assert [one["commit"] for one in history.everything()["changes"]] == [edited]
 
 
 @needs_history
@@ -90,3 +212,10 @@ def test_every_earlier_claim_stands_somewhere_or_says_why_not():
         assert place["now"] in now or place["reason"], place["id"]
         if place["verdict"] == "not reproduced":        # a miss leaves only into a claim
             assert place["now"] in now, place["id"]
+
+
+def test_the_workflow_fetches_the_whole_history():
+    jobs = yaml.safe_load((CHECKOUT / ".github/workflows/test.yml").read_text("utf-8"))["jobs"]
+    [fetched] = [step["with"] for step in jobs["test"]["steps"]
+                 if "checkout" in step.get("uses", "")]
+    assert fetched["fetch-depth"] == 0

@@ -123,6 +123,9 @@ def test_the_time_is_summed_over_the_pieces_of_a_run(asked, monkeypatch):
     monkeypatch.setattr(records_module, "datetime", Mock(wraps=datetime, now=lambda _zone: now))
     page("weights").record({"a": 1.0})
     assert load_records(asked)[0].seconds == 12.5 + 30
+    now = datetime(2025, 1, 1, tzinfo=UTC)                      # a clock that was set back
+    page("weights").record({"a": 1.0})
+    assert load_records(asked)[0].seconds == 12.5
 
 
 def test_the_text_of_a_record_is_sorted_a_row_of_history_a_line_and_says_nothing_private(asked):
@@ -210,6 +213,13 @@ def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
             recorded("tell", profile, **parameters)
 
 
+def test_the_data_of_records_are_those_that_the_catalog_has():
+    known = {source.name: source.content for source in datasets.catalog()}
+    for record in load_records(paths.checkout() / "data" / "records"):
+        assert known[record.data["name"]] == record.data["sha256"], (
+            f"{record.name}: the data set has changed, so its records are stale")
+
+
 def test_a_parameter_that_a_notebook_gets_later_counts_as_its_default(book):
     name = "data/records/tell-digits-seed0.json"
     cell = {"metadata": {"tags": ["parameters"]}, "source": ["warmth: float = 1  # | paper: 1 | "]}
@@ -271,3 +281,28 @@ def test_a_check_that_failed_once_stays_failed_in_the_record(book):
                                ("below", 1, "needs two values to compare, not 1")):
         with pytest.raises(InputError, match=words):
             here.check(f"weights-{name}", value)
+
+
+KEPT = {"acc": 0.5, "nmi": 0.3}         # of the second of three epochs
+HISTORY = [{"epoch": 1, "acc": 0.4, "nmi": 0.2}, {"epoch": 2, **KEPT, "loss": 1.0},
+           {"epoch": 3, "acc": 0.6, "nmi": 0.4, "loss": 2.0}]
+
+
+@pytest.mark.parametrize(("metrics", "parameters", "wrong"), [
+    ({"acc": 0.6, "nmi": 0.4, "loss": 2.0, "seconds": 9.0}, {}, ""),
+    ({"acc": 0.62, "nmi": 0.4}, {}, "acc"),                     # two points more than there were
+    ({"acc": 0.6, "nmi": 0.3}, {}, "nmi"),
+    (KEPT, {"select": "last"}, "acc, nmi"), (KEPT, {}, "acc, nmi"),     # not of the last epoch
+    (KEPT, {"select": "loss"}, ""), ({**KEPT, "loss": 2.0}, {"select": "loss"}, ""),
+    ({"acc": 0.5, "nmi": 0.2}, {"select": "loss"}, "acc, nmi"),         # of two epochs
+    ({"acc": 0.52, "nmi": 0.4}, {"select": "loss"}, "acc"),
+])
+def test_metrics_that_the_history_contradicts_are_refused(metrics, parameters, wrong, asked):
+    page("weights").record(metrics, history=HISTORY)
+    found = json.loads((asked / RECORD).read_text()) | {"parameters": parameters}
+    (asked / RECORD).write_text(json.dumps(found))
+    if wrong:
+        with pytest.raises(InputError, match=f"{RECORD}: the history contradicts .* {wrong}$"):
+            load_records(asked)
+    else:
+        assert [record.metrics for record in load_records(asked)] == [metrics]

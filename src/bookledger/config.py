@@ -57,6 +57,7 @@ class Book:
     methods: dict[str, str]                 # chapter → the name of its method, in the book's order
     metrics: Metrics = field(default_factory=Metrics)
     versions: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapter → its methods
+    last_epoch: dict[str, str] = field(default_factory=dict)    # parameter → keeps the last epoch
     library: str | None = None              # package whose methods carry a VERSION
     data: str | None = None                 # module with catalog, content, status and fetch
     processes: str | None = None            # module:function that runs a chapter under torchrun

@@ -115,6 +115,8 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
     record = as_record(read(path, json.loads, "a record"), file)
     if path.stem != record.name:
         raise InputError(f"{file}: the record of {record.name} must be called {record.name}.json")
+    if wrong := contradicted(record):
+        raise InputError(f"{file}: the history contradicts the metrics {', '.join(wrong)}")
     doubts = []
     if listed is not None and listed.get(path.name) != sha256(path.read_bytes()):
         doubts.append("a record is not the one that the manifest lists")
@@ -124,6 +126,24 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
         doubts.append(f"a run is not its profile's, by {', '.join(others)}")
     return replace(record, path=path, doubts=tuple(doubts),
                    claims=record.claims or (held or {}).get(record.name, {}))
+
+
+def contradicted(record: Record) -> list[str]:
+    """The metrics that are not those of the history's last row.
+
+    Where a run keeps an earlier epoch, as a parameter says that the book's file names, they may be
+    those of one other row.
+    """
+    def differ(row: Mapping[str, Any]) -> list[str]:
+        return [name for name, value in record.metrics.items()
+                if name in row and not math.isclose(value, row[name], rel_tol=1e-6, abs_tol=1e-9)]
+
+    wrong = differ(record.history[-1]) if record.history else []
+    last = config.book().last_epoch
+    if wrong and any(record.parameters.get(name, value) != value for name, value in last.items()):
+        if any(row.keys() >= {*wrong} and not {*wrong} & {*differ(row)} for row in record.history):
+            return []
+    return wrong
 
 
 def profile_of(record: Record) -> dict[str, Any]:
@@ -297,7 +317,8 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         "data": None if data is None else {"name": data.source.name,
                                            "sha256": config.book().datasets().content(data)},
         "started": datetime.fromisoformat(run["started"]).isoformat(timespec="seconds"),
-        "seconds": round(run["earlier"] + piece.total_seconds(), 3),
+        # A clock may be set back.
+        "seconds": round(run["earlier"] + max(0.0, piece.total_seconds()), 3),
         "peak_memory_mb": peak_memory_mb(),
         "arrays": sha256(packed.getvalue()) if arrays else None,
     }

@@ -4,8 +4,9 @@ The scorecard page says when each word is given. Beyond that:
 
 - A best of N needs N seeds. A trend is within the tolerance when it holds in all, or most, of them.
 - Doubts about our records make a hit *indicative*, and leave a miss and a refutation as they are:
-  one is not what the manifest lists, not its profile's run, or of code that is in no commit, or the
-  claim or its check has changed since the profile's first record.
+  one is not what the manifest lists, not its profile's run, or of code that is in no commit; a run
+  of the profile lacks what others measured; or the claim or its check has changed since the
+  profile's first record.
 - A claim with several numbers has the worst of their verdicts.
 - A verdict keeps its word and is marked stale if its records were made by another version of the
   method than the present one, or from data with another content than the data set of that name has
@@ -139,6 +140,8 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
             reasons[0] += f" (95% interval {low:.4g} to {high:.4g})"
 
     settings, caveats = _other_settings(goal, used), _caveats(goal, runs, used)
+    if n < len(runs):       # perhaps those that miss
+        caveats.append(f"{count(len(runs) - n, 'run')} of this profile did not measure it")
     if within:
         word = "indicative" if n < needed or wide or settings or caveats else "reproduced"
     else:
@@ -150,8 +153,6 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
     elif not within and reaches:
         reasons.append("the interval reaches into the band")
     reasons += settings + caveats
-    if n < len(runs):
-        reasons.append(f"{count(len(runs) - n, 'run')} of this profile did not measure it")
     return _verdict(word, reasons, used, ours=ours, mean=fmean(numbers), than=mean_of_others,
                     sd=stdev(numbers) if n > 1 else None, values=tuple(numbers),
                     interval=within_range(goal, t_interval(numbers)))

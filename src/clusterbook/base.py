@@ -185,7 +185,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
             network.to(found).eval()
             return estimator
         except Exception as error:                      # torch reports damage by half a dozen types
-            reason = str(error).partition("\n")[0]
+            reason = checks.said(error).partition("\n")[0]
             raise InputError(f"{path} is no model that {cls.__name__}.save wrote ({reason}); name "
                              "another file, or fit and save anew") from error
 

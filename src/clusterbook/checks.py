@@ -21,6 +21,11 @@ class OutOfTime(RuntimeError):
     """Raised by training when the time of ``clusterbook run --for`` is over; its state is saved."""
 
 
+def said(error: BaseException) -> str:
+    """What an error says, or its kind if it says nothing, such as a MemoryError."""
+    return str(error) or type(error).__name__
+
+
 def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     """The error for an unknown name, with the nearest known one.
 

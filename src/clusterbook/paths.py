@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -100,6 +101,19 @@ def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | No
 @cache
 def _terminal(path: str) -> TextIO:
     return open(path, "a", encoding="utf-8")        # appends: a file of that name loses nothing
+
+
+def as_csv(frame: Any, **options: Any) -> str:
+    """A pandas table as CSV, without its index; *options* go to its ``to_csv``.
+
+    A text that a spreadsheet would run as a formula begins with an apostrophe, which it hides.
+    """
+    def harmless(cell: Any) -> Any:
+        runs = isinstance(cell, str) and re.match(r"[=+@\t\r]|-(?![\d.]+$)", cell)
+        return f"'{cell}" if runs else cell
+
+    return frame.rename(columns=harmless).map(harmless).to_csv(
+        index=False, lineterminator="\n", **options)
 
 
 def write_atomically(path: Path, *parts: bytes, noun: str = "the file",

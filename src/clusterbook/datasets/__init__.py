@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from .. import paths
-from ..checks import InputError, one_of
+from ..checks import InputError, one_of, said
 from ..paths import bar
 from . import dataset
 from .dataset import PREFIX, Dataset, Source, content, make_synthetic
@@ -133,7 +133,7 @@ def fetch(name: str) -> None:
         try:
             registry.fetch(file, downloader=_retrieve)
         except Exception as error:  # no network or space, another SHA-256, a damaged archive
-            reason = " ".join(str(error).split())
+            reason = " ".join(said(error).split())
             raise InputError(f"data set {name!r} is not in {home}, and {file} could not be "
                              f"downloaded ({reason}): check the network, or set CLUSTERBOOK_DATA "
                              "to a folder that has it or can be written; 'digits' needs neither"

@@ -17,7 +17,7 @@ from PIL import Image, ImageOps
 from scipy.io import loadmat
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder
 
-from ..checks import InputError, one_of, unknown, whole
+from ..checks import InputError, one_of, said, unknown, whole
 from .dataset import PREFIX, Dataset, Source, absolute, as_classes, listed, of_images
 
 _KINDS = (".csv", ".tsv", ".xlsx", ".parquet", ".npz", ".mat")
@@ -35,7 +35,7 @@ def read_table(
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
     file, notes = absolute(path), []
-    if not os.path.exists(file):
+    if not os.path.isfile(file):        # a pipe would be waited for
         near = listed(sorted(one.name for one in file.parent.glob("*") if one.suffix in _KINDS))
         raise InputError(f"there is no file {file}; tables in its folder: {near or 'none'}")
     y, classes, ids = None, (), None
@@ -66,7 +66,7 @@ def read_table(
         chosen = frame if features is None else frame[list(features)]
         table = _features(chosen, text, impute, notes)
     except Exception as error:  # a damaged file can break its reader anywhere
-        reason = "".join(one if one.isprintable() else " " for one in str(error))
+        reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
     for note in notes:
         warnings.warn(note, stacklevel=3)
@@ -192,8 +192,9 @@ class Folder(ImageFolder):
     """torchvision's `ImageFolder`, also for a folder without classes; opens no image.
 
     ``names`` are those of the images, such as ``cat/1.jpg``; ``left_out`` are other files, and all
-    in folders of a class's folder. Hidden ones are skipped. Raises InputError for a folder that is
-    missing, has fewer than two images, a class without any, or images beside classes.
+    in folders of a class's folder. Hidden ones are skipped; links are followed, with a warning.
+    Raises InputError for a folder that is missing, has fewer than two images, a class without any,
+    or images beside classes.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -202,6 +203,11 @@ class Folder(ImageFolder):
             raise InputError(f"there is no folder {folder}")
         super().__init__(folder, loader=read_image, is_valid_file=self._is_image, allow_empty=True)
         self.names = [os.path.relpath(file, folder) for file, _ in self.samples]
+        links = [name for name in [*self.classes, *self.names]
+                 if name and os.path.islink(folder / name)]
+        if links:
+            warnings.warn(f"{folder} has links, and what they lead to is read: {listed(links)}",
+                          stacklevel=3)
         used = set(self.targets)
         empty = [name for name, number in self.class_to_idx.items() if number not in used]
         if len(self.samples) < 2 or empty:
@@ -227,7 +233,8 @@ class Folder(ImageFolder):
         name = os.path.relpath(file, self.root)
         if f"{os.sep}." in os.sep + name:
             return False
-        is_image = name.lower().endswith(IMG_EXTENSIONS) and name.count(os.sep) < 2
+        is_image = (name.lower().endswith(IMG_EXTENSIONS) and name.count(os.sep) < 2
+                    and os.path.isfile(file))           # a pipe would be waited for
         if not is_image:
             self.left_out.append(name)
         return is_image
@@ -267,7 +274,7 @@ def read_folder(path: str | os.PathLike[str], *, image_size: int = 64, resize: i
         try:
             squares.append(_square(folder[row][0], image_size, short))
         except Exception as error:  # a damaged file can break its reader anywhere
-            broken.append(f"{folder.names[row]} ({error})")
+            broken.append(f"{folder.names[row]} ({said(error)})")
     if broken:
         raise InputError(f"{folder.root} has {len(broken):,} images that can't be read: "
                          f"{listed(broken)}; repair or remove them")

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.ticker import LogFormatter
 from numpy.typing import ArrayLike
 
 from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
@@ -41,8 +42,7 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
         axis.set(xlabel=_broken(panel.get("x", x), 72 // len(curves)), ylabel=panel["label"],
                  title=panel.get("title", ""))
         if log:
-            axis.set_xscale("log")
-            axis.xaxis.set_major_formatter("{x:g}")
+            _logarithmic(axis)
         else:
             axis.xaxis.get_major_locator().set_params(integer=True)
     if len({tuple(panel["runs"]) for panel in curves}) > 1:
@@ -53,6 +53,13 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc=_ABOVE,
                       ncols=_columns(curves[0]["runs"]))
     return figure
+
+
+def _logarithmic(axis: Axes) -> None:
+    """Make the x axis logarithmic, its numbers plain text."""
+    axis.set_xscale("log")
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(LogFormatter())
 
 
 def _columns(names: Collection[str]) -> int:
@@ -125,8 +132,10 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-."))):
         axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
     axis.set(xlabel=_broken(quantity, 66), yticks=range(len(groups)), yticklabels=names,
-             xscale="log" if log else "linear", ylim=(-0.6, len(groups) - 0.4))
-    if not log and all((np.mod(values, 1) == 0).all() for values in groups.values()):    # counts
+             ylim=(-0.6, len(groups) - 0.4))
+    if log:
+        _logarithmic(axis)
+    elif all((np.mod(values, 1) == 0).all() for values in groups.values()):    # counts
         axis.xaxis.get_major_locator().set_params(integer=True)
     axis.tick_params("y", labelsize=8 if is_narrow() else None)
     axis.invert_yaxis()

@@ -19,6 +19,8 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from ..paths import as_csv
+
 Key = str | tuple[str, ...]
 #: One picture: the sliders' values as a title, their indices, and a note.
 Place = tuple[str, tuple[int, ...], str]
@@ -102,8 +104,7 @@ def plotted(figure: Figure | Mapping[Key, Figure]) -> str:
                                               for column, values in data.items()}})
              for name, data in _series(figure, bands=True)]
     empty = pd.DataFrame(columns=["series", "x", "y"])
-    return pd.concat([empty, *parts]).to_csv(
-        index=False, lineterminator="\n", float_format="%.6g")
+    return as_csv(pd.concat([empty, *parts]), float_format="%.6g")
 
 
 _COMPARED = {   # by the number of columns that a series has

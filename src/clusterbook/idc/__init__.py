@@ -58,6 +58,7 @@ In the reported numbers:
 from .estimator import IDC
 from .interpretability import *
 from .losses import *
+from .measurements import ExplanationMeasures, baselines, measurements, of_variant, thinned
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""

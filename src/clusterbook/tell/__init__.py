@@ -31,9 +31,11 @@ from .layer import (
     clustering_loss,
     squared_distance,
 )
+from .measurements import baselines, measurements, of_variant, online
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
 
 __all__ = ["TELL", "ClusterLayer", "ConvAutoencoder", "DenseAutoencoder", "FixedFeatures",
-           "clustering_loss", "squared_distance"]
+           "baselines", "clustering_loss", "measurements", "of_variant", "online",
+           "squared_distance"]

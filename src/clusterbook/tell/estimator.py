@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .. import training
+from .. import checks, training
 from ..base import DeepClusterer, as_tensor
 from ..checks import InputError, unknown
 from ..metrics import scores
@@ -250,7 +250,7 @@ class TELL(DeepClusterer):
             theirs = torch.load(path, map_location=found, weights_only=True)["net"]
             model.load_state_dict(dict(zip(model.state_dict(), theirs.values(), strict=True)))
         except Exception as error:          # torch reports damage by half a dozen types
-            reason = str(error).partition("\n")[0]
+            reason = checks.said(error).partition("\n")[0]
             raise InputError(f"{path} is not checkpoint_3000.tar of XLearning-SCU/2022-JMLR-TELL "
                              f"({reason})") from error
         model.to(found).eval()

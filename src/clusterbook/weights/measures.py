@@ -6,6 +6,7 @@ cluster fire together, prefer the same classes, tell the class, and which are lo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,11 @@ from sklearn.utils import check_consistent_length, check_random_state
 
 from .. import metrics
 from ..checks import InputError, whole
+from ..training import History
 from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
-__all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "lesions", "neurons",
-           "quality"]
+__all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "lesions",
+           "measurements", "neurons", "of_way", "quality"]
 
 
 @dataclass(frozen=True)
@@ -254,6 +256,18 @@ def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clus
         tests["network_cut_kept"] = network_test(weights, network_clusters, n_init=n_init,
                                                  keep_zeros=True, **null)
     return _flat(null_tests(network.weights(layer), n_clusters, **null), **tests)
+
+
+def of_way(network, history: History, **settings) -> dict[str, float]:
+    """The `clusterability` of a network that was trained in one way, and its last accuracy."""
+    return {**clusterability(network, **settings), "accuracy": history.rows[-1]["accuracy"]}
+
+
+def measurements(found: Quality, history: History, ways: Mapping[str, Mapping[str, float]]
+                 ) -> dict[str, float]:
+    """All that is measured of one network; and of others, by the way in which each was trained."""
+    others = {f"{way}_{name}": value for way, row in ways.items() for name, value in row.items()}
+    return {"test_accuracy": history.rows[-1]["accuracy"], **found.metrics(), **others}
 
 
 def _matrices(network) -> list[np.ndarray]:
