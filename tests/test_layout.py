@@ -20,7 +20,7 @@ FLOORS = {
     "clusterbook": (
         ("checks",), ("paths",), ("metrics", "figures", "checkpoints"),
         ("table",), ("datasets", "training"), ("base",),
-        ("classifier", *METHODS), ("weights",), ("__main__",)),
+        ("classifier", *METHODS), ("weights",), ("comparison",), ("__main__",)),
     "bookledger": (
         ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),

@@ -17,7 +17,6 @@ from sklearn.utils import check_consistent_length, check_random_state
 
 from .. import metrics
 from ..checks import InputError, whole
-from ..training import History
 from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
 __all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "lesions",
@@ -258,12 +257,12 @@ def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clus
     return _flat(null_tests(network.weights(layer), n_clusters, **null), **tests)
 
 
-def of_way(network, history: History, **settings) -> dict[str, float]:
+def of_way(network, history, **settings) -> dict[str, float]:
     """The `clusterability` of a network that was trained in one way, and its last accuracy."""
     return {**clusterability(network, **settings), "accuracy": history.rows[-1]["accuracy"]}
 
 
-def measurements(found: Quality, history: History, ways: Mapping[str, Mapping[str, float]]
+def measurements(found: Quality, history, ways: Mapping[str, Mapping[str, float]]
                  ) -> dict[str, float]:
     """All that is measured of one network; and of others, by the way in which each was trained."""
     others = {f"{way}_{name}": value for way, row in ways.items() for name, value in row.items()}
