@@ -100,7 +100,9 @@ if seed == 1 and pathlib.Path(os.environ['MARK']).parent.is_dir():
 """
 
 
-def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("stop", ["Ctrl-C", "kill"])
+def test_a_stopped_repetition_loses_nothing_and_goes_on(stop, book: Book, tmp_path, monkeypatch,
+                                                        capsys):
     book.notebook("tiny", RECORDS, WAITS, RECORD)
     book.profile("tiny-small", seed=7)
     mark, temporary = tmp_path / "block" / "mark", tmp_path / "temporary"
@@ -113,7 +115,10 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(book: Book, tmp_path, mo
 
     process = book.start(*asked, MARK=mark, TMPDIR=temporary)
     wait_for(lambda: mark.exists() and mark.read_text(), process)
-    os.killpg(process.pid, signal.SIGINT)  # Ctrl-C reaches everything in the terminal
+    if stop == "Ctrl-C":
+        os.killpg(process.pid, signal.SIGINT)       # reaches everything in the terminal
+    else:
+        process.terminate()
     out, err = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert err.strip() == "clusterbook: interrupted; no partial files left"

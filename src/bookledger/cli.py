@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -36,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if named := os.environ.get("CLUSTERBOOK_BOOK"):     # kernels run in other folders
         os.environ["CLUSTERBOOK_BOOK"] = os.path.abspath(named)
+    with suppress(ValueError):          # outside of the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)   # like Ctrl-C, nothing is left
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):      # for consoles that can't show every sign
             stream.reconfigure(errors="backslashreplace")
