@@ -59,12 +59,17 @@ def test_an_interrupted_run_says_where_it_resumes(book: Book, tmp_path, monkeypa
     book.notebook("tiny", TRAINS, "Model().fit(2)\nraise KeyboardInterrupt")
     book.profile("tiny-long", seed=3)
     command = ["run", "tiny", "--profile", "tiny-long", "--record", str(tmp_path)]
-    assert cli.main(command) == 130
+    with monkeypatch.context() as before:               # as before the record was written
+        before.setattr(runs, "recorded", lambda run: None)
+        assert cli.main(command) == 130
     said = "clusterbook: interrupted; the same command resumes from epoch 2\n"
     assert capsys.readouterr().err.endswith(said)
     assert (tmp_path / "under-way" / "tiny-long-seed3.json").is_file()
-    # The record was written before; what is left of the run goes with the next command.
     assert cli.main(command) == 0 and "recorded already" in capsys.readouterr().out
+    assert not list(tmp_path.glob("under-way/*")) and not list(runs.checkpoints().iterdir())
+    (tmp_path / "tiny-long-seed3.json").unlink()
+    assert cli.main(command) == 130                     # stopped just after its record
+    assert capsys.readouterr().err.endswith("interrupted; no partial files left\n")
     assert not list(tmp_path.glob("under-way/*")) and not list(runs.checkpoints().iterdir())
 
 

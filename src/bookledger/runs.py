@@ -234,7 +234,9 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                 environment=environment, progress=progress)
         except (KeyboardInterrupt, OutOfTime) as error:
             found = reports(run.checkpoints) if run.records else {}
-            if found:
+            if found and recorded(run):         # stopped just after its record
+                _tidy(run)
+            elif found:
                 _write_progress(run.progress, found, context)
                 if isinstance(error, KeyboardInterrupt):
                     epoch = next(iter(found.values()))["epoch"]
