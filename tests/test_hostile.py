@@ -55,8 +55,9 @@ def test_links_of_a_folder_are_named(tmp_path):
         Image.new("L", (4, 4)).save(tmp_path / place / "1.png")
     Path(tmp_path, "in/cat/2.png").symlink_to(tmp_path / "out/1.png")
     Path(tmp_path, "in/owl").symlink_to(tmp_path / "out")
-    with pytest.warns(UserWarning, match="has links.*'owl', 'cat/2.png'"):
-        assert len(datasets.find_images(tmp_path / "in")) == 4
+    Path(tmp_path, "in/ape").symlink_to(tmp_path / "in/dog")            # inside
+    with pytest.warns(UserWarning, match="links lead out of .*: 'owl', 'cat/2.png'$"):
+        assert len(datasets.find_images(tmp_path / "in")) == 5
 
 
 def test_an_error_without_words_is_named(tmp_path, monkeypatch):

@@ -192,7 +192,8 @@ class Folder(ImageFolder):
     """torchvision's `ImageFolder`, also for a folder without classes; opens no image.
 
     ``names`` are those of the images, such as ``cat/1.jpg``; ``left_out`` are other files, and all
-    in folders of a class's folder. Hidden ones are skipped; links are followed, with a warning.
+    in folders of a class's folder. Hidden ones are skipped; links are followed, with a warning if
+    they lead out of the folder.
     Raises InputError for a folder that is missing, has fewer than two images, a class without any,
     or images beside classes.
     """
@@ -203,10 +204,12 @@ class Folder(ImageFolder):
             raise InputError(f"there is no folder {folder}")
         super().__init__(folder, loader=read_image, is_valid_file=self._is_image, allow_empty=True)
         self.names = [os.path.relpath(file, folder) for file, _ in self.samples]
-        links = [name for name in [*self.classes, *self.names]
-                 if name and os.path.islink(folder / name)]
+        inside = folder.resolve()
+        links = [name for name in filter(None, [*self.classes, *self.names])
+                 if os.path.islink(folder / name)
+                 and not (folder / name).resolve().is_relative_to(inside)]
         if links:
-            warnings.warn(f"{folder} has links, and what they lead to is read: {listed(links)}",
+            warnings.warn(f"links lead out of {folder}, and are followed: {listed(links)}",
                           stacklevel=3)
         used = set(self.targets)
         empty = [name for name, number in self.class_to_idx.items() if number not in used]
@@ -234,7 +237,7 @@ class Folder(ImageFolder):
         if f"{os.sep}." in os.sep + name:
             return False
         is_image = (name.lower().endswith(IMG_EXTENSIONS) and name.count(os.sep) < 2
-                    and os.path.isfile(file))           # a pipe would be waited for
+                    and (os.path.isfile(file) or not os.path.exists(file)))     # no pipe
         if not is_image:
             self.left_out.append(name)
         return is_image
