@@ -183,10 +183,12 @@ def test_the_html_is_well_formed_and_escaped(book):
 def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
     near, far, mean = ET.fromstring(scorecard().html).findall(".//svg")
     assert [[dot.get("cx") for dot in strip.findall("circle")] for strip in (near, far, mean)] == [
-        ["93.8", "100.0", "106.2", "100.0"], ["200"] * 4,
+        ["93.8", "100.0", "106.2", "100.0"], ["200"] * 3,
         ["98.8", "100.0", "101.2", "100.0"]], "seeds and mean"
     assert [dot.get("class") for dot in near.findall("circle")] == ["cb-seed"] * 3 + [None]
-    assert far.get("aria-label") == "4.4 tolerances above the published number"
+    assert far.get("aria-label") == "4.4 tolerances above the published number, beyond the axis"
+    assert far.find("path[@class='cb-beyond']").get("d").startswith("M188"), "an arrow to the right"
+    assert near.find("path[@class='cb-beyond']") is None
     interval = near.find("path[@class='cb-interval']").get("d")
     half = 4.302653 * 0.005 / 3**0.5 / 0.02 * 25    # t, sd and seeds by hand; 25 a tolerance
     assert interval == f"M{100 - half:.1f} 8H{100 + half:.1f}"

@@ -121,6 +121,9 @@ def test_table_and_figure(tiny: Book, tmp_path, made, monkeypatch, drawn):
     [axis] = drawn[0].axes
     assert (axis.get_xlabel(), axis.get_ylabel(), axis.get_xscale()) == (
         "rate: how fast", "acc", "log")
+    drawn[0].savefig(tmp_path / "drawn.svg")
+    ticks = [label.get_text() for label in axis.get_xticklabels()]
+    assert {"0.01", "0.1", "1"} <= {*ticks}, "the axis has other signs than numbers"
     dots, means = (np.transpose(line.get_data()).astype(float) for line in axis.lines[:2])
     assert sorted(map(tuple, dots)) == [(rate, rate * seed) for rate in (0.01, 0.1, 1)
                                         for seed in (1, 2, 3)]

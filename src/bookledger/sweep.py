@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from clusterbook import figures
 from clusterbook.checks import InputError, one_of
 from clusterbook.figures.showing import save
-from clusterbook.paths import bar, write_atomically
+from clusterbook.paths import as_csv, bar, write_atomically
 
 from . import config, execution, parameters, runs
 from .machine import version_of
@@ -217,7 +217,7 @@ def draw(planned: Grid, found: Mapping[str, Record], metrics: Sequence[str] = ()
     metric or, without it, another score.
     """
     table, output = frame(planned, found), planned.output
-    write_atomically(output / "sweep.csv", table.to_csv(index=False, lineterminator="\n").encode())
+    write_atomically(output / "sweep.csv", as_csv(table).encode())
     said = [f"table: {output / 'sweep.csv'}"]
     known = list(dict.fromkeys(name for record in found.values() for name in record.metrics))
     usual = [metric for metric in (*config.book().metrics.main, *known) if metric in known]
@@ -260,7 +260,7 @@ def figure(planned: Grid, table: pd.DataFrame, metric: str) -> Figure:
         at, joined = pd.Series(codes, table.index), "none"
         axis.set_xticks(range(len(names)), map(str, names))
     elif at.min() > 0 and at.max() > 10 * at.min():
-        axis.set_xscale("log")
+        figures.logarithmic(axis)
     lines = table[second[0]].map(str) if second else pd.Series("", table.index)
     for (name, runs_of), color in zip(table[metric].groupby(lines, sort=False),
                                       itertools.cycle(figures.COLORS)):

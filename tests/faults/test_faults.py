@@ -122,6 +122,9 @@ def applied(fault: Mapping[str, str], copy: Path) -> Iterator[None]:
         yield
     finally:
         file.write_text(text, encoding="utf-8")
+        # Python takes what it compiled of a text as long, written in the same second, for current.
+        for compiled in file.parent.glob(f"__pycache__/{file.stem}.*"):
+            compiled.unlink()
 
 
 def test_an_exception_in_the_copy_is_seen_and_is_no_catch(checkout):

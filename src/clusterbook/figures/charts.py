@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
 
-__all__ = ["heatmap", "image_grid", "maps", "matrix_blocks", "picture", "sampling",
+__all__ = ["heatmap", "image_grid", "logarithmic", "maps", "matrix_blocks", "picture", "sampling",
            "scatter", "schematic", "seed_strip", "training_curves"]
 
 _ABOVE = "outside upper left"       # place of a legend
@@ -42,7 +42,7 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
         axis.set(xlabel=_broken(panel.get("x", x), 72 // len(curves)), ylabel=panel["label"],
                  title=panel.get("title", ""))
         if log:
-            _logarithmic(axis)
+            logarithmic(axis)
         else:
             axis.xaxis.get_major_locator().set_params(integer=True)
     if len({tuple(panel["runs"]) for panel in curves}) > 1:
@@ -55,7 +55,7 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
     return figure
 
 
-def _logarithmic(axis: Axes) -> None:
+def logarithmic(axis: Axes) -> None:
     """Make the x axis logarithmic, its numbers plain text."""
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter("{x:g}")
@@ -134,7 +134,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     axis.set(xlabel=_broken(quantity, 66), yticks=range(len(groups)), yticklabels=names,
              ylim=(-0.6, len(groups) - 0.4))
     if log:
-        _logarithmic(axis)
+        logarithmic(axis)
     elif all((np.mod(values, 1) == 0).all() for values in groups.values()):    # counts
         axis.xaxis.get_major_locator().set_params(integer=True)
     axis.tick_params("y", labelsize=8 if is_narrow() else None)
