@@ -3,6 +3,7 @@
 #   make book        execute every chapter and build the book: _build/html/index.html
 #   make test        ruff, unit tests, the notebooks' outputs, the built book
 #   make faults      break the code on purpose; a check of a notebook or a unit test must notice
+#   make verify      run three recorded runs again and compare; RECORDS="NAME …" names others
 #   make seeds       the chapters' checks at ten other seeds
 #   make processors  notebooks and golden fits as on processors with AVX-512, AVX2 and SSE4
 #                    instructions, and with 2 and 4 threads: what is compared is the same
@@ -38,7 +39,7 @@ endif
 WORKERS ?= 2
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-.PHONY: book test faults seeds processors benchmark test-environments lock clean
+.PHONY: book test faults verify seeds processors benchmark test-environments lock clean
 .DELETE_ON_ERROR:
 
 book: $(INSTALLED)
@@ -49,6 +50,9 @@ test: $(INSTALLED)
 
 faults: $(INSTALLED)
 	@$(TEST) -n 0 -p no:nbval -o addopts="--import-mode=importlib" -v tests/faults
+
+verify: $(INSTALLED)
+	@$(BIN)/clusterbook verify $(RECORDS)
 
 seeds: $(INSTALLED)
 	@$(TEST) -n $(WORKERS) -p no:nbval -o addopts="--import-mode=importlib" tests/seeds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -46,6 +47,45 @@ def test_a_second_book_is_run_and_its_record_comes_out_the_same(book):
         if content == others[name]} or after["started"] == before["started"]
     shutil.copy2(EXAMPLE / "data" / "records" / file.name, file)
     shutil.copy2(EXAMPLE / "data" / "records" / "manifest.json", file.parent)
+
+
+def test_records_are_run_again_and_a_fabricated_one_is_named(book):
+    root, command = book
+    folder, verified = root / "data" / "records", root / "data" / "verified"
+    before = tree(folder)
+    status, said, wrong = command("verify", "--by", "Ada")
+    lines = said.splitlines()
+    assert (status, len(lines), len({*lines})) == (0, 3, 3), wrong
+    assert all(re.fullmatch(r"needle-paper-seed\d: agrees; 3 of 3 numbers equal", line)
+               for line in lines)
+    assert tree(folder) == before, "a record was touched"
+    one = json.loads(next(verified.glob("*.json")).read_text(encoding="utf-8"))
+    assert one["by"] == "Ada" and one["machine"]["cores"] and not one["differences"]
+    line = r"Run again: 3 of 5 records\. 3 records by Ada on \d{4}-\d\d-\d\d \(.+\)\.\s+All agree\."
+    assert re.search(line, command("scorecard")[1])
+
+    # Every field consistent with every other, but no run gives it.
+    name = lines[0].partition(":")[0]
+    file = folder / f"{name}.json"
+    record = json.loads(file.read_text(encoding="utf-8"))
+    record["metrics"]["pi"] += 0.02
+    file.write_text(json.dumps(record), encoding="utf-8")
+    listed = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    listed[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(listed), encoding="utf-8")
+    assert "Run again: 2 of 5 records" in command("scorecard")[1], "attested is another file"
+    status, said, wrong = command("verify", f"{name}.json", "--by", "Grace")
+    assert status == 1 and wrong.endswith(f"{name}: not what a run on this machine gives\n")
+    assert re.match(rf"{name}: DIFFERS in 1 of 3 numbers\n    pi: \S+ recorded, \S+ again, 0 allow",
+                    said)
+    assert f"These differ: {name}." in " ".join(command("scorecard")[1].split())
+    for words, sentence in (
+            (["needle-paper-seed9"], "did you mean 'needle-paper-seed"), (["--by", " "], "--by")):
+        status, _, wrong = command("verify", *words)
+        assert status == 2 and sentence in wrong and not wrong.count("\n") - 1
+    shutil.rmtree(verified)
+    for name in before:
+        shutil.copy2(EXAMPLE / "data" / "records" / name, folder / name)
 
 
 def test_a_second_book_has_verdicts_of_its_own(book):

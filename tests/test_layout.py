@@ -24,7 +24,7 @@ FLOORS = {
     "bookledger": (
         ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),
-        ("outputs", "runs"), ("pages", "sweep"), ("build",), ("cli",)),
+        ("outputs", "runs"), ("pages", "sweep", "verify"), ("build",), ("cli",)),
 }
 #: Tracked files that may be larger than 2 MB, up to 10: executed notebooks with their pictures,
 #: trained networks, the checkpoint of a run of days, formulas without a network.

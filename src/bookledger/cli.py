@@ -145,6 +145,13 @@ def _status(options) -> None:
     print("\n\n".join(unfinished()) or "no run is unfinished")
 
 
+def _verify(options) -> None:
+    from .verify import verify
+
+    for line in verify(options.names, by=options.by):
+        print(line, flush=True)
+
+
 def _parameters(options) -> None:
     from .parameters import parameter_table, profile_table
 
@@ -228,6 +235,10 @@ _COMMANDS = {
         ("names", "CHAPTER", None, {"nargs": "*"})]),
     "data": (_data, "data sets: what is known, what is here; fetches what is named", [
         ("names", "NAME", None, {"nargs": "*"})]),
+    "verify": (_verify, "run records again and compare", [
+        ("names", "RECORD", None, {"nargs": "*"}),
+        ("--by", "NAME", "write for each into data/verified who ran it again, when and on what",
+         {})]),
     "scorecard": (_scorecard, "the claims against the records", []),
 }
 

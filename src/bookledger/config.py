@@ -49,6 +49,14 @@ class Metrics:
 
 
 @model(frozen=True, config=ConfigDict(extra="forbid"))
+class Again:
+    """What ``clusterbook verify`` has to know of runs that are made again."""
+
+    allowed: str | None = None              # module:function; metric, value → largest difference
+    profiles: tuple[str, ...] = ()          # cheap ones, which end alike on every processor
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid"))
 class Book:
     """The content of ``book/ledger.toml``."""
 
@@ -58,6 +66,7 @@ class Book:
     metrics: Metrics = field(default_factory=Metrics)
     versions: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapter → its methods
     last_epoch: dict[str, str] = field(default_factory=dict)    # parameter → keeps the last epoch
+    again: Again = field(default_factory=Again)
     library: str | None = None              # package whose methods carry a VERSION
     data: str | None = None                 # module with catalog, content, status and fetch
     processes: str | None = None            # module:function that runs a chapter under torchrun
@@ -86,8 +95,16 @@ class Book:
         if self.processes is None:
             raise InputError("this book has no training by several processes; run it without "
                              "torchrun")
-        module, _, function = self.processes.partition(":")
-        return getattr(import_module(module), function)
+        return _function(self.processes)
+
+    def allowed(self) -> Callable[[str, float], float]:
+        """How far a metric may be from its recorded value; without a function of the book, 0."""
+        return _function(self.again.allowed) if self.again.allowed else lambda metric, value: 0.0
+
+
+def _function(named: str) -> Callable[..., Any]:
+    module, _, function = named.partition(":")
+    return getattr(import_module(module), function)
 
 
 def root() -> Path:

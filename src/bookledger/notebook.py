@@ -55,12 +55,15 @@ def origin(*runs: Any, seed: int | Iterable[int] | None = None, seconds: float =
 
 
 def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: int = 3,
-          best: Callable[..., str] | None = max) -> View:
+          best: Callable[..., str] | None = max,
+          live: Callable[[str, str], bool] | None = None) -> View:
     """A table of measured numbers, of several values their mean ± standard deviation.
 
     *rows* maps names to columns to numbers, one or one per seed; what a row lacks, or is NaN, is a
     dash. The *best* mean of each column (``max``, ``min`` or None) is in bold if it differs from
     each other one by more than the larger of both standard deviations; a single run never is.
+    Cells for whose row and column *live* is true are of this run. They begin with ≈, and nbval
+    leaves them out; it compares the rest.
     """
     heads = list(dict.fromkeys(column for row in rows.values() for column in row))
     cells: dict[str, list[str]] = {name: [name] for name in rows}
@@ -76,8 +79,11 @@ def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: 
         for name, found in values.items():
             sd = f" ± {spreads[name]:.{digits}f}" if found.size > 1 else ""
             text = f"{means[name]:.{digits}f}{sd}".replace("-", "−") if name in means else "–"
+            if live and live(name, column):
+                text = f"≈{text}"
             bold = name == top and others and all(others)
             cells[name].append(Markup("<strong>{}</strong>").format(text) if bold else text)
+    caption += " (≈: live)" if live else ""
     shown = Table(caption, ["", *heads], [*cells.values()], "cb-scores")
     return View(tuple(rows.items()), [shown])
 

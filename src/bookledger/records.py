@@ -266,6 +266,37 @@ def model_file(name: str) -> Path:
     return kept[name]
 
 
+# --- run again
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid"))
+class Attestation:
+    """That somebody ran a record again: a file in ``data/verified``, by ``clusterbook verify``.
+
+    It holds for the record's file with this SHA-256.
+    """
+
+    record: Name
+    sha256: str
+    by: str                                 # a name that the person gave
+    started: str
+    git: dict[str, str | bool | None]
+    code: str
+    versions: dict[str, str]
+    machine: dict[str, str | Whole | None]
+    equal: Whole                            # how many metrics are equal to the last bit
+    differences: dict[str, tuple[float, float | None]]      # recorded; again, if it was measured
+    beyond: tuple[str, ...]                 # those that differ by more than the book allows
+
+
+def attestations(records: Iterable[Record]) -> list[Attestation]:
+    """Those of these records, as their files are now."""
+    present = {record.name: sha256(record.path.read_bytes()) for record in records}
+    found = [Attestation(**read(path, json.loads, "an attestation"))
+             for path in sorted((config.root() / "data" / "verified").glob("*.json"))]
+    return [one for one in found if present.get(one.record) == one.sha256]
+
+
 # --- writing
 
 

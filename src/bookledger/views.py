@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -22,7 +22,7 @@ from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
 from .claims import Claim, load_claims
-from .records import Record, load_records
+from .records import Record, attestations, load_records
 from .verdicts import WORDS, Verdict, count, judge, stale_among
 from .wording import duration, measured, numbers, so_far
 
@@ -184,12 +184,27 @@ def summary() -> View:
 def scorecard() -> View:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
     rows = every_claim()
-    parts = [assessed(rows), claim_table(
+    parts = [assessed(rows), run_again(), claim_table(
         counts_line(headlines(rows)).replace("claim", "headline claim", 1), headlines(rows))]
     for chapter, found in by_chapter(row for row in rows if row[0].tier != "headline").items():
         parts.append(claim_table(f"{config.book().method(chapter)}: supporting and minor claims "
                                  f"({counts_line(found)})", found, folded=True))
     return View(rows, parts)
+
+
+def run_again() -> str:
+    """How many records were run again, by whom, when and on what; and which of them differ."""
+    records = load_records()
+    found = attestations(records)
+    if not found:
+        return f"None of the {len(records)} records was run again yet: make verify does that."
+    by, differ = {}, sorted({one.record for one in found if one.beyond})
+    for one in found:
+        by.setdefault((one.by, one.started[:10], processor(one.machine)), set()).add(one.record)
+    each = "; ".join(f"{count(len(names), 'record')} by {name} on {day} ({on})"
+                     for (name, day, on), names in by.items())
+    return (f"Run again: {len({one.record for one in found})} of {len(records)} records. {each}. "
+            + (f"These differ: {', '.join(differ)}." if differ else "All agree."))
 
 
 def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
@@ -254,15 +269,20 @@ def described(records: Sequence[Record]) -> dict[str, str]:
     memory = [record.peak_memory_mb for record in records if record.peak_memory_mb is not None]
     machines = []
     for used in (record.machine for record in records):
-        kind = {"DEFAULT": "SSE"}.get(used.get("instructions"), used.get("instructions"))
-        name = used["gpu"] or used["cpu"] + (f" ({kind})" if kind else "")  # not in early records
-        machines.append(f"{name}, threads: {used['threads']}, cores: {used['cores']}")
+        machines.append(
+            f"{processor(used)}, threads: {used['threads']}, cores: {used['cores']}")
     commits = [((record.git["commit"] or "")[:8] or "no commit") + (
         "" if record.git["clean"] else ", changed") for record in records]
     return {"Time, a seed": took(records),
             "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
             "Machine": "; ".join(dict.fromkeys(machines)),
             "Code": "; ".join(dict.fromkeys(commits))}
+
+
+def processor(used: Mapping[str, Any]) -> str:
+    """The GPU of a machine, or its processor with its instructions, which early records lack."""
+    kind = {"DEFAULT": "SSE"}.get(used.get("instructions"), used.get("instructions"))
+    return used["gpu"] or used["cpu"] + (f", {kind}" if kind else "")
 
 
 def took(records: Sequence[Record]) -> str:

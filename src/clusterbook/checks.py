@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
+_LISTED = 100       # known names in an error
+
 
 class InputError(ValueError):
     """Raised for invalid user input, with one sentence about what is wrong and what to do.
@@ -35,6 +37,8 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
+    if len(names) > _LISTED:
+        names[_LISTED:] = [f"and {len(names) - _LISTED} more"]
     return InputError(f"there is no {kind} {str(name)!r}{hint} Known: {', '.join(names) or 'none'}")
 
 

@@ -130,3 +130,16 @@ def _numbered(y_true: ArrayLike, y_pred: ArrayLike) -> list[np.ndarray]:
         vectors.append(np.unique(column_or_1d(labels), return_inverse=True)[1])
     check_consistent_length(*vectors)
     return vectors
+
+
+def allowed(metric: str, value: float) -> float:
+    """How far a recorded metric may be from the same run's on another processor.
+
+    Infinite for times and memory, which are not compared.
+    """
+    last = metric.rpartition("_")[2]
+    if "seconds" in metric or last == "mb":
+        return np.inf
+    if last in ("z", "p") or metric.startswith("z_"):
+        return max(0.25 * abs(value), 0.5)
+    return max(0.01, 0.05 * abs(value)) if "cut" in metric else 0.01
