@@ -60,8 +60,8 @@ def code_in_use(chapter: str) -> dict[str, Any]:
     """
     if root := config.checkout():
         commit = git(root, "rev-parse", "HEAD")
-        changes = git(root, "status", "--porcelain", "--", ".", ":(exclude)data/records",
-                      ":(exclude)book/runs")
+        changes = git(root, "status", "--porcelain", "--", ".", *map(
+            ":(exclude){}".format, ("data/records", "data/verified", "book/runs")))
         clean = changes == "" if commit else None
     else:
         try:
