@@ -57,6 +57,15 @@ class Again:
 
 
 @model(frozen=True, config=ConfigDict(extra="forbid"))
+class Lead:
+    """What a chapter is known for: a claim, and the profile whose runs stand against it."""
+
+    claim: str
+    profile: str
+    metrics: dict[str, str]                 # metric → its name
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid"))
 class Book:
     """The content of ``book/ledger.toml``."""
 
@@ -65,6 +74,7 @@ class Book:
     methods: dict[str, str]                 # chapter → the name of its method, in the book's order
     metrics: Metrics = field(default_factory=Metrics)
     versions: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapter → its methods
+    leads: dict[str, Lead] = field(default_factory=dict)    # chapter → what its three lines are of
     last_epoch: dict[str, str] = field(default_factory=dict)    # parameter → keeps the last epoch
     again: Again = field(default_factory=Again)
     library: str | None = None              # package whose methods carry a VERSION

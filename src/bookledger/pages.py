@@ -55,6 +55,7 @@ def methods() -> str:
 
 VIEWS: dict[str, Callable[..., views.View | str]] = {
     "errata": sources.errata,
+    "in-brief": views.in_brief,
     "erratum": sources.erratum,
     "methods": methods,
     "parameters": parameters.shown,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 from markupsafe import Markup
@@ -22,9 +22,9 @@ from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
 from .claims import Claim, load_claims
-from .records import Record, attestations, load_records
+from .records import Record, attestations, load_records, recorded
 from .verdicts import WORDS, Verdict, count, judge, stale_among
-from .wording import duration, measured, numbers, so_far
+from .wording import duration, measured, numbers, so_far, spread
 
 Row = tuple[Claim, Verdict]
 
@@ -230,6 +230,27 @@ def verdicts(work: str) -> View:
     """The verdicts on a work's claims, folded; InputError for an unknown work."""
     rows = every_claim(work)
     return View(rows, [claim_table(counts_line(rows), rows, folded=True)])
+
+
+def in_brief(work: str) -> View:
+    """What a work is known for: published, ours, and what is open; for a chapter's first screen.
+
+    Raises InputError for a work without an entry under ``leads`` in the book's file.
+    """
+    one_of("chapter with a lead", work, config.book().leads)
+    lead, rows = config.book().leads[work], every_claim(work)
+    claim, verdict = next(row for row in rows if row[0].id == lead.claim)
+    runs = recorded(work, lead.profile)
+    ours = ", ".join(f"{told} {spread(fmean(values), stdev(values) if len(values) > 1 else None)}"
+                     for metric, told in lead.metrics.items() if (values := runs.values(metric)))
+    found = by_kind(headlines(rows))["Headline results"]
+    goes_on = [f" Under way: {name}{text[text.index(': epoch'):]}."
+               for name, text in under_way().rows if name.startswith(f"{work}-")]
+    lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}).",
+             "Ours": f"{ours} ({runs.label})." if ours else "not measured.",
+             "In all": f"{count(len(found), 'headline result')}: {counted(found)}."
+                       + "".join(goes_on)}
+    return View(rows, [html("brief", lines, claim, verdict)])
 
 
 def result(work: str) -> View:
