@@ -68,7 +68,7 @@ CLOCK = re.compile(r"seconds|spent|clock|(?<!Run)times?\b", re.IGNORECASE)
 HOME = re.compile(r"/(?:home|root|tmp|Users|kaggle|content)/|[A-Z]:\\")
 #: Level-2 headings in their order, by their first words; a chapter may lack those in `OPTIONAL`.
 SECTIONS = ["why", "the architecture", "the method", "training", "reading", "does it work",
-            "when it misleads", "try it", "limits", "key takeaways", "references"]
+            "when it misleads", "questions", "limits", "key takeaways", "references"]
 OPTIONAL = {"the architecture", "training"}
 
 
@@ -141,9 +141,8 @@ def prepares_itself(notebook, chapter):
     parameters = tagged(notebook, "parameters")
     if tagged(notebook, "bootstrap") != code(notebook)[:1]:
         yield "the first executable cell, and only that, must be tagged 'bootstrap'"
-    # Before the parameters stand a figure and results from records, which ignore parameters.
-    if len(parameters) != 1 or parameters[0] not in code(notebook)[1:6]:
-        yield "one of the first executable cells, and only that, must be tagged 'parameters'"
+    if len(parameters) != 1:
+        yield "one executable cell must be tagged 'parameters'"
     for tag, hides in (("bootstrap", "remove-input"), ("parameters", "hide-input")):
         if any(hides not in cell.metadata.tags for cell in tagged(notebook, tag)):
             yield f"on the page what is tagged {tag!r} is in a reader's way: tag it {hides!r} too"
@@ -324,9 +323,11 @@ def is_plain_python(notebook, chapter):
 
 
 def follows_the_order(notebook, chapter):
-    said = [found["view"] for cell in notebook.cells[:8] for found in VIEW.finditer(cell.source)]
-    if said != [f"result {chapter.name}"] * chapter.reruns:
-        yield "one of the first cells shows the result of its work, if it reruns one"
+    first, last = sections(notebook)[""], sections(notebook).get("key takeaways", [])
+    said = [[found["view"] for cell in part for found in VIEW.finditer(cell.source)]
+            for part in (first, last)]
+    if said != [[f"{view} {chapter.name}"] * chapter.reruns for view in ("in-brief", "result")]:
+        yield "it begins with its work in brief, if it reruns one, and shows the result at the end"
     found = [name for heading in headings(notebook, "##") for name in SECTIONS
              if heading.lower().startswith(name)]
     if found != sorted(found, key=SECTIONS.index):
@@ -336,14 +337,53 @@ def follows_the_order(notebook, chapter):
         yield "nothing says how to cite"
 
 
+def sections(notebook):
+    """The cells of each section by its name in `SECTIONS`; those before the first as ``""``.
+
+    A cell with several headings is in the section of the last.
+    """
+    found, name = {"": []}, ""
+    for cell in notebook.cells:
+        for heading in re.findall(r"^## +(.+)$", cell.source, re.M) * (
+                cell.cell_type == "markdown"):
+            name = next((one for one in SECTIONS if heading.lower().startswith(one)), name)
+        found.setdefault(name, []).append(cell)
+    return found
+
+
+def shows_the_method(notebook, chapter):
+    """The lesson first: nothing of a notebook's machinery before it, and code that teaches."""
+    hidden = {"remove-input", "remove-cell"}
+    first = [cell for cell in sections(notebook)[""] if cell.cell_type == "code"]
+    if any(not hidden & {*cell.metadata.tags} for cell in first):
+        yield "before the first section no line offers code: tag its cells 'remove-input'"
+    if any(cell in first for cell in tagged(notebook, "parameters")):
+        yield "the parameters stand where one has seen what there is to change"
+    seen = [cell for cell in code(notebook)
+            if not (hidden | {"hide-input", "hide-cell"}) & {*cell.metadata.get("tags", [])}]
+    if 3 * len(seen) < len(code(notebook)):
+        yield f"{len(seen)} of {len(code(notebook))} code cells are visible, less than a third"
+
+
+def asks_and_answers(notebook, chapter):
+    """Three questions, each with an answer that was executed and is folded."""
+    answers, cells = [], sections(notebook).get("questions", [])
+    for question, answer in zip(cells, cells[1:], strict=False):
+        if answer.get("metadata", {}).get("tags", []) == ["hide-cell"] and answer.outputs:
+            answers.append(question.cell_type == "markdown" and "?" in question.source)
+    if answers != [True] * 3:
+        yield f"it asks and answers {len(answers)} questions instead of three"
+
+
 RULES: tuple[Callable[[NotebookNode, SimpleNamespace], Iterator[str]], ...] = (
     opens_with_title, prepares_itself, is_plain_markdown, types_no_result, has_clean_outputs,
     checks_what_it_shows, shows_every_check, compares_what_it_draws, says_nothing_live,
     says_where_from, checks_something, answers_its_claims, fits_a_screen, is_plain_python,
-    follows_the_order)
+    follows_the_order, shows_the_method, asks_and_answers)
+LESSONS = (follows_the_order, shows_the_method, asks_and_answers)
 #: Pages beside the chapters rerun no paper with other parameters, and are not read on Colab.
 PAGE_RULES = tuple(rule for rule in RULES if rule not in (
-    prepares_itself, is_plain_markdown, answers_its_claims, follows_the_order))
+    prepares_itself, is_plain_markdown, answers_its_claims, *LESSONS))
 
 
 @cache
@@ -370,7 +410,7 @@ def test_a_notebook_keeps_the_rules(path):
     rules = RULES if path in NOTEBOOKS else PAGE_RULES
     notebook, chapter = committed(path)
     wrong = [f"{rule.__name__}: {said}" for rule in rules for said in rule(notebook, chapter)
-             if not (path.stem in TOOLS and rule is follows_the_order)]
+             if not (path.stem in TOOLS and rule in LESSONS)]
     assert not wrong, "\n".join(wrong)
     # Verdicts are the build's; a view tells where they are.
     assert "cb-verdict" not in json.dumps([cell.outputs for cell in code(notebook)])
@@ -477,9 +517,18 @@ BROKEN: dict[Callable, list[tuple]] = {
         ((IMPORTS, "import", "%matplotlib\nimport"), "not plain Python"),
         ((CHECK, "check(", "load_records("), "reads records itself")],
     follows_the_order: [
-        ((PROSE, "result weights", "result tell"), "first cells"), (EMPTY, "how to cite"),
-        ({"reruns": False}, "first cells"),
+        ((PROSE, "result weights", "result tell"), "in brief"), (EMPTY, "how to cite"),
+        ((PROSE, "in-brief weights", "result weights"), "in brief"),
+        ({"reruns": False}, "in brief"),
         (lambda nb: nb.cells.reverse(), "stand in the order")],
+    shows_the_method: [
+        (tags(1, "hide-input"), "offers code"),
+        (lambda nb: nb.cells.insert(1, nb.cells.pop(nb.cells.index(code(nb)[PARAMETERS]))),
+         "the parameters stand"),
+        (lambda nb: [tags(i, "hide-input")(nb) for i in range(5, len(code(nb)))], "visible")],
+    asks_and_answers: [
+        (lambda nb: tagged(nb, "hide-cell")[0].outputs.clear(), "2 questions"),
+        (lambda nb: nb.cells.remove(tagged(nb, "hide-cell")[0]), "2 questions")],
 }
 
 
