@@ -105,9 +105,15 @@ def errata(work: str | None = None) -> View:
         one_of("work with errata", work, {row.work for row in rows})
         rows = [row for row in rows if row.work == work]
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
-    parts: list[str | Table] = [counts(rows)] if work is None else []
     link = Markup('<a href="audit/{0.work}.html#{0.id}">{0.title}</a> '
                   '<div class="cb-source">{1}: {0.where}</div>').format
+    parts: list[str | Table] = []
+    if work is None:
+        known = {row.id: row for row in rows}
+        first = [known[one_of("erratum", id, known)] for id in config.book().first_errata]
+        parts = [counts(rows), Table("Those that matter most", ["Erratum", "Correct", "Changes"], [
+            [link(row, sources[row.source].name), row.right, row.changes] for row in first],
+            "cb-errata")]
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
         caption = f"{config.book().method(name)}: {counts(found)}"

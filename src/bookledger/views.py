@@ -21,8 +21,8 @@ from clusterbook.checks import one_of
 from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
-from .claims import Claim, load_claims
-from .records import Record, attestations, load_records, recorded
+from .claims import Claim, Comparison, load_claims
+from .records import Record, attestations, load_records, read_profile, recorded
 from .verdicts import WORDS, Verdict, count, judge, stale_among
 from .wording import duration, measured, numbers, so_far, spread
 
@@ -174,22 +174,77 @@ def assessed(rows: Sequence[Row]) -> str:
 
 def summary() -> View:
     """How the claims of each work stand: results, sentences, and other people's apart."""
-    rows = every_claim()
-    works = [[config.book().method(chapter), *map(counted, by_kind(found).values())]
-             for chapter, found in by_chapter(rows).items()]
-    return View(rows, [assessed(rows), Table("Claims of each work", ["Work", *_KINDS], works,
-                                             "cb-summary")])
+    rows, works, leads = every_claim(), [], config.book().leads
+    for chapter, found in by_chapter(rows).items():
+        headline, *others = by_kind(found).values()
+        works.append([config.book().method(chapter),
+                      html("dots", headline) + counted(headline) if headline else "–",
+                      *map(counted, others), leads[chapter].judged_by if chapter in leads else ""])
+    return View(rows, [assessed(rows), Table(
+        "Claims of each work", ["Work", *_KINDS, "Judged by"], works, "cb-summary")])
 
 
 def scorecard() -> View:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
     rows = every_claim()
-    parts = [assessed(rows), run_again(), claim_table(
+    parts = [assessed(rows), run_again(), *axes(by_kind(headlines(rows))["Headline results"]),
+             claim_table(
         counts_line(headlines(rows)).replace("claim", "headline claim", 1), headlines(rows))]
     for chapter, found in by_chapter(row for row in rows if row[0].tier != "headline").items():
         parts.append(claim_table(f"{config.book().method(chapter)}: supporting and minor claims "
                                  f"({counts_line(found)})", found, folded=True))
     return View(rows, parts)
+
+
+def axes(rows: Iterable[Row]) -> list[Table]:
+    """Published numbers and ours on a common axis, a table for each metric that several have.
+
+    What was not measured has no dot. A trend has what it is compared with instead of a published
+    number.
+    """
+    groups: dict[str, list] = {}
+    for claim, verdict in rows:
+        for number, part in zip(claim.compares, verdict.parts, strict=True):
+            parts = (number.metric or "").split("_")
+            axis = next((config.book().metrics.axes[one] for one in reversed(parts)
+                         if one in config.book().metrics.axes), None)
+            if axis and not number.minus and parts[-1] not in ("p", "z") and (
+                    part.n or number.value is not None) and number.statistic != (
+                        "standard deviation"):
+                groups.setdefault(axis, []).append((claim, number, part))
+    tables = []
+    for name, found in groups.items():
+        values = [value for _, number, part in found
+                  for value in (number.value, part.ours, part.than, *part.values, *(
+                      part.interval or ())) if value is not None]
+        low, high = min(values), max(values)
+        if len(found) < 2 or low == high:
+            continue
+        cells = [[html("on_axis", claim, subject(claim, number), part),
+                  _published(number),
+                  html("axis", low, high, number, part), measured(number, part)]
+                 for claim, number, part in found]
+        heads = [name, "published", html("ticks", low, high), "ours"]
+        tables.append(Table(
+            f"{name[0].upper()}{name[1:]}: published and ours", heads, cells, "cb-axes",
+            folded=bool(tables) and not any(part.n for *_, part in found),
+            lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
+                   for claim, number, part in found]))
+    return tables
+
+
+def _published(number: Comparison) -> str:
+    return "–" if number.value is None else f"{number.value:.4g}"
+
+
+def subject(claim: Claim, number: Comparison) -> str:
+    """What a number is of, for readers of the source: ``TELL on MNIST: FCN accuracy``."""
+    profile = config.root() / "notebooks" / "profiles" / f"{number.profile}.toml"
+    data = read_profile(profile).get("parameters", {}).get("dataset") if profile.is_file() else None
+    known = config.book().catalog().get(data)
+    label = known.label if known else data
+    told = (number.told or wording.spelled(number.metric)).removeprefix(f"{label} ")
+    return f"{config.book().method(claim.chapter)}{f' on {label}' if data else ''}: {told}"
 
 
 def run_again() -> str:

@@ -81,15 +81,16 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     return f"{verdict.ours:.4g} ({number.statistic}), mean {mean} ({seeds})"
 
 
+def spelled(metric: str) -> str:
+    """A metric's key in words."""
+    words = config.book().metrics.spelled
+    return " ".join(words.get(part, part) for part in metric.split("_"))
+
+
 def compared(number: Comparison) -> str:
     """What is compared: the check, or the number in words with its tolerance or its rule."""
     if number.check is not None:
         return number.check
-
-    def spelled(metric: str) -> str:
-        words = config.book().metrics.spelled
-        return " ".join(words.get(part, part) for part in metric.split("_"))
-
     name = number.told or spelled(number.metric) + (
         f" minus {spelled(number.minus)}" if number.minus else "")
     if number.kind != "trend":
