@@ -8,7 +8,7 @@ from functools import cache
 
 import nbformat
 import pytest
-from _support import CHECKOUT, LEDGER, module_of, put
+from _support import CHECKOUT, PLAIN, module_of, put
 from test_evidence_claims import ERRATA, SOURCES
 
 import bookledger as evidence
@@ -29,7 +29,7 @@ def book(tmp_path, monkeypatch):
     """A checkout with one work's errata and a claim."""
     put(tmp_path, {f"data/{name}/demo.yaml": text for name, text in (
         ("errata", ERRATA), ("claims", CLAIMS), ("sources", SOURCES))}
-        | {"book/ledger.toml": LEDGER})
+        | {"book/ledger.toml": PLAIN})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     return tmp_path
 

@@ -3,11 +3,12 @@ function stack() {
   for (const table of document.querySelectorAll("article table:not(.cb-stacked, .dataframe, .cb-claims):has(> thead)")) {
     if (table.scrollWidth <= table.parentElement.clientWidth + 1) continue;
     const heads = [...table.tHead.rows[0].cells].map(
-      cell => cell.textContent.replace(/\[.*?\]/g, "").trim());  // without citations
+      cell => cell.querySelector("svg") ? "" :
+        cell.textContent.replace(/\[.*?\]/g, "").trim());  // without citations
     for (const row of table.querySelectorAll(":scope > tbody > tr"))
       for (const cell of row.querySelectorAll(":scope > td")) {
         if (cell.cellIndex && heads[cell.cellIndex]) cell.dataset.head = heads[cell.cellIndex];
-        cell.classList.toggle("cb-empty", !cell.textContent.trim());
+        cell.classList.toggle("cb-empty", !cell.textContent.trim() && !cell.querySelector("svg"));
       }
     table.classList.add("cb-stacked");
   }

@@ -110,10 +110,12 @@ def errata(work: str | None = None) -> View:
     parts: list[str | Table] = []
     if work is None:
         known = {row.id: row for row in rows}
-        first = [known[one_of("erratum", id, known)] for id in config.book().first_errata]
-        parts = [counts(rows), Table("Those that matter most", ["Erratum", "Correct", "Changes"], [
-            [link(row, sources[row.source].name), row.right, row.changes] for row in first],
-            "cb-errata")]
+        for id in config.book().first_errata:
+            one_of("erratum", id, known)
+        parts = [counts(rows)]
+        parts += [Table("Those that matter most", ["Erratum", "Correct", "Changes"], [
+            [link(known[id], sources[known[id].source].name), known[id].right, known[id].changes]
+            for id in config.book().first_errata], "cb-errata")] * bool(config.book().first_errata)
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
         caption = f"{config.book().method(name)}: {counts(found)}"

@@ -9,7 +9,7 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean, stdev
@@ -21,7 +21,7 @@ from clusterbook.checks import one_of
 from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
-from .claims import Claim, Comparison, load_claims
+from .claims import Claim, Comparison, Statistic, load_claims
 from .records import Record, attestations, load_records, read_profile, recorded
 from .verdicts import WORDS, Verdict, count, judge, stale_among
 from .wording import duration, measured, numbers, so_far, spread
@@ -211,22 +211,25 @@ def axes(rows: Iterable[Row]) -> list[Table]:
             if axis and not number.minus and parts[-1] not in ("p", "z") and (
                     part.n or number.value is not None) and number.statistic != (
                         "standard deviation"):
+                if not Statistic(number.statistic or "mean").is_mean:
+                    part = replace(part, interval=None)
                 groups.setdefault(axis, []).append((claim, number, part))
     tables = []
     for name, found in groups.items():
         values = [value for _, number, part in found
-                  for value in (number.value, part.ours, part.than, *part.values, *(
-                      part.interval or ())) if value is not None]
+                  for value in (number.value, part.than, *part.values, *(part.interval or (
+                      part.mean if number.kind == "trend" else part.ours,))) if value is not None]
         low, high = min(values), max(values)
         if len(found) < 2 or low == high:
             continue
-        cells = [[html("on_axis", claim, subject(claim, number), part),
-                  _published(number),
-                  html("axis", low, high, number, part), measured(number, part)]
-                 for claim, number, part in found]
-        heads = [name, "published", html("ticks", low, high), "ours"]
+        cells = [[html("link_to", claim, subject(claim, number)), _published(number),
+                  html("axis", low, high, number, part), measured(number, part),
+                  html("badge", part)] for claim, number, part in found]
+        heads = [name, "published", html("ticks", low, high), "ours", "verdict"]
         tables.append(Table(
-            f"{name[0].upper()}{name[1:]}: published and ours", heads, cells, "cb-axes",
+            f"{name[0].upper()}{name[1:]}: published (◆, open where nothing was measured; a bar is "
+            "what a trend is compared with) and ours (●, the 95% interval, ○ seeds)", heads, cells,
+            "cb-axes",
             folded=bool(tables) and not any(part.n for *_, part in found),
             lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
                    for claim, number, part in found]))
@@ -252,11 +255,11 @@ def run_again() -> str:
     records = load_records()
     found = attestations(records)
     if not found:
-        return f"None of the {len(records)} records was run again yet: make verify does that."
+        return f"None of {len(records)} records was run again yet: clusterbook verify does that."
     by, differ = {}, sorted({one.record for one in found if one.beyond})
     for one in found:
         by.setdefault((one.by, one.started[:10], processor(one.machine)), set()).add(one.record)
-    each = "; ".join(f"{count(len(names), 'record')} by {name} on {day} ({on})"
+    each = "; ".join(f"{count(len(names), 'record')} by {name} on {on}, {day}"
                      for (name, day, on), names in by.items())
     return (f"Run again: {len({one.record for one in found})} of {len(records)} records. {each}. "
             + (f"These differ: {', '.join(differ)}." if differ else "All agree."))
@@ -358,7 +361,7 @@ def described(records: Sequence[Record]) -> dict[str, str]:
 def processor(used: Mapping[str, Any]) -> str:
     """The GPU of a machine, or its processor with its instructions, which early records lack."""
     kind = {"DEFAULT": "SSE"}.get(used.get("instructions"), used.get("instructions"))
-    return used["gpu"] or used["cpu"] + (f", {kind}" if kind else "")
+    return used["gpu"] or used["cpu"] + (f" ({kind})" if kind else "")
 
 
 def took(records: Sequence[Record]) -> str:
