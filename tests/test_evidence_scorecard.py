@@ -115,7 +115,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert "\n\ndemo\n    Headline results: 1 reproduced, 1 not reproduced\n" in repr(shown)
     assert cells(shown.html)[1] == [
         "demo", "1 reproduced, 1 not reproduced", "1 reproduced, 1 not attempted", "1 confirmed",
-        "–"]
+        "–", ""]
 
 
 def test_a_table_that_a_terminal_cannot_hold_becomes_paragraphs():
@@ -369,6 +369,8 @@ def test_a_table_shows_means_and_spreads_and_a_best_beyond_the_spread():
     assert "<strong>1.050 ± 0.071</strong>" in table({**rows, "c": {}}, "", best=min).html
     assert "<strong>" not in table(rows, "").html, "2.05 is within the spread of 1.6"
     assert "<strong>" not in table({**rows, "c": {}}, "", best=None).html
+    told = str(table({"a": {"run": 0.5, "kept": 0.25}}, "T", live=lambda row, column: column == "run"))
+    assert told.split() == ["T", "(≈:", "live)", "run", "kept", "a", "≈0.500", "0.250"]
 
 
 def test_a_result_box_has_every_headline(book):
