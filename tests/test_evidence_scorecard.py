@@ -239,7 +239,7 @@ judged_by = "a report"
 def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(book):
     shown = status()
     assert shown.rows == (("demo-paper", {
-        "Time, a seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
+        "Time per seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
         "Code": "a"}),)
     assert repr(shown).startswith("1 recorded profiles\n\nProfile ")
     tree = ET.fromstring(shown.html)
@@ -253,10 +253,10 @@ def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(b
     ((_, found),) = status().rows
     assert found["Code"] == "a; a, changed, stale"      # one of three runs is
     assert found["Machine"] == "c, threads: 1, cores: 1; c (SSE), threads: 1, cores: 1"
-    assert (found["Time, a seed"], found["Peak memory"]) == ("2.0 s", "1,500 MiB")
+    assert (found["Time per seed"], found["Peak memory"]) == ("2.0 s", "1,500 MiB")
     # Its training alone took longer than what was counted: an early record of a resumed run.
     rewrite(book, 1, metrics={"seconds_per_epoch": 10.0})
-    assert status().rows[0][1]["Time, a seed"] == "more than 11 s"
+    assert status().rows[0][1]["Time per seed"] == "more than 11 s"
 
 
 def test_a_work_says_its_own_claims(book):

@@ -352,7 +352,7 @@ def described(records: Sequence[Record]) -> dict[str, str]:
             f"{processor(used)}, threads: {used['threads']}, cores: {used['cores']}")
     commits = [((record.git["commit"] or "")[:8] or "no commit") + (
         "" if record.git["clean"] else ", changed") for record in records]
-    return {"Time, a seed": took(records),
+    return {"Time per seed": took(records),
             "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
             "Machine": "; ".join(dict.fromkeys(machines)),
             "Code": "; ".join(dict.fromkeys(commits))}

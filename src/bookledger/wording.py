@@ -72,8 +72,10 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     seeds, mean = count(verdict.n, "seed"), spread(verdict.mean, verdict.sd)
     if number.kind == "trend":
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
-        return (f"{mean}{against}, {_IS[number.relation]} in {round(verdict.ours * verdict.n)} of "
-                f"{seeds}")
+        held = round(verdict.ours * verdict.n)
+        if verdict.n == 1:
+            return f"{mean}{against}, {'' if held else 'not '}{_IS[number.relation]} ({seeds})"
+        return f"{mean}{against}, {_IS[number.relation]} in {held} of {seeds}"
     if number.statistic in ("mean", "single", None):     # goes without saying
         return f"{mean} ({seeds})"
     if math.isclose(verdict.ours, verdict.mean):
