@@ -256,13 +256,19 @@ def run_again() -> str:
     found = attestations(records)
     if not found:
         return f"None of {len(records)} records was run again yet: clusterbook verify does that."
-    by, differ = {}, sorted({one.record for one in found if one.beyond})
+    names = {one.record for one in found}
+    agree = {one.record for one in found if not one.beyond}
+    elsewhere = agree & {one.record for one in found if one.beyond}
+    by: dict[tuple[str, ...], set[str]] = {}
     for one in found:
-        by.setdefault((one.by, one.started[:10], processor(one.machine)), set()).add(one.record)
-    each = "; ".join(f"{count(len(names), 'record')} by {name} on {on}, {day}"
-                     for (name, day, on), names in by.items())
-    return (f"Run again: {len({one.record for one in found})} of {len(records)} records. {each}. "
-            + (f"These differ: {', '.join(differ)}." if differ else "All agree."))
+        by.setdefault((one.by, processor(one.machine), one.started[:10]), set()).add(one.record)
+    each = "; ".join(f"{count(len(made), 'record')} by {name} on {machine}, {day}"
+                     for (name, machine, day), made in by.items())
+    others = ", ".join(sorted(names - agree))
+    return (f"Run again: {len(names)} of {len(records)} records. {each}. " + ("All agree." if not (
+        elsewhere or others) else f"{len(agree)} agree"
+        + (f", {len(elsewhere)} of them on one processor and not on another" * bool(elsewhere))
+        + (f"; these differ: {others}" * bool(others)) + "."))
 
 
 def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
