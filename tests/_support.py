@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,8 @@ SEED = "seed: int = 0  # decides everything random | paper: 0 | other numbers"
 HANG = 1000
 """Seconds that only what hangs takes, also on a busy machine: tests wait for events."""
 LEDGER = (CHECKOUT / "book" / "ledger.toml").read_text(encoding="utf-8")
+#: The same without what names claims and errata of this book.
+PLAIN = re.sub(r"(?m)^first_errata.*\n|^\[(leads|metrics\.axes)\]\n(?:.+\n)+", "", LEDGER)
 CONFIG = """\
 title: A small book
 author: nobody

@@ -8,7 +8,7 @@ from functools import cache
 
 import nbformat
 import pytest
-from _support import CHECKOUT, LEDGER, module_of, put
+from _support import CHECKOUT, PLAIN, module_of, put
 from test_evidence_claims import ERRATA, SOURCES
 
 import bookledger as evidence
@@ -29,7 +29,7 @@ def book(tmp_path, monkeypatch):
     """A checkout with one work's errata and a claim."""
     put(tmp_path, {f"data/{name}/demo.yaml": text for name, text in (
         ("errata", ERRATA), ("claims", CLAIMS), ("sources", SOURCES))}
-        | {"book/ledger.toml": LEDGER})
+        | {"book/ledger.toml": PLAIN})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     return tmp_path
 
@@ -53,15 +53,15 @@ def test_one_erratum_says_everything_as_text_and_as_html(book):
 def test_the_table_counts_and_leads_to_each_entry(book):
     shown = evidence.errata()
     assert " ".join(repr(shown).split("\n\n")[0].split()) == (
-        "2 errata: 1 in a published number, 1 in what the text says, 0 typos or slips; "
-        "1 demonstrated by a cell, 1 reported")
+        "2 errata: 1 affect a number, 1 a statement, 0 are typos or slips; "
+        "1 demonstrated in code, 1 already public")
     root = ET.fromstring(shown.html)
     links = {link.get("href") for link in root.iter("a")}
     assert links == {"audit/demo.html#demo-index", "audit/demo.html#demo-gone"}
     cells = [[" ".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert [row[-3:] for row in cells[1:]] == [      # what changes a number comes first
         ["changes a published number", "no", "yes"],
-        ["changes what the text says", "by a cell", "no"]]
+        ["changes what the text says", "in code", "no"]]
 
 
 def test_the_sources_say_what_was_read_what_they_offer_and_which_letters_were_sent(book):

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from _support import CHECKOUT, LEDGER, module_of, put, record
+from _support import CHECKOUT, PLAIN, module_of, put, record
 
 from bookledger import load_claims, scorecard, status, wording
 from bookledger.checks import as_it_stands
 from bookledger.claims import Comparison
 from bookledger.notebook import origin, table
 from bookledger.records import dumps, recorded, write_manifest
-from bookledger.views import columns, result, summary, verdicts
+from bookledger.views import columns, in_brief, result, summary, verdicts
 from clusterbook import paths
 from clusterbook.checks import InputError
 
@@ -49,7 +49,7 @@ def book(tmp_path, monkeypatch):
     put(tmp_path, {
         "data/claims/demo.yaml": CLAIMS, "data/claims/other.yaml": OTHER,
         "src/clusterbook/demo/__init__.py": '"""Demo."""\nVERSION = 1\nrate = 0.1\n',
-        "book/ledger.toml": LEDGER,
+        "book/ledger.toml": PLAIN,
         "notebooks/demo.ipynb": '{"cells": []}'})
     monkeypatch.setattr(paths, "root", lambda: tmp_path)
     monkeypatch.setattr(paths, "checkout", lambda: tmp_path)
@@ -103,7 +103,8 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert " ".join(text.split()).startswith(
         "Headline results, 2: 1 reproduced, 1 not reproduced. Other results, 2: 1 reproduced, 1 "
         "not attempted. Sentences of the text, 1: 1 confirmed. Claims of other people, 1: 1 not "
-        "attempted. 2 headline claims: 1 reproduced, 1 not reproduced demo-acc: reproduced. ")
+        "attempted. None of 3 records was run again yet: clusterbook verify does that. "
+        "2 headline claims: 1 reproduced, 1 not reproduced demo-acc: reproduced. ")
     assert all(text.count(f"\n{name}: {word}. ") == 1 for name, word in WORDS.items())
     assert max(map(len, text.splitlines())) <= 100
     assert text.partition("demo-best: ")[2].splitlines()[:3] == [
@@ -114,7 +115,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     assert "\n\ndemo\n    Headline results: 1 reproduced, 1 not reproduced\n" in repr(shown)
     assert cells(shown.html)[1] == [
         "demo", "1 reproduced, 1 not reproduced", "1 reproduced, 1 not attempted", "1 confirmed",
-        "–"]
+        "–", ""]
 
 
 def test_a_table_that_a_terminal_cannot_hold_becomes_paragraphs():
@@ -195,10 +196,50 @@ def test_the_strip_places_ours_by_tolerances_and_cuts_what_is_far(book):
     assert far.find("path[@class='cb-interval']") is None       # the best of three has none
 
 
+def test_published_and_ours_stand_on_one_axis_and_are_told_in_brief(book):
+    put(book, {"book/ledger.toml": PLAIN + """
+[metrics.axes]
+acc = "accuracy"
+[leads.demo]
+claim = "demo-acc"
+profile = "demo-paper"
+metrics = {acc = "accuracy"}
+judged_by = "a report"
+"""})
+    first, best, mean = ET.fromstring(scorecard().html).findall(".//table")[0].find("tbody")
+    ends = 0.5, 0.95 + 4.302653 * 0.005 / 3**0.5    # what is published, the end of an interval
+
+    def at(value):
+        return f"{8 + 304 * (value - ends[0]) / (ends[1] - ends[0]):.1f}"
+
+    assert "".join(first.find("th").itertext()).strip() == "demo: accuracy"
+    assert [cell.text for cell in first.findall("td")[::2]] == ["0.95", "0.9500 ± 0.0050 (3 seeds)"]
+    assert first.find(".//path[@class='cb-published']").get("d").startswith(f"M{at(0.95)} 2l")
+    assert [dot.get("cx") for dot in best.iter("circle")] == [
+        *map(at, (0.945, 0.95, 0.955)), at(0.945)], "seeds, then ours: the best by loss"
+    assert best.find(".//path[@class='cb-interval']") is None
+    assert len(mean.findall(".//path[@class='cb-interval']")) == 1
+    said = repr(in_brief("demo"))
+    for part in ("Published It reaches <95%> & more (Somebody \"et al.\", Table 1). reproduced",
+                 "Ours accuracy 0.9500 ± 0.0050 (demo-paper, 3 recorded seeds).",
+                 "In all 2 headline results: 1 reproduced, 1 not reproduced."):
+        assert part in " ".join(said.split())
+    dots, judged = ET.fromstring(summary().html).findall(".//tr")[1].findall("td")[::4]
+    assert [dot.get("class").split("cb-verdict-")[1] for dot in dots.iter("a")] == [
+        "reproduced", "not-reproduced"] and judged.text == "a report"
+    for seed in range(3):
+        record_file(book, seed).unlink()
+    first, *_ = ET.fromstring(scorecard().html).findall(".//table")[0].find("tbody")
+    assert first.find(".//path[@class='cb-published cb-open']") is not None
+    assert first.find(".//circle") is None and "Ours not measured." in repr(in_brief("demo"))
+    with pytest.raises(InputError, match="no chapter with a lead 'dmo'; did you mean 'demo'"):
+        in_brief("dmo")
+
+
 def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(book):
     shown = status()
     assert shown.rows == (("demo-paper", {
-        "Time, a seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
+        "Time per seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
         "Code": "a"}),)
     assert repr(shown).startswith("1 recorded profiles\n\nProfile ")
     tree = ET.fromstring(shown.html)
@@ -212,10 +253,10 @@ def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(b
     ((_, found),) = status().rows
     assert found["Code"] == "a; a, changed, stale"      # one of three runs is
     assert found["Machine"] == "c, threads: 1, cores: 1; c (SSE), threads: 1, cores: 1"
-    assert (found["Time, a seed"], found["Peak memory"]) == ("2.0 s", "1,500 MiB")
+    assert (found["Time per seed"], found["Peak memory"]) == ("2.0 s", "1,500 MiB")
     # Its training alone took longer than what was counted: an early record of a resumed run.
     rewrite(book, 1, metrics={"seconds_per_epoch": 10.0})
-    assert status().rows[0][1]["Time, a seed"] == "more than 11 s"
+    assert status().rows[0][1]["Time per seed"] == "more than 11 s"
 
 
 def test_a_work_says_its_own_claims(book):
@@ -328,6 +369,9 @@ def test_a_table_shows_means_and_spreads_and_a_best_beyond_the_spread():
     assert "<strong>1.050 ± 0.071</strong>" in table({**rows, "c": {}}, "", best=min).html
     assert "<strong>" not in table(rows, "").html, "2.05 is within the spread of 1.6"
     assert "<strong>" not in table({**rows, "c": {}}, "", best=None).html
+    told = str(table({"a": {"run": 0.5, "kept": 0.25}}, "T",
+                     live=lambda row, column: column == "run"))
+    assert told.split() == ["T", "(≈:", "live)", "run", "kept", "a", "≈0.500", "0.250"]
 
 
 def test_a_result_box_has_every_headline(book):

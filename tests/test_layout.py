@@ -106,6 +106,7 @@ def test_what_needs_no_network_needs_no_torch_and_data_and_help_nothing_heavy():
     for code, unwanted in (
             ("import bookledger\nfrom clusterbook import datasets, figures, metrics, weights\n"
              "bookledger.page, weights.quality", {"torch"}), ("import clusterbook.datasets", heavy),
+            ("import clusterbook.deepcluster", {"torchvision"}),
             ("from bookledger.cli import main\nmain(['--help'])", heavy | {"numpy", "yaml"})):
         code += f"\nimport sys\nprint(sorted({unwanted} & set(sys.modules)))"
         done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -126,3 +126,13 @@ def test_the_scores_without_labels_by_hand():
     assert metrics.silhouette(X, ["left", "left", "right", "right"]) == pytest.approx(
         (other - 2) / other, abs=1e-12)
     assert metrics.davies_bouldin(X, [-1, -1, 4, 4]) == pytest.approx((1 + 1) / 10, abs=1e-12)
+
+
+def test_what_another_processor_may_change_is_less_than_two_points():
+    """A record with a score raised by two points is named by clusterbook verify."""
+    for score in ("acc", "kmeans_nmi", "test_accuracy", "ari", "silhouette", "f1"):
+        assert 0 < metrics.allowed(score, 0.95) < 0.02
+    assert metrics.allowed("global_gates", 32.0) == pytest.approx(0.32)
+    assert metrics.allowed("pruned_network_cut", 9.1) < 0.5
+    for measured in ("seconds_per_epoch", "share_of_time", "idc_memory_mb"):
+        assert metrics.allowed(measured, 1.0) == np.inf, "of this machine, not of the method"

@@ -45,6 +45,7 @@ class Metrics:
     main: tuple[str, ...] = ()              # a sweep draws the first of them that was measured
     spelled: dict[str, str] = field(default_factory=dict)       # part of a key → in a text
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)    # by the key's last part
+    axes: dict[str, str] = field(default_factory=dict)      # part of a key → axis of the scorecard
     selectors: dict[str, Selector] = field(default_factory=dict)
 
 
@@ -63,6 +64,7 @@ class Lead:
     claim: str
     profile: str
     metrics: dict[str, str]                 # metric → its name
+    judged_by: str                          # the text or code that its claims were read in
 
 
 @model(frozen=True, config=ConfigDict(extra="forbid"))
@@ -75,6 +77,7 @@ class Book:
     metrics: Metrics = field(default_factory=Metrics)
     versions: dict[str, tuple[str, ...]] = field(default_factory=dict)  # chapter → its methods
     leads: dict[str, Lead] = field(default_factory=dict)    # chapter → what its three lines are of
+    first_errata: tuple[str, ...] = ()      # those that matter most
     last_epoch: dict[str, str] = field(default_factory=dict)    # parameter → keeps the last epoch
     again: Again = field(default_factory=Again)
     library: str | None = None              # package whose methods carry a VERSION

@@ -335,7 +335,7 @@ def figure_table(name: str) -> View:
 
 def profile_table(name: str) -> View:
     """The profiles of a chapter: what each reruns, the cost of a seed, its command."""
-    costs = {profile: f"{cells['Time, a seed']}; {cells['Peak memory']}"
+    costs = {profile: f"{cells['Time per seed']}; {cells['Peak memory']}"
              for profile, cells in status().rows}
     rows = []
     for profile in read(name).profiles().values():

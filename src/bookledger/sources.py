@@ -105,14 +105,22 @@ def errata(work: str | None = None) -> View:
         one_of("work with errata", work, {row.work for row in rows})
         rows = [row for row in rows if row.work == work]
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
-    parts: list[str | Table] = [counts(rows)] if work is None else []
     link = Markup('<a href="audit/{0.work}.html#{0.id}">{0.title}</a> '
                   '<div class="cb-source">{1}: {0.where}</div>').format
+    parts: list[str | Table] = []
+    if work is None:
+        known = {row.id: row for row in rows}
+        for id in config.book().first_errata:
+            one_of("erratum", id, known)
+        parts = [counts(rows)]
+        parts += [Table("Those that matter most", ["Erratum", "Correct", "Changes"], [
+            [link(known[id], sources[known[id].source].name), known[id].right, known[id].changes]
+            for id in config.book().first_errata], "cb-errata")] * bool(config.book().first_errata)
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
         caption = f"{config.book().method(name)}: {counts(found)}"
         cells = [[link(row, sources[row.source].name), GRADES[row.grade],
-                  "by a cell" if row.checks else "no", "yes" if row.reported else "no"]
+                  "in code" if row.checks else "no", "yes" if row.reported else "no"]
                  for row in found]
         parts.append(Table(caption, ["Erratum", "Grade", "Demonstrated", "Reported"], cells,
                            "cb-errata", folded=True))
@@ -143,12 +151,12 @@ def source_table() -> View:
 
 
 def counts(rows: Sequence[Erratum]) -> str:
-    """``79 errata: 20 in a published number, …; 60 demonstrated by a cell, 4 reported``."""
+    """``79 errata: 20 affect a number, 40 a statement, 19 are typos or slips; …``."""
     of = Counter(row.grade for row in rows)
-    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {of['number']} in a published "
-            f"number, {of['text']} in what the text says, {of['slip']} typos or slips; "
-            f"{sum(bool(row.checks) for row in rows)} demonstrated by a cell, "
-            f"{sum(bool(row.reported) for row in rows)} reported")
+    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {of['number']} affect a number, "
+            f"{of['text']} a statement, {of['slip']} are typos or slips; "
+            f"{sum(bool(row.checks) for row in rows)} demonstrated in code, "
+            f"{sum(bool(row.reported) for row in rows)} already public")
 
 
 def as_json() -> bytes:

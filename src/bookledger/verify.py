@@ -24,6 +24,7 @@ from clusterbook.paths import bar, write_atomically
 from . import config, execution, parameters, runs
 from .records import Attestation, Record, load_records, read_record, sha256
 from .verdicts import count, stale_among
+from .views import processor
 
 CHOSEN = 3      # records, where none is named
 Allowed = Callable[[str, float], float]     # metric, recorded value → largest difference
@@ -62,7 +63,7 @@ def verify(names: Sequence[str] = (), *, by: str | None = None) -> Iterator[str]
                 _write(found, by)
             if found.beyond:
                 differ.append(record.name)
-            yield said(found, allowed)
+            yield said(record, found, allowed)
     if failed:
         raise execution.ChapterError("\n  ".join(["these could not be run again:", *failed]))
     if differ:
@@ -119,11 +120,12 @@ def compared(record: Record, again: Record, allowed: Allowed) -> Attestation:
         again.versions, again.machine, len(pairs) - len(differences), differences, tuple(beyond))
 
 
-def said(found: Attestation, allowed: Allowed) -> str:
+def said(record: Record, found: Attestation, allowed: Allowed) -> str:
     """What a comparison found, for the terminal."""
     of = f"of {count(found.equal + len(found.differences), 'number')}"
     if found.beyond:
-        lines = [f"{found.record}: DIFFERS in {len(found.beyond)} {of}"]
+        lines = [f"{found.record}: DIFFERS in {len(found.beyond)} {of}; recorded on "
+                 f"{processor(record.machine)}, run again on {processor(found.machine)}"]
         for name in found.beyond:
             old, new = found.differences[name]
             lines.append(f"{name}: {old:.6g} recorded, "

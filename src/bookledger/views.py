@@ -9,7 +9,7 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean, stdev
@@ -21,8 +21,8 @@ from clusterbook.checks import one_of
 from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
-from .claims import Claim, load_claims
-from .records import Record, attestations, load_records, recorded
+from .claims import Claim, Comparison, Statistic, load_claims
+from .records import Record, attestations, load_records, read_profile, recorded
 from .verdicts import WORDS, Verdict, count, judge, stale_among
 from .wording import duration, measured, numbers, so_far, spread
 
@@ -174,17 +174,21 @@ def assessed(rows: Sequence[Row]) -> str:
 
 def summary() -> View:
     """How the claims of each work stand: results, sentences, and other people's apart."""
-    rows = every_claim()
-    works = [[config.book().method(chapter), *map(counted, by_kind(found).values())]
-             for chapter, found in by_chapter(rows).items()]
-    return View(rows, [assessed(rows), Table("Claims of each work", ["Work", *_KINDS], works,
-                                             "cb-summary")])
+    rows, works, leads = every_claim(), [], config.book().leads
+    for chapter, found in by_chapter(rows).items():
+        headline, *others = by_kind(found).values()
+        works.append([config.book().method(chapter),
+                      html("dots", headline) + counted(headline) if headline else "–",
+                      *map(counted, others), leads[chapter].judged_by if chapter in leads else ""])
+    return View(rows, [assessed(rows), Table(
+        "Claims of each work", ["Work", *_KINDS, "Judged by"], works, "cb-summary")])
 
 
 def scorecard() -> View:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
     rows = every_claim()
-    parts = [assessed(rows), run_again(), claim_table(
+    parts = [assessed(rows), run_again(), *axes(by_kind(headlines(rows))["Headline results"]),
+             claim_table(
         counts_line(headlines(rows)).replace("claim", "headline claim", 1), headlines(rows))]
     for chapter, found in by_chapter(row for row in rows if row[0].tier != "headline").items():
         parts.append(claim_table(f"{config.book().method(chapter)}: supporting and minor claims "
@@ -192,19 +196,79 @@ def scorecard() -> View:
     return View(rows, parts)
 
 
+def axes(rows: Iterable[Row]) -> list[Table]:
+    """Published numbers and ours on a common axis, a table for each metric that several have.
+
+    What was not measured has no dot. A trend has what it is compared with instead of a published
+    number.
+    """
+    groups: dict[str, list] = {}
+    for claim, verdict in rows:
+        for number, part in zip(claim.compares, verdict.parts, strict=True):
+            parts = (number.metric or "").split("_")
+            axis = next((config.book().metrics.axes[one] for one in reversed(parts)
+                         if one in config.book().metrics.axes), None)
+            if axis and not number.minus and parts[-1] not in ("p", "z") and (
+                    part.n or number.value is not None) and number.statistic != (
+                        "standard deviation"):
+                if not Statistic(number.statistic or "mean").is_mean:
+                    part = replace(part, interval=None)
+                groups.setdefault(axis, []).append((claim, number, part))
+    tables = []
+    for name, found in groups.items():
+        values = [value for _, number, part in found
+                  for value in (number.value, part.than, *part.values, *(part.interval or (
+                      part.mean if number.kind == "trend" else part.ours,))) if value is not None]
+        low, high = min(values), max(values)
+        if len(found) < 2 or low == high:
+            continue
+        cells = [[html("link_to", claim, subject(claim, number)), _published(number),
+                  html("axis", low, high, number, part), measured(number, part),
+                  html("badge", part)] for claim, number, part in found]
+        heads = [name, "published", html("ticks", low, high), "ours", "verdict"]
+        tables.append(Table(
+            f"{name[0].upper()}{name[1:]}: published (◆, open where nothing was measured; a bar is "
+            "what a trend is compared with) and ours (●, the 95% interval, ○ seeds)", heads, cells,
+            "cb-axes",
+            folded=bool(tables) and not any(part.n for *_, part in found),
+            lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
+                   for claim, number, part in found]))
+    return tables
+
+
+def _published(number: Comparison) -> str:
+    return "–" if number.value is None else f"{number.value:.4g}"
+
+
+def subject(claim: Claim, number: Comparison) -> str:
+    """What a number is of, for readers of the source: ``TELL on MNIST: FCN accuracy``."""
+    profile = config.root() / "notebooks" / "profiles" / f"{number.profile}.toml"
+    data = read_profile(profile).get("parameters", {}).get("dataset") if profile.is_file() else None
+    known = config.book().catalog().get(data)
+    label = known.label if known else data
+    told = (number.told or wording.spelled(number.metric)).removeprefix(f"{label} ")
+    return f"{config.book().method(claim.chapter)}{f' on {label}' if data else ''}: {told}"
+
+
 def run_again() -> str:
     """How many records were run again, by whom, when and on what; and which of them differ."""
     records = load_records()
     found = attestations(records)
     if not found:
-        return f"None of the {len(records)} records was run again yet: make verify does that."
-    by, differ = {}, sorted({one.record for one in found if one.beyond})
+        return f"None of {len(records)} records was run again yet: clusterbook verify does that."
+    names = {one.record for one in found}
+    agree = {one.record for one in found if not one.beyond}
+    elsewhere = agree & {one.record for one in found if one.beyond}
+    by: dict[tuple[str, ...], set[str]] = {}
     for one in found:
-        by.setdefault((one.by, one.started[:10], processor(one.machine)), set()).add(one.record)
-    each = "; ".join(f"{count(len(names), 'record')} by {name} on {day} ({on})"
-                     for (name, day, on), names in by.items())
-    return (f"Run again: {len({one.record for one in found})} of {len(records)} records. {each}. "
-            + (f"These differ: {', '.join(differ)}." if differ else "All agree."))
+        by.setdefault((one.by, processor(one.machine), one.started[:10]), set()).add(one.record)
+    each = "; ".join(f"{count(len(made), 'record')} by {name} on {machine}, {day}"
+                     for (name, machine, day), made in by.items())
+    others = ", ".join(sorted(names - agree))
+    return (f"Run again: {len(names)} of {len(records)} records. {each}. " + ("All agree." if not (
+        elsewhere or others) else f"{len(agree)} agree"
+        + (f", {len(elsewhere)} of them on one processor and not on another" * bool(elsewhere))
+        + (f"; these differ: {others}" * bool(others)) + "."))
 
 
 def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
@@ -294,7 +358,7 @@ def described(records: Sequence[Record]) -> dict[str, str]:
             f"{processor(used)}, threads: {used['threads']}, cores: {used['cores']}")
     commits = [((record.git["commit"] or "")[:8] or "no commit") + (
         "" if record.git["clean"] else ", changed") for record in records]
-    return {"Time, a seed": took(records),
+    return {"Time per seed": took(records),
             "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
             "Machine": "; ".join(dict.fromkeys(machines)),
             "Code": "; ".join(dict.fromkeys(commits))}
@@ -303,7 +367,7 @@ def described(records: Sequence[Record]) -> dict[str, str]:
 def processor(used: Mapping[str, Any]) -> str:
     """The GPU of a machine, or its processor with its instructions, which early records lack."""
     kind = {"DEFAULT": "SSE"}.get(used.get("instructions"), used.get("instructions"))
-    return used["gpu"] or used["cpu"] + (f", {kind}" if kind else "")
+    return used["gpu"] or used["cpu"] + (f" ({kind})" if kind else "")
 
 
 def took(records: Sequence[Record]) -> str:

@@ -72,8 +72,10 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     seeds, mean = count(verdict.n, "seed"), spread(verdict.mean, verdict.sd)
     if number.kind == "trend":
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
-        return (f"{mean}{against}, {_IS[number.relation]} in {round(verdict.ours * verdict.n)} of "
-                f"{seeds}")
+        held = round(verdict.ours * verdict.n)
+        if verdict.n == 1:
+            return f"{mean}{against}, {'' if held else 'not '}{_IS[number.relation]} ({seeds})"
+        return f"{mean}{against}, {_IS[number.relation]} in {held} of {seeds}"
     if number.statistic in ("mean", "single", None):     # goes without saying
         return f"{mean} ({seeds})"
     if math.isclose(verdict.ours, verdict.mean):
@@ -81,15 +83,16 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     return f"{verdict.ours:.4g} ({number.statistic}), mean {mean} ({seeds})"
 
 
+def spelled(metric: str) -> str:
+    """A metric's key in words."""
+    words = config.book().metrics.spelled
+    return " ".join(words.get(part, part) for part in metric.split("_"))
+
+
 def compared(number: Comparison) -> str:
     """What is compared: the check, or the number in words with its tolerance or its rule."""
     if number.check is not None:
         return number.check
-
-    def spelled(metric: str) -> str:
-        words = config.book().metrics.spelled
-        return " ".join(words.get(part, part) for part in metric.split("_"))
-
     name = number.told or spelled(number.metric) + (
         f" minus {spelled(number.minus)}" if number.minus else "")
     if number.kind != "trend":

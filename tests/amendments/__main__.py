@@ -51,6 +51,7 @@ def git(*arguments: str) -> str:
     return done.stdout.decode().strip() if done.returncode == 0 else ""
 
 
+@cache
 def listing(commit: str, folder: str) -> dict[str, str]:
     """The files of a folder at a commit, each with the id of its content."""
     if commit == WORK:
@@ -75,6 +76,14 @@ def parsed(file: str, blob: str) -> list[dict]:
 
 
 @cache
+def profile(file: str, blob: str) -> dict:
+    """What a profile's file sets, which many commits share too."""
+    read = {".toml": tomllib.loads, ".yaml": yaml.safe_load}[Path(file).suffix]
+    values = read(content(file, blob)) or {}
+    return {key: values[key] for key in OF_PROFILES if values.get(key)}
+
+
+@cache
 def numbers(commit: str) -> dict[str, dict]:
     """Every number of every claim at a commit: id → its own keys, and its claim's id."""
     found = {}
@@ -91,13 +100,9 @@ def numbers(commit: str) -> dict[str, dict]:
 @cache
 def profiles(commit: str) -> dict[str, dict]:
     """What every profile at a commit sets."""
-    found = {}
-    for file, blob in listing(commit, "notebooks/profiles/").items():
-        read = {".toml": tomllib.loads, ".yaml": yaml.safe_load}.get(Path(file).suffix)
-        if read:
-            values = read(content(file, blob)) or {}
-            found[Path(file).stem] = {key: values[key] for key in OF_PROFILES if values.get(key)}
-    return found
+    return {Path(file).stem: profile(file, blob)
+            for file, blob in listing(commit, "notebooks/profiles/").items()
+            if file.endswith((".toml", ".yaml"))}
 
 
 def computed() -> dict[str, str]:
@@ -138,6 +143,7 @@ def recorded(commit: str) -> set[str]:
     return {*names, *(name.partition("-")[0] for name in names)}
 
 
+@cache
 def before(commit: str) -> list[tuple[str, str]]:
     """The parents of a commit, each with what it came from where there is a second one.
 
@@ -281,7 +287,7 @@ def everything() -> dict[str, list[dict]]:
 
 def uncommitted() -> dict[str, list[dict]]:
     """The same of the working tree, which no commit has yet."""
-    for read in (numbers, profiles, computations, recorded):
+    for read in (listing, before, numbers, profiles, computations, recorded):
         read.cache_clear()
     return {name: read(WORK) for name, read in (
         ("changes", changes), ("reworded", reworded), ("profiles", other_profiles),

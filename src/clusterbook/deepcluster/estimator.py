@@ -34,7 +34,6 @@ from torch.nn import functional
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
 from ..checks import InputError, unknown
-from ..datasets.own import Folder
 from ..metrics import accuracy
 from . import clustering, distributed, networks
 from .clustering import Clusters, Reduction, epoch_indices
@@ -324,6 +323,8 @@ class DeepCluster(DeepClusterer):
         """The images as the network sees them."""
         augmented = {"scale": self.crop_scale, "flip": self.flip}
         if isinstance(X, str | os.PathLike):
+            from ..datasets.own import Folder  # on first use, because it takes torchvision
+
             return FolderImages(Folder(X), shape, statistics, **augmented, resize=self.resize,
                                 device=device, num_workers=self.num_workers)
         X = self._validated(X, fitting)

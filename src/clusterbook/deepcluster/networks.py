@@ -9,25 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import isqrt, log, prod, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
-from torchvision.transforms import v2
 
 from .. import checks
 from ..checks import InputError
-from ..datasets.own import Folder
 from . import distributed
+
+if TYPE_CHECKING:       # torchvision is imported for folders only: it takes as long as torch
+    from torchvision.transforms import v2
+
+    from ..datasets.own import Folder
 
 #: Mean and standard deviation of ImageNet's red, green and blue, of pixels in [0, 1].
 IMAGENET = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
 #: Bounds of the area and of the aspect ratio of crops: torchvision's defaults, so the paper's.
 SCALE, RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
-_TO_FLOATS = (v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToPureTensor())
 #: Most activations kept of a layer for a probe; AlexNet's are those of ``eval_linear.py``.
 MOST_NUMBERS = 9600
 #: Weight of a probe's squared weights, and rounds of its L-BFGS.
@@ -39,8 +41,10 @@ def clustering_transform(size: int | Sequence[int] = 224, resize: int | None = 2
 
     *size*, an int or (height, width), is of the crop; without *resize* the crop just fits in.
     """
+    from torchvision.transforms import v2
+
     size = (size, size) if isinstance(size, int) else tuple(size)
-    return v2.Compose([v2.Resize(resize or max(size)), v2.CenterCrop(size), *_TO_FLOATS])
+    return v2.Compose([v2.Resize(resize or max(size)), v2.CenterCrop(size), *_to_floats()])
 
 
 def training_transform(size: int | Sequence[int] = 224, scale: Sequence[float] | None = SCALE,
@@ -49,9 +53,17 @@ def training_transform(size: int | Sequence[int] = 224, scale: Sequence[float] |
 
     *scale* bounds the part of the area; None crops the middle as `clustering_transform` does.
     """
+    from torchvision.transforms import v2
+
     crop = (clustering_transform(size, resize) if scale is None
             else v2.RandomResizedCrop(size, tuple(scale)))
-    return v2.Compose([crop, v2.RandomHorizontalFlip(0.5 * flip), *_TO_FLOATS])
+    return v2.Compose([crop, v2.RandomHorizontalFlip(0.5 * flip), *_to_floats()])
+
+
+def _to_floats() -> list[v2.Transform]:
+    from torchvision.transforms import v2
+
+    return [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToPureTensor()]
 
 
 def normalize(images: Tensor, statistics: Tensor) -> Tensor:
