@@ -527,8 +527,8 @@ BROKEN: dict[Callable, list[tuple]] = {
          "the parameters stand"),
         (lambda nb: [tags(i, "hide-input")(nb) for i in range(5, len(code(nb)))], "visible")],
     asks_and_answers: [
-        (lambda nb: tagged(nb, "hide-cell")[0].outputs.clear(), "2 questions"),
-        (lambda nb: nb.cells.remove(tagged(nb, "hide-cell")[0]), "2 questions")],
+        (lambda nb: tagged(nb, "hide-cell")[-1].outputs.clear(), "2 questions"),
+        (lambda nb: nb.cells.remove(tagged(nb, "hide-cell")[-1]), "2 questions")],
 }
 
 
