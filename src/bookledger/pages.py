@@ -166,6 +166,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
                     base64.b64decode(found[0])), text)
             else:
                 archive.writestr(f"{page}.ipynb", text)
+                # Alone it has of a figure with sliders the picture that Jupyter shows without.
+                text = re.sub(r'(?s)"text/html": \[\s*"<div class=\\"cb-steps.*?\n *\],\s*', "",
+                              text)
             (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
     for file in (out / "_images").glob("*.png"):
         file.write_bytes(base64.b64decode(figures.few_colors(file.read_bytes())))

@@ -229,7 +229,7 @@ def on_a_page(about: Mapping[str, Any], page: str) -> tuple[str, list[str]]:
 
 
 def flat(svg: str) -> str:
-    """An SVG without what draws nothing: groups that only give names, empty grounds."""
+    """An SVG without groups that only give names and grounds without a color, in fewer words."""
     kept = []
 
     def tag(found: re.Match) -> str:
@@ -239,7 +239,9 @@ def flat(svg: str) -> str:
         return found[0] if kept.pop() else ""
 
     svg = re.sub(r'<path d="[^"]*" style="fill: none"/>|<g\b[^>]*/>', "", svg)
-    return re.sub(r"(?<=>)\s+(?=<)", "", re.sub(r"<g\b([^>]*)>|</g>", tag, svg))
+    svg = re.sub(r' transform="translate\((\S+) (\S+)\)"/>', r' x="\1" y="\2"/>', svg)
+    svg = re.sub(r"<g\b([^>]*)>|</g>", tag, svg)
+    return re.sub(r'(?<=>)\s+(?=<)| y="0(?:\.0)?"(?=/>)', "", svg)
 
 
 def glyphs_once(html: str) -> str:
