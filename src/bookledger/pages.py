@@ -110,14 +110,16 @@ def pack(app: Sphinx) -> None:
     links = [f'- <a href="../packages/{file.name}" download>{file.name}</a>: '
              f"{file.stat().st_size / 1e6:.0f} MB" for file in sorted(folder.glob("*"))]
     VIEWS["packages"] = lambda: "\n".join(links) or (
-        "- This copy of the site has neither a wheel nor an sdist, because it was built without the "
-        "Python package `build`. In a clone of the repository `python -m build` makes both.")
+        "- This copy of the site has neither a wheel nor an sdist: it was built without the Python "
+        "package `build`. In a clone of the repository, `python -m build` makes both.")
 
 
 def adjust(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
            doctree: Any) -> None:
     """Leave out of a page what it does not need, after the theme made it."""
     context["body"] = figures.glyphs_once(context.get("body", ""))
+    context["script_files"] = [file for file in context["script_files"] if not re.search(
+        "(?i)thebe", f"{file.filename} {file.attributes}")]     # runs code through a server
     if not pagename.startswith("notebooks/"):       # only a chapter installs what it needs
         context["header_buttons"] = [button for button in context.get("header_buttons", [])
                                      if button.get("label") != "launch-buttons"]

@@ -25,8 +25,9 @@ from ..checks import InputError, one_of
 from . import steps
 from .steps import Key, Numbers, numbers, plotted, titled
 
-__all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "few_colors", "flat", "glyphs_once",
-           "inches", "is_narrow", "on_a_page", "show", "shown", "styled", "unpacked"]
+__all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "few_colors", "flat",
+           "glyphs_once", "inches", "is_narrow", "on_a_page", "show", "shown", "styled",
+           "unpacked"]
 
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
