@@ -250,8 +250,9 @@ def test_a_figure_with_a_slider_holds_all_pictures_and_shows_the_middle_one():
     assert shown(steps, start="3")[0].data["image/png"] == told[2][3]
     steps = {"1": draw("image_grid"), "2": draw("image_grid")}
     steps["2"].as_it_is()               # changed after drawing
-    drawn = figures.on_a_page(shown(steps)[0].metadata["clusterbook"], "page")
-    assert re.findall('<svg class="cb-([a-z]+)"', drawn) == ["wide", "narrow", "only"]
+    begins, later = figures.on_a_page(shown(steps)[0].metadata["clusterbook"], "page")
+    kinds = [re.findall('<svg class="cb-([a-z]+)"', part) for part in (begins, *later)]
+    assert kinds == [["only"], ["wide", "narrow"], []]
 
 
 def test_two_sliders_have_a_picture_and_a_note_for_every_position_that_was_run():
@@ -261,7 +262,7 @@ def test_two_sliders_have_a_picture_and_a_note_for_every_position_that_was_run()
     picture, _ = shown(grid, sliders=("Epoch", "Clusters"), origin=notes)
     about = picture.metadata["clusterbook"]
     assert "origin" not in about and about["explorable"]["start"] == 2      # the middle of both
-    for page in picture.data["text/html"], figures.on_a_page(about, "page"):
+    for page in picture.data["text/html"], figures.on_a_page(about, "page")[0]:
         assert re.findall(r'data-at="([^"]*)" data-title="([^"]*)" data-note="([^"]*)"( hidden)?',
                           page) == [("0 0", "epoch 1, k = 2", "live · k = 2", " hidden"),
                                     ("1 0", "epoch 9, k = 2", "live · k = 2", " hidden"),
@@ -274,7 +275,8 @@ def test_two_sliders_have_a_picture_and_a_note_for_every_position_that_was_run()
 @every
 def test_on_a_page_a_figure_is_drawn_for_two_widths_in_the_pages_colors(name):
     about = shown(draw(name))[0].metadata["clusterbook"]
-    page = figures.glyphs_once(figures.on_a_page(about, "page"))
+    begins, (later,) = figures.on_a_page(about, "page")
+    page = figures.glyphs_once(begins + later)
     wide, narrow = (ET.fromstring(svg) for svg in re.findall("<svg .*?</svg>", page, re.DOTALL))
     for svg, kind, width in (wide, "wide", "784"), (narrow, "narrow", "346"):
         assert (svg.get("class"), svg.get("width")) == (f"cb-{kind}", width)

@@ -24,12 +24,11 @@ FLOORS = {
     "bookledger": (
         ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),
-        ("outputs", "runs"), ("pages", "sweep", "verify"), ("build",), ("cli",)),
+        ("light", "outputs", "runs"), ("pages", "sweep", "verify"), ("build",), ("cli",)),
 }
 #: Tracked files that may be larger than 2 MB, up to 10: executed notebooks with their pictures,
-#: trained networks, the checkpoint of a run of days, formulas without a network.
-LARGE = ("*.ipynb", "data/records/*.pt", "data/records/under-way/*/*",
-         "book/assets/mathjax/tex-svg-full.js")
+#: trained networks, the checkpoint of a run of days.
+LARGE = ("*.ipynb", "data/records/*.pt", "data/records/under-way/*/*")
 FLOOR = {f"{package}.{name}": number for package, floors in FLOORS.items()
          for number, names in enumerate(floors) for name in names}
 #: Every module by its whole name, ``__init__`` as the package itself.

@@ -16,11 +16,14 @@ function stack() {
 /* What scrolls sideways fades at the edge where more of it follows. All boxes are measured before the
    first is changed: after each change, the browser would lay out the whole page for the next. */
 const WIDE =
-  ".cb-scorecard-scroll, .pst-scrollable-table-container, mjx-container, .highlight pre";
+  ".cb-scorecard-scroll, .pst-scrollable-table-container, div.math, .highlight pre";
 function fade(boxes) {
   const measured = [...boxes].map(box => [box, box.scrollWidth - box.clientWidth - box.scrollLeft,
     getComputedStyle(box).overflowX === "auto"]);
   for (const [box, rest, scrolls] of measured) {
+    if (rest > 1 && box.matches("div.math"))      // keys reach it
+      for (const [name, value] of Object.entries({role: "group", tabindex: "0", "aria-label": "Formula"}))
+        box.setAttribute(name, value);
     box.classList.toggle("cb-cut", rest > 1 && scrolls);
     box.style.setProperty("--cb-cut", `${Math.min(rest, 48)}px`);
   }
@@ -31,7 +34,7 @@ function fit() {
 }
 /* Not before everything has its width: half of a table would stack without its heads. */
 addEventListener("load", async () => {
-  await Promise.all([document.fonts.ready, window.MathJax?.startup?.promise]);
+  await document.fonts.ready;
   fit();
   for (const type of ["resize", "toggle"]) addEventListener(type, fit, true);
   addEventListener("scroll", event => event.target.matches?.(WIDE) && fade([event.target]), true);

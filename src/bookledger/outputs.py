@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
 from html import escape
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from myst_nb.core.render import MimeData, NbElementRenderer, create_figure_context
+from PIL import Image
 from sphinx import addnodes
 from sphinx.environment import BuildEnvironment
 
-from clusterbook.figures import on_a_page
+from clusterbook.figures import flat, glyphs_once, on_a_page
 from clusterbook.figures.showing import unpacked
 
 from .parameters import read
@@ -48,7 +51,9 @@ class Outputs:
         if "alt" in about:
             return _figure(renderer, data, about, env) if kind == "image/png" else []
         if kind == "text/html":
-            return [nodes.raw("", typeset(text), format="html", classes=["output", "text_html"])]
+            own = ["cb-own"] * ('class="cb-' in text)       # it brings its colors
+            return [nodes.raw("", typeset(text), format="html",
+                              classes=["output", "text_html", *own])]
         if kind == "text/plain" and re.fullmatch("[✓✗] .*", text):
             return _both(f'<p class="cb-check">{typeset(escape(text))}</p>', text)
         return None
@@ -94,7 +99,7 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
     (picture,) = renderer.render_image(data)
     picture["alt"], pictures = about["alt"], [picture]
     if "drawn" in about:
-        html = _outside(on_a_page(about, work), env)
+        html = _drawn(about, env, work)
         pictures = [nodes.raw("", html, format="html"), addnodes.only("", picture, expr="latex")]
     text, holder = f"{about['caption']}\n\n{about.get('origin', '')}", nodes.Element()
     with renderer.renderer.current_node_context(holder), create_figure_context(
@@ -111,6 +116,22 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
     return [figure]
 
 
+def _drawn(about: Mapping[str, Any], env: BuildEnvironment, work: str) -> str:
+    """The SVG that a page begins with; a script beside the pages has what it needs later.
+
+    A script, because a page that is opened from a file may load no other text.
+    """
+    begins, later = on_a_page(about, work)
+    # Without the letters that the page has.
+    parts = glyphs_once("\0".join([begins, *(_outside(part, env) for part in later)])).split("\0")
+    later_at = _beside(env, f"drawn/{work}-{about['name']}.js",
+                       f"document.currentScript.draw({json.dumps(parts[1:])});".encode())
+    sizes = [re.search(r'<svg [^>]*\bheight="(\d+)', html) for html in (begins, "".join(later))]
+    wide, narrow = (size[1] for size in (sizes[0], sizes[1] or sizes[0]))
+    return (f'<div class="cb-drawn" style="--cb-wide: {wide}px; --cb-narrow: {narrow}px" '
+            f'data-later="{later_at}">{_outside(begins, env)}</div>')
+
+
 def _beside(env: BuildEnvironment, place: str, content: bytes) -> str:
     """Write a file beside the pages; its address from this page."""
     file = Path(env.app.outdir, place)
@@ -122,9 +143,10 @@ def _beside(env: BuildEnvironment, place: str, content: bytes) -> str:
 def _outside(html: str, env: BuildEnvironment) -> str:
     """Move the large pictures of a drawing into files, each once, and load those of steps later."""
     def moved(found: re.Match) -> str:
-        png = base64.b64decode(found[1])
+        png, made = base64.b64decode(found[1]), BytesIO()
+        Image.open(BytesIO(png)).save(made, "WEBP", lossless=True)      # a third smaller
         name = hashlib.sha256(png).hexdigest()[:16]
-        return f'"{_beside(env, f"drawn/{name}.png", png)}"'
+        return f'"{_beside(env, f"drawn/{name}.webp", made.getvalue())}"'
 
     html = re.sub(r'"data:image/png;base64,([^"]{1000,})"', moved, html)
     return html.replace("<img ", '<img loading="lazy" ')
@@ -136,7 +158,7 @@ def _row(about: Mapping[str, Any], env: BuildEnvironment, place: str, png: bytes
     Of a figure with sliders the files have the position that is shown first.
     """
     name, first = about["name"], about.get("explorable", {}).get("start", 0)
-    files = {"PNG": png, "SVG": unpacked(about["drawn"])[first][1].encode()}
+    files = {"PNG": png, "SVG": flat(unpacked(about["drawn"])[first][1]).encode()}
     if "csv" in about:
         files["CSV"] = unpacked(about["csv"]).encode()
     parts = []

@@ -6,22 +6,27 @@ lists chapters and methods. `outputs` has what notebooks show.
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
 
 from clusterbook import figures
 from clusterbook.checks import InputError, one_of
 
-from . import config, parameters, sources, views
+from . import config, light, parameters, sources, views
 from .machine import library
 from .outputs import shown
 
@@ -96,17 +101,39 @@ class Inserted(SphinxDirective):
         return shown(view, self.env.docname)
 
 
+def pack(app: Sphinx) -> None:
+    """Make the wheel and the sdist, if the package ``build`` is here, before pages link to them."""
+    folder, root, found = Path(app.outdir, "packages"), config.checkout(), find_spec("build")
+    if (app.builder.format == "html" and root and (root / "pyproject.toml").is_file()
+            and found and found.origin):
+        subprocess.run([sys.executable, "-m", "build", "--outdir", folder, root], check=True)
+    links = [f'- <a href="../packages/{file.name}" download>{file.name}</a>: '
+             f"{file.stat().st_size / 1e6:.0f} MB" for file in sorted(folder.glob("*"))]
+    VIEWS["packages"] = lambda: "\n".join(links) or (
+        "- This copy of the site has neither a wheel nor an sdist: it was built without the Python "
+        "package `build`. In a clone of the repository, `python -m build` makes both.")
+
+
 def adjust(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any],
            doctree: Any) -> None:
     """Leave out of a page what it does not need, after the theme made it."""
-    body = context["body"] = figures.glyphs_once(context.get("body", ""))
-    # Thebe would run code through a server; MathJax has 2 MB.
-    unused = "(?i)thebe" if 'class="math' in body else "(?i)thebe|mathjax"
+    context["body"] = figures.glyphs_once(context.get("body", ""))
     context["script_files"] = [file for file in context["script_files"] if not re.search(
-        unused, f"{file.filename} {file.attributes}")]
+        "(?i)thebe", f"{file.filename} {file.attributes}")]     # runs code through a server
     if not pagename.startswith("notebooks/"):       # only a chapter installs what it needs
         context["header_buttons"] = [button for button in context.get("header_buttons", [])
                                      if button.get("label") != "launch-buttons"]
+
+
+class Words(SearchEnglish):
+    """What the search finds: words, and decimal numbers, which English would split."""
+
+    js_splitter_code = (r"var splitQuery = query => query.match("
+                        r"/\p{Number}+(?:\.\p{Number}+)+|[\p{Letter}\p{Number}_]+/gu) ?? [];")
+
+    def split(self, input: str) -> list[str]:
+        """The words of a text, as the script splits a query."""
+        return re.findall(r"\d+(?:\.\d+)+|\w+", input)
 
 
 def fit_tables(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -132,22 +159,37 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     with zipfile.ZipFile(out / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for page in sorted(app.env.found_docs):
             file = Path(app.env.doc2path(page))
-            if file.suffix != ".ipynb" or page.startswith("book/runs/"):    # have their own page
+            if file.suffix != ".ipynb":
                 continue
             # Without the SVGs, which only a page shows. Sorted keys put the figure's name after.
             text = re.sub(r'"(csv|drawn)": "[^"]*",\s*', "", file.read_text(encoding="utf-8"))
-            archive.writestr(f"{page}.ipynb", text)
+            if page.startswith("book/runs/"):       # have their own page, and larger pictures
+                text = re.sub(r'(?<="image/png": ")[^"\\]*', lambda found: figures.few_colors(
+                    base64.b64decode(found[0])), text)
+            else:
+                archive.writestr(f"{page}.ipynb", text)
+                # Alone it has of a figure with sliders the picture that Jupyter shows without.
+                text = re.sub(r'(?s)"text/html": \[\s*"<div class=\\"cb-steps.*?\n *\],\s*', "",
+                              text)
             (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
-    # Maps are for debugging the theme's scripts, its fonts lie there once more as WOFF2, and its
-    # translations were read during the build.
-    for unused in (out / "_static").rglob("*"):
-        if unused.suffix in (".map", ".ttf", ".po", ".mo"):
-            unused.unlink()
+    for file in (out / "_images").glob("*.png"):
+        file.write_bytes(base64.b64decode(figures.few_colors(file.read_bytes())))
+    for file in out.rglob("*.html"):
+        if "_static" not in file.parts:
+            text = light.page(file.read_text(encoding="utf-8"), out / "_static",
+                              searches=file.name == "search.html")
+            file.write_text(text, encoding="utf-8")
+    light.trim(out / "_static")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps and the directive."""
     app.add_directive("view", Inserted)
+    app.add_html_math_renderer("mathml", (light.formula, None), (light.formula, None))
+    app.config.html_math_renderer = "mathml"
+    app.add_search_language(Words)
+    app.add_js_file(None, body=Path(__file__).with_name("drawn.js").read_text(encoding="utf-8"))
+    app.connect("builder-inited", pack)
     app.connect("html-page-context", adjust, priority=900)
     app.connect("doctree-resolved", fit_tables)
     app.connect("build-finished", finish)

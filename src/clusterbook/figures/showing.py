@@ -25,8 +25,9 @@ from ..checks import InputError, one_of
 from . import steps
 from .steps import Key, Numbers, numbers, plotted, titled
 
-__all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "glyphs_once", "inches",
-           "is_narrow", "on_a_page", "show", "shown", "styled", "unpacked"]
+__all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "few_colors", "flat",
+           "glyphs_once", "inches", "is_narrow", "on_a_page", "show", "shown", "styled",
+           "unpacked"]
 
 #: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
@@ -159,7 +160,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         save(figure, folder, **about)
         paths.write_atomically(folder / f"{name}.csv", plotted(figure).encode(), noun="the numbers")
     pictures = titled(figure)
-    pngs = [_few_colors(_drawn(picture, format="png", dpi=SCREEN_DPI))
+    pngs = [few_colors(_drawn(picture, format="png", dpi=SCREEN_DPI))
             for picture in pictures.values()]
     across, down = 96 * next(iter(pictures.values())).get_size_inches()
     kept, first = dict(about), 0
@@ -202,22 +203,46 @@ def unpacked(text: str) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
-def on_a_page(about: Mapping[str, Any], page: str) -> str:
-    """A shown figure as HTML, by its output's metadata: its SVGs, wide and narrow, in one page.
+def on_a_page(about: Mapping[str, Any], page: str) -> tuple[str, list[str]]:
+    """A shown figure as HTML, by its output's metadata: what a page begins with, and what follows.
 
-    The style sheet shows one of them. Ids inside begin with the page's and the figure's name.
+    It begins with the wide SVG of the first position. What it needs later is listed by position:
+    the narrow SVG, and of the other positions the wide one before it; the style sheet shows one of
+    them, and has the style of all. Ids inside begin with the page's and the figure's name.
     """
-    pictures, drawn = [], unpacked(about["drawn"])
-    for i, (title, *svgs) in enumerate(drawn, start=1):
-        text = _described(about["alt"], title, i, len(drawn))
+    pictures, later, drawn = [], [], unpacked(about["drawn"])
+    first = about.get("explorable", {}).get("start", 0)
+    for i, (title, *svgs) in enumerate(drawn):
+        text = _described(about["alt"], title, i + 1, len(drawn))
         parts, kinds = [], ("wide", "narrow") if len(svgs) == 2 else ("only",)
         for kind, svg in zip(kinds, svgs, strict=True):
-            own = f"{page}-{about['name']}-{i}{kind[0]}-"
+            own = f"{page}-{about['name']}-{i + 1}{kind[0]}-"
+            svg = re.sub("<style.*?</style>|xlink:(?=href)", "", flat(svg))
             svg = re.sub(r'(\bid="|href="#|url\(#)(?!DejaVu)', rf"\g<1>{own}", svg)
             parts.append(svg.replace(
                 "<svg ", f'<svg class="cb-{kind}" role="img" aria-label="{text}" ', 1))
-        pictures.append("".join(parts))
-    return steps.html(pictures, **about["explorable"]) if "explorable" in about else pictures[0]
+        begins = i == first
+        pictures.append(parts[0] if begins else "")
+        later.append("".join(parts[begins:]))
+    if "explorable" in about:
+        return steps.html(pictures, **about["explorable"]), later
+    return pictures[0], later
+
+
+def flat(svg: str) -> str:
+    """An SVG without groups that only give names and grounds without a color, in fewer words."""
+    kept = []
+
+    def tag(found: re.Match) -> str:
+        if found[0] != "</g>":
+            kept.append(re.search(r"\b(?!id\b)[\w-]+=", found[1]) is not None)
+            return found[0] if kept[-1] else ""
+        return found[0] if kept.pop() else ""
+
+    svg = re.sub(r'<path d="[^"]*" style="fill: none"/>|<g\b[^>]*/>', "", svg)
+    svg = re.sub(r' transform="translate\((\S+) (\S+)\)"/>', r' x="\1" y="\2"/>', svg)
+    svg = re.sub(r"<g\b([^>]*)>|</g>", tag, svg)
+    return re.sub(r'(?<=>)\s+(?=<)| y="0(?:\.0)?"(?=/>)', "", svg)
 
 
 def glyphs_once(html: str) -> str:
@@ -333,14 +358,14 @@ def _svg(figure: Figure) -> str:
     text = re.sub("|".join(_THEMED), lambda found: f"var(--cb-{_THEMED[found[0]]}, {found[0]})",
                   text)
     text = re.sub(r'(?<="data:image/png;base64,)[^"]*',
-                  lambda found: _few_colors(base64.b64decode(found[0])), text)
+                  lambda found: few_colors(base64.b64decode(found[0])), text)
     # A tenth of a point is less than a pixel.
     text = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+|base64,[^\"]*)|(\d\.\d)\d+",
                   lambda found: found[1] or found[2], text)
     return re.sub(r"\s*\n\s*", " ", text).strip()
 
 
-def _few_colors(png: bytes) -> str:
+def few_colors(png: bytes) -> str:
     """A picture in base64, in 256 colors unless parts are transparent: a notebook has dozens."""
     picture, buffer = Image.open(io.BytesIO(png)), io.BytesIO()
     if picture.mode == "RGBA" and picture.getextrema()[3][0] < 255:
