@@ -187,7 +187,7 @@ def test_an_empty_cluster_takes_a_side_of_a_random_other_one():
 def test_clusters_do_not_stay_empty_unless_asked(monkeypatch):
     X = blobs(200, 3, 4, spread=0.1)
     bad = torch.cat([X[:4], 1000 + torch.arange(6.0)[:, None].expand(6, 3)])
-    monkeypatch.setattr(clustering, "_plus_plus", lambda *_: bad.clone())
+    monkeypatch.setattr(clustering, "plus_plus", lambda *_: bad.clone())
     counted, means = [], clustering._means
     monkeypatch.setattr(clustering, "_means", lambda *args: (
         counted.append(len(args[1].unique())), means(*args))[1])

@@ -187,7 +187,7 @@ def _first_centers(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
     n, m = sum(distributed.gathered(len(X))), max(SEEDED_ON, PER_CLUSTER * k)
     chosen = torch.randperm(n, generator=generator)[:m].to(X.device) if n > m else None
     part = distributed.rows(X, chosen)
-    centers = _plus_plus(part, k, generator)        # by each process
+    centers = plus_plus(part, k, generator)        # by each process
     distributed.same(centers)                       # on GPUs the last bits of a sum vary
     part = distributed.part(part)
     for _ in range(FIRST_ROUNDS if n > m else 0):
@@ -195,7 +195,7 @@ def _first_centers(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
     return centers
 
 
-def _plus_plus(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
+def plus_plus(X: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """First centers by greedy k-means++ with 2 + log(k) candidates, as in scikit-learn."""
     lengths, trials = _lengths(X), 2 + int(log(k))
 

@@ -39,7 +39,7 @@ def kmeans_from_afar(**settings: Any) -> Any:
     """k-means of which half of the first centers are far from all samples."""
     X = torch.from_numpy(DIGITS).to(torch.get_default_dtype())
     first = torch.cat([X[:6], X[:6] + 100])
-    with mock.patch.object(clustering, "_plus_plus", lambda *_: first.clone()):
+    with mock.patch.object(clustering, "plus_plus", lambda *_: first.clone()):
         return clustering.kmeans(X, len(first), **settings)
 
 
