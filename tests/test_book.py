@@ -394,7 +394,7 @@ def test_a_formula_is_mathml_and_one_without_is_named_with_its_place(monkeypatch
     assert "{x}&lt;y" in written(wrong) and said == [(r"\unheard{x}<y", wrong)]
 
 
-def test_icons_are_drawn_and_code_has_no_empty_tags(site):
+def test_icons_are_drawn_and_code_has_no_empty_tags():
     import pydata_sphinx_theme
 
     theme = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
@@ -410,6 +410,26 @@ def test_icons_are_drawn_and_code_has_no_empty_tags(site):
     assert "searchindex" in light.page(files, theme, searches=True)
     with pytest.raises(TypeError):
         light.page(icon.format("fa-no-such-thing"), theme)
+
+
+def test_the_index_has_words_and_decimal_numbers():
+    assert pages.Words({}).split("95.16% of v0.1.0, x_1.") == ["95.16", "of", "v0", "1.0", "x_1"]
+
+
+def test_the_page_lists_the_wheel_where_one_was_made(tmp_path, monkeypatch):
+    called = []
+    monkeypatch.setattr(pages.subprocess, "run", lambda command, **_: called.append(command))
+    monkeypatch.setattr(pages, "find_spec", lambda name: None)
+    app = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
+    pages.pack(app)
+    assert not called and "`python -m build` makes both" in pages.VIEWS["packages"]()
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "a-1.whl").write_bytes(bytes(2_600_000))
+    monkeypatch.setattr(pages, "find_spec", lambda name: SimpleNamespace(origin=name))
+    pages.pack(app)
+    assert called[0][1:5] == ["-m", "build", "--outdir", tmp_path / "packages"]
+    assert pages.VIEWS["packages"]() == (
+        '- <a href="../packages/a-1.whl" download>a-1.whl</a>: 3 MB')
 
 
 def test_a_table_that_stacks_while_it_is_read_has_all_its_heads(site, chromium):

@@ -283,6 +283,7 @@ def test_on_a_page_a_figure_is_drawn_for_two_widths_in_the_pages_colors(name):
         assert (svg.get("role"), svg.get("aria-label")) == ("img", ABOUT["alt"])
     ids = re.findall(r'\bid="([^"]*)"', page)
     assert len(set(ids)) == len(ids) and set(re.findall(r'(?:"|\()#([^")]*)', page)) <= set(ids)
+    assert not re.search(r'<g( id="[^"]*")?>|xlink:href|<style', page), "draws nothing"
     # What is on the page's own ground has the page's color; nothing has a white ground.
     bare = re.sub(r"var\(--cb-\w+, #\w+\)|data:[^\"]*", "", page)
     assert "var(--cb-ink" in page and not re.search("#333333|#555555|#ffffff", bare)
