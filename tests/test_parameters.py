@@ -136,7 +136,7 @@ def test_the_command_of_a_figure_changes_what_may_reach_it():
     commands = {name: weights.command(one) for name, one in weights.figures().items()}
     assert commands["effects"] == (
         'clusterbook run weights --only effects -p hidden "64,64" --figures out')
-    assert " -p " not in commands["architecture"]
+    assert " -p " not in commands["six-neurons"]
     assert weights.parameter("layer").other is None, "alone, another layer does not fit"
 
 
