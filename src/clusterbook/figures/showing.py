@@ -360,7 +360,7 @@ def _svg(figure: Figure) -> str:
     text = re.sub(r'(?<="data:image/png;base64,)[^"]*',
                   lambda found: few_colors(base64.b64decode(found[0])), text)
     # A tenth of a point is less than a pixel.
-    text = re.sub(r"(scale\([^)]*\)|opacity: [\d.]+|base64,[^\"]*)|(\d\.\d)\d+",
+    text = re.sub(r"((?:scale|matrix)\([^)]*\)|opacity: [\d.]+|base64,[^\"]*)|(\d\.\d)\d+",
                   lambda found: found[1] or found[2], text)
     return re.sub(r"\s*\n\s*", " ", text).strip()
 
