@@ -194,6 +194,8 @@ def has_clean_outputs(notebook, chapter):
 def checks_what_it_shows(notebook, chapter):
     shown = None
     for number, cell in enumerate([*code(notebook), None], start=1):
+        if cell and "remove-cell" in cell.metadata.get("tags", []) and figures(cell):
+            continue        # kept for those who run the notebook; a page does not show it
         if cell is None or ignored(cell) or figures(cell) or any(
                 FLOAT.search(text) and not text.startswith("✓ ") for text in texts(cell)):
             if shown:
