@@ -165,11 +165,12 @@ def test_a_record_reads_its_profile_as_the_run_did(tiny: Book):
     ("idc", "ae_pretrain_epochs = 5", "^ae_pretrain_epochs is 5; gates train only")])
 def test_a_chapter_refuses_what_it_has_no_use_for_before_training(name, changed, said):
     page = parameters.read_notebook(paths.root() / "notebooks" / f"{name}.ipynb")
-    tagged, imports, load = (
-        next(cell.source for cell in page.cells if cell.cell_type == "code" and text in cell.source)
-        for text in ("@param", "import InputError", "data = datasets.load(dataset"))
+    cells = [cell.source for cell in page.cells if cell.cell_type == "code"]
+    tagged, load = (next(source for source in cells if text in source)
+                    for text in ("@param", "data = datasets.load(dataset"))
     names, parts = {}, (ast.Import, ast.ImportFrom)
-    imports = [node for node in ast.parse(imports).body if isinstance(node, parts)]
+    imports = [node for source in cells[:cells.index(load)] for node in ast.parse(source).body
+               if isinstance(node, parts)]
     exec(f"import numpy as np\n{tagged}\n{changed}\n{ast.unparse(imports)}", names)
     with pytest.raises(InputError, match=said):
         exec(load, names)

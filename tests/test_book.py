@@ -212,6 +212,11 @@ def opened(chromium, address: str, width: int = WIDE, scheme: str = "light", *,
         context.close()
 
 
+def unfold(page) -> None:
+    """Open the folded answers, whose figures are drawn when they are seen."""
+    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
+
 def settle(page) -> None:
     """Wait for what changes gradually; half-way a color or a place is nobody's.
 
@@ -350,6 +355,7 @@ def test_a_page_loads_little_and_draws_what_is_in_sight(site, chromium, name):
 def test_on_a_phone_a_figure_is_drawn_again_before_it_is_in_sight(site, parsed, chromium, name):
     figures = len(parsed[name].select(".cb-drawn svg.cb-wide"))
     with opened(chromium, (site / name).as_uri(), width=390) as page:
+        unfold(page)
         for drawn in page.locator(".cb-drawn").all():
             drawn.scroll_into_view_if_needed()
         page.wait_for_function("() => !document.querySelector('[data-later]')")
@@ -474,6 +480,7 @@ def read(figure) -> str:
 def test_every_position_of_every_explorable_is_reached_by_keys(site, parsed, chromium):
     for page in explorables(parsed):
         with opened(chromium, (site / page).as_uri(), width=390) as shown:
+            unfold(shown)
             figures = shown.locator("figure:has(.cb-steps)")
             for figure in figures.all():
                 first, *others = figure.get_by_role("slider").all()
