@@ -168,12 +168,13 @@ def test_a_chapter_refuses_what_it_has_no_use_for_before_training(name, changed,
     cells = [cell.source for cell in page.cells if cell.cell_type == "code"]
     tagged, load = (next(source for source in cells if text in source)
                     for text in ("@param", "data = datasets.load(dataset"))
-    names, parts = {}, (ast.Import, ast.ImportFrom)
-    imports = [node for source in cells[:cells.index(load)] for node in ast.parse(source).body
+    names, parts, before = {}, (ast.Import, ast.ImportFrom), cells[:cells.index(load)]
+    imports = [node for source in before for node in ast.parse(source).body
                if isinstance(node, parts)]
+    refuses = [source for source in before if "raise InputError" in source]
     exec(f"import numpy as np\n{tagged}\n{changed}\n{ast.unparse(imports)}", names)
     with pytest.raises(InputError, match=said):
-        exec(load, names)
+        exec("\n".join([*refuses, load]), names)
 
 
 @pytest.mark.parametrize(("words", "environment", "status", "says"), [
