@@ -107,15 +107,15 @@ def errata(work: str | None = None) -> View:
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
     link = Markup('<a href="audit/{0.work}.html#{0.id}">{0.title}</a> '
                   '<div class="cb-source">{1}: {0.where}</div>').format
-    parts: list[str | Table] = []
-    if work is None:
-        known = {row.id: row for row in rows}
+    parts: list[str | Table] = [counts(rows)] if work is None else []
+    if work is None and config.book().first_errata:
+        known, cells = {row.id: row for row in rows}, []
         for id in config.book().first_errata:
             one_of("erratum", id, known)
-        parts = [counts(rows)]
-        parts += [Table("Those that matter most", ["Erratum", "Correct", "Changes"], [
-            [link(known[id], sources[known[id].source].name), known[id].right, known[id].changes]
-            for id in config.book().first_errata], "cb-errata")] * bool(config.book().first_errata)
+            row = known[id]
+            cells.append([link(row, sources[row.source].name), row.right, row.changes])
+        parts.append(Table("Those that matter most", ["Erratum", "Correct", "Changes"], cells,
+                           "cb-errata"))
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
         caption = f"{config.book().method(name)}: {counts(found)}"

@@ -202,24 +202,20 @@ def axes(rows: Iterable[Row]) -> list[Table]:
     What was not measured has no dot. A trend has what it is compared with instead of a published
     number.
     """
-    groups: dict[str, list] = {}
+    groups: dict[str, list[tuple[Claim, Comparison, Verdict]]] = {}
     for claim, verdict in rows:
         for number, part in zip(claim.compares, verdict.parts, strict=True):
-            parts = (number.metric or "").split("_")
-            axis = next((config.book().metrics.axes[one] for one in reversed(parts)
-                         if one in config.book().metrics.axes), None)
-            if axis and not number.minus and parts[-1] not in ("p", "z") and (
-                    part.n or number.value is not None) and number.statistic != (
-                        "standard deviation"):
+            if axis := _axis_of(number, part):
                 if not Statistic(number.statistic or "mean").is_mean:
                     part = replace(part, interval=None)
                 groups.setdefault(axis, []).append((claim, number, part))
     tables = []
     for name, found in groups.items():
-        values = [value for _, number, part in found
-                  for value in (number.value, part.than, *part.values, *(part.interval or (
-                      part.mean if number.kind == "trend" else part.ours,))) if value is not None]
-        low, high = min(values), max(values)
+        values = []
+        for _, number, part in found:
+            ours = part.mean if number.kind == "trend" else part.ours
+            values += [number.value, part.than, ours, *part.values, *(part.interval or ())]
+        low, *_, high = sorted(value for value in values if value is not None)
         if len(found) < 2 or low == high:
             continue
         cells = [[html("link_to", claim, subject(claim, number)), _published(number),
@@ -234,6 +230,16 @@ def axes(rows: Iterable[Row]) -> list[Table]:
             lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
                    for claim, number, part in found]))
     return tables
+
+
+def _axis_of(number: Comparison, part: Verdict) -> str | None:
+    """The axis on which a number stands; a spread, a difference and a p-value have none."""
+    if number.metric is None or number.minus or number.statistic == "standard deviation":
+        return None
+    words, known = number.metric.split("_"), config.book().metrics.axes
+    if words[-1] in ("p", "z") or (number.value is None and not part.n):
+        return None
+    return next((known[word] for word in reversed(words) if word in known), None)
 
 
 def _published(number: Comparison) -> str:
@@ -264,11 +270,13 @@ def run_again() -> str:
         by.setdefault((one.by, processor(one.machine), one.started[:10]), set()).add(one.record)
     each = "; ".join(f"{count(len(made), 'record')} by {name} on {machine}, {day}"
                      for (name, machine, day), made in by.items())
-    others = ", ".join(sorted(names - agree))
-    return (f"Run again: {len(names)} of {len(records)} records. {each}. " + ("All agree." if not (
-        elsewhere or others) else f"{len(agree)} agree"
-        + (f", {len(elsewhere)} of them on one processor and not on another" * bool(elsewhere))
-        + (f"; these differ: {others}" * bool(others)) + "."))
+    said = [f"{len(agree)} agree"]
+    if elsewhere:
+        said[0] += f", {len(elsewhere)} of them on one processor and not on another"
+    if differ := sorted(names - agree):
+        said.append(f"these differ: {', '.join(differ)}")
+    end = "; ".join(said) if elsewhere or differ else "All agree"
+    return f"Run again: {len(names)} of {len(records)} records. {each}. {end}."
 
 
 def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
