@@ -90,6 +90,7 @@ def test_every_page_of_the_contents_is_there(site, parsed):
     own = {site / "book" / image["src"] for image in intro.select("img")
            if not image["src"].startswith("data:")} | {site / "book" / "intro.html"}
     assert sum(path.stat().st_size for path in own) <= 0.5e6, own
+    assert not [page for page, soup in parsed.items() if "requestKernel" in soup.text]
     with zipfile.ZipFile(site / "notebooks.zip") as archive:
         packed = {name.replace(".ipynb", ".html") for name in archive.namelist()}
     assert set(CHAPTERS) < packed < set(TOC)
@@ -406,6 +407,7 @@ def test_icons_are_drawn_and_code_has_no_empty_tags():
     theme = Path(pydata_sphinx_theme.__file__).parent / "theme/pydata_sphinx_theme/static"
     script = '<script src="_static/{}.js?v=1"></script>'
     files = "".join(map(script.format, ("fontawesome", "searchindex", "doctools")))
+    files += '<script type="text/x-thebe-config">{ requestKernel: true }</script>'
     icon = '<button aria-label="Menu"><i class="fas {}" title="x"></i></button>'
     code = ('<span class="n">a</span><span class="w"> </span><span class="o">=</span>'
             '<span class="s1">&#39;</span><span class="s1">b</span><span class="s1">&#39;</span>')

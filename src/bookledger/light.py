@@ -21,7 +21,7 @@ from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
 #: What the theme would load for each page; only the page of results searches.
-_FILES = r'\s*<(?:script|link)\b[^>]*"[^"]*(?:{})[^"]*"[^>]*>(?:</script>)?'
+_FILES = r'(?s)\s*<(?:link|(script))\b[^>]*"[^"]*(?:{})[^"]*"[^>]*>(?(1).*?</script>)'
 _UNUSED = re.compile(_FILES.format("fontawesome|thebe"))
 _SEARCH = re.compile(_FILES.format("searchtools|language_data|searchindex"))
 _ICON = re.compile(r'<(i|span) class="([^"]*\bfa[sb]?[ -][^"]*)"([^>]*)></\1>')
