@@ -74,6 +74,7 @@ live.figures.tell = (place, network) => {
     .map(({share, digit}) => `${percent(share)} ${digit}s`).join(", "));
   const centers = network.centers.map((center, j) => {
     const item = live.add(find(".cb-live-centers"), "li");
+    live.add(item, "small", {}, named(j));
     live.paint(live.add(item, "canvas", {role: "img", "aria-label": `Decoded center, ${named(j)}`}),
                tell.decode(center));
     const bar = live.add(live.add(item, "span", {class: "cb-live-bar"}), "span");
@@ -103,7 +104,7 @@ live.figures.tell = (place, network) => {
       value.textContent = bad ? "" : cosines[j].toFixed(2).replace("-", "−");
     });
     says.textContent = bad ? x : `Nearest is the center of the ${named(first)}, cosine `
-      + `${cosines[first].toFixed(2)}; that cluster is ${holds[first]}. Next, the ${named(second)}, `
+      + `${cosines[first].toFixed(2)}; its cluster holds ${holds[first]}. Next, the ${named(second)}, `
       + `cosine ${cosines[second].toFixed(2)}. `
       + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center."
         : cosines[first] - cosines[second] < 0.05 ? "That is almost a tie." : "");
@@ -148,6 +149,7 @@ live.figures.tell = (place, network) => {
     button.onclick = () => { clear(); live.paint(pad, x); answer(x); };
     if (i === 4) button.click();
   });
+  says.setAttribute("aria-live", "polite");       // from now on
   [from, to, way].forEach(control => control.oninput = walk);
   find(".cb-live-from").textContent =
     `live in your browser · network of ${network.profile}, seed ${network.seed}`;

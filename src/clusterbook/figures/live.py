@@ -14,11 +14,13 @@ def html(name: str, at: str = "") -> str:
     def read(file: str) -> str:
         return (paths.root() / "book" / "assets" / "live" / file).read_text(encoding="utf-8")
 
-    part = (f'<div class="cb-live" data-live="{name}"><template>{read(f"{name}.html")}</template>'
-            "</div>")
+    def part(style: str) -> str:
+        return (f'<div class="cb-live" data-live="{name}">{style}'
+                f"<template>{read(f'{name}.html')}</template></div>")
+
     if at:
-        return (f'<link rel="stylesheet" href="{at}/live.css">{part}'
-                f'<script src="{at}/live.js"></script>')
-    scripts = "".join(f"<script>{read(file)}</script>" for file in (
-        "live.js", f"{name}.js", f"{name}-weights.js"))
-    return f"<style>{read('live.css')}</style>{part}{scripts}"
+        return (part(f'<link rel="stylesheet" href="{at}/live.css">')
+                + f'<script src="{at}/live.js"></script>')
+    return part(f"<style>{read('live.css')}</style>") + "".join(
+        f"<script>{read(file)}</script>" for file in (
+            "live.js", f"{name}.js", f"{name}-weights.js"))
