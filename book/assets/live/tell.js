@@ -106,8 +106,8 @@ live.figures.tell = (place, network) => {
     says.textContent = bad ? x : `Nearest is the center of the ${named(first)}, cosine `
       + `${cosines[first].toFixed(2)}; its cluster holds ${holds[first]}. Next, the ${named(second)}, `
       + `cosine ${cosines[second].toFixed(2)}. `
-      + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center."
-        : cosines[first] - cosines[second] < 0.05 ? "That is almost a tie." : "");
+      + (cosines[first] - cosines[second] < 0.05 ? "That is almost a tie. " : "")
+      + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center." : "");
     live.paint(given, bad ? new Float32Array(784) : x);
     live.paint(made, bad ? new Float32Array(784) : tell.decode(z));
     if (!bad) [from.value, to.value, way.value] = [first, second, 50];

@@ -187,8 +187,8 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     if live:
         kept["live"] = live
         if paths.seen():
-            data["text/html"] = (f'<img alt="{escape(about["alt"])}" width="{across:.0f}" src="data:'
-                                 f'image/png;base64,{pngs[first]}">{live_part.html(live)}')
+            data["text/html"] = (f'<img alt="{escape(about["alt"])}" src="data:image/png;base64,'
+                                 f'{pngs[first]}" width="{across:.0f}">{live_part.html(live)}')
     if origin and isinstance(origin, str):
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:
