@@ -66,14 +66,12 @@ live.convolution = (x, {weight, bias, shape: [outputs, inputs], stride}) => {
       for (let tap = 0; tap < 9; tap++) {
         const w = weight[(o * inputs + i) * 9 + tap];
         const down = Math.floor(tap / 3) - 1, right = tap % 3 - 1;
+        const begin = right < 0 ? 1 : 0, end = Math.min(across, Math.ceil((side - right) / stride));
         for (let r = 0; r < across; r++) {
           const row = r * stride + down;
           if (row < 0 || row >= side) continue;
-          for (let c = 0; c < across; c++) {
-            const column = c * stride + right;
-            if (column >= 0 && column < side)
-              y[(o * across + r) * across + c] += w * x[(i * side + row) * side + column];
-          }
+          const to = (o * across + r) * across, from = (i * side + row) * side + right;
+          for (let c = begin; c < end; c++) y[to + c] += w * x[from + c * stride];
         }
       }
   }
