@@ -270,6 +270,17 @@ def test_a_notebook_has_all_of_it_where_somebody_sees_it_run(chromium, tmp_path,
     with opened(chromium, file.as_uri()) as page:
         page.wait_for_selector(".cb-live-runs")
         assert "cluster of" in page.locator(".cb-live-says").text_content()
+        # As JupyterLab does it, and when the cell is run again.
+        page.evaluate("""html => {
+          document.body.innerHTML = html;
+          for (const script of document.querySelectorAll("script")) {
+            const again = document.createElement("script");
+            again.textContent = script.textContent;
+            script.replaceWith(again);
+          }
+        }""", data["text/html"])
+        page.wait_for_selector(".cb-live-runs .cb-live-says:text('cluster of')")
+        assert page.locator(".cb-live-pad").count() == 1
         assert page.loaded == {file.as_uri()} | {one for one in page.loaded if "data:" in one}
         assert not page.faults
     monkeypatch.setenv("CLUSTERBOOK_RUN", '{"chapter": "tell"}')

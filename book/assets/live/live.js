@@ -21,6 +21,7 @@ live.start = async place => {
   const name = place.dataset.live;
   if (!live.figures[name]) await live.load(`${name}.js`);
   if (!live.networks[name]) await live.load(`${name}-weights.js`);
+  if (place.classList.contains("cb-live-runs")) return;
   place.append(place.querySelector("template").content.cloneNode(true));
   live.figures[name](place, live.networks[name]);
   place.classList.add("cb-live-runs");

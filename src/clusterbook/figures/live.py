@@ -21,6 +21,6 @@ def html(name: str, at: str = "") -> str:
     if at:
         return (part(f'<link rel="stylesheet" href="{at}/live.css">')
                 + f'<script src="{at}/live.js"></script>')
+    scripts = [*map(read, ("live.js", f"{name}.js", f"{name}-weights.js")), "live.watch();"]
     return part(f"<style>{read('live.css')}</style>") + "".join(
-        f"<script>{read(file)}</script>" for file in (
-            "live.js", f"{name}.js", f"{name}-weights.js"))
+        f"<script>{script}</script>" for script in scripts)
