@@ -82,7 +82,7 @@ def test_every_page_of_the_contents_is_there(site, parsed):
     assert len(badges) > 100 and parsed["notebooks/tell.html"].select(".cb-result .cb-verdict")
     # But for the wheel and the sdist, which nobody reads.
     assert sum(path.stat().st_size for path in site.rglob("*")
-               if path.is_file() and "packages" not in path.parts) <= 46e6
+               if path.is_file() and "packages" not in path.parts) <= 45e6
     intro = parsed["book/intro.html"]
     own = {site / "book" / image["src"] for image in intro.select("img")
            if not image["src"].startswith("data:")} | {site / "book" / "intro.html"}
