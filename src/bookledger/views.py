@@ -335,10 +335,10 @@ def result(work: str) -> View:
     """
     rows = every_claim(work)
     others = [row for row in rows if row[0].tier != "headline"]
-    how = Markup('<p class="cb-source"><a href="../book/scorecard.html#how-to-read-a-verdict">'
-                 'How to read a verdict</a></p>')
+    how = Markup('<p class="cb-source">{} <a href="../book/scorecard.html#how-to-read-a-verdict">'
+                 'How to read a verdict</a></p>').format(assessed(rows))
     return View(rows, [claim_table("Results, claim by claim", headlines(rows), brief=True),
-                       claim_table(f"The other claims. {assessed(others)}", others, brief=True,
+                       claim_table(f"The other {count(len(others), 'claim')}", others, brief=True,
                                    folded=True), how])
 
 

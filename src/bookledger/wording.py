@@ -74,7 +74,7 @@ def measured(number: Comparison, verdict: Verdict) -> str:
         seeds = f"the same in {seeds}"
     elif number.kind == "value" and (verdict.sd or 0) > number.tolerance:  # the mean tells little
         near = sum(abs(seed - number.value) <= number.tolerance for seed in verdict.values)
-        seeds += f", {near} of them within the tolerance"
+        seeds += f", {near} within tolerance"
     if number.kind == "trend":
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
         held = round(verdict.ours * verdict.n)
