@@ -322,7 +322,8 @@ def in_brief(work: str) -> View:
                for name, text in under_way().rows if name.startswith(f"{work}-")]
     if verdict.n == 0 and goes_on:
         verdict = replace(verdict, word="not finished")
-    lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}).",
+    quoted = ", as others quote it" if claim.seen == "second-hand" else ""
+    lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}{quoted}).",
              "Ours": f"{ours} ({runs.label})." if ours else "not measured.",
              "Headline results": f"{counted(found)}." + "".join(goes_on)}
     return View(rows, [html("brief", lines, claim, verdict)])
