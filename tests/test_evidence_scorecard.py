@@ -220,8 +220,8 @@ judged_by = "a report"
     assert best.find(".//path[@class='cb-interval']") is None
     assert len(mean.findall(".//path[@class='cb-interval']")) == 1
     said = repr(in_brief("demo"))
-    for part in ("Published It reaches <95%> & more (Somebody \"et al.\", Table 1, as others quote it). "
-                 "reproduced",
+    for part in ('Published It reaches <95%> & more (Somebody "et al.", Table 1, as others quote '
+                 "it). reproduced",
                  "Ours accuracy 0.9500 ± 0.0050 (demo-paper, 3 recorded seeds).",
                  "Headline results 1 reproduced, 1 not reproduced."):
         assert part in " ".join(said.split())

@@ -207,7 +207,7 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
     listed, made = profile_of(first).get("seeds"), {record.seed for record in runs}
     if listed is not None and goal.profile is not None:
         if missing := sorted(set(listed) - made):
-            found.append(f"the profile's {seed_list(missing)} {'has' if len(missing) == 1 else 'have'} no record")
+            found.append(f"no run of the profile's {seed_list(missing)} is recorded")
         if more := sorted(made - set(listed)):
             found.append(f"not of the profile: {seed_list(more)}")
     return found

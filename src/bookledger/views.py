@@ -224,7 +224,7 @@ def axes(rows: Iterable[Row]) -> list[Table]:
                   html("badge", part)] for claim, number, part in found]
         heads = [name, "published", html("ticks", low, high), "ours", "verdict"]
         tables.append(Table(
-            f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar marks "
+            f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar is "
             "what a trend is compared with) and ours (● mean with 95% interval, ○ single seeds)",
             heads, cells,
             "cb-axes",
