@@ -8,18 +8,16 @@ tests/test_figures.py compares those. What is asked of a page that is open stand
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from _browser import PHONE, opened, violations
 from _support import CHECKOUT, tree
 from bs4 import BeautifulSoup
 from docutils import nodes
@@ -37,7 +35,6 @@ OPENED = ["genindex.html", "py-modindex.html", "search.html",       # Sphinx's o
 STEPS = "book/audit/deepcluster.html"       # has a figure in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
        "book/rerun.html", STEPS]
-WIDE, PHONE = 1280, 412  # pixels
 DRAWN = "svg:is(.cb-wide, .cb-narrow, .cb-only)"
 
 
@@ -165,54 +162,6 @@ def test_the_row_below_a_figure_has_its_files_and_its_command(site, parsed):
     assert kinds == {".png", ".svg", ".csv"}
 
 
-@pytest.fixture(scope="session")
-def chromium():
-    """One browser for all tests."""
-    from playwright.sync_api import sync_playwright
-
-    found = filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome",
-                                            "google-chrome-stable")))
-    browser = next(found, None) or pytest.skip("no Chromium on this machine")
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=browser, args=[
-            "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage",
-            "--disable-background-networking", "--disable-component-update",
-            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"])
-        yield running
-        running.close()
-
-
-@contextmanager
-def opened(chromium, address: str, width: int = WIDE, scheme: str = "light", *,
-           first: str = "", scripts: bool = True) -> Iterator:
-    """A page after everything on it is rendered; ``page.faults`` is what its console says.
-
-    *first* is a script that runs before those of the page.
-    """
-    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme,
-                                   java_script_enabled=scripts)
-    context.set_default_timeout(300_000)        # a busy machine is no fault
-    context.add_init_script(Path(__file__).with_name("browser.js").read_text("utf-8") + first)
-    page, page.faults = (page := context.new_page()), []
-
-    def heard(text: str) -> None:
-        if not text.startswith(("[PST]: ", "[togglebutton]: ")):     # the theme, of itself
-            page.faults.append(text)
-
-    page.on("console", lambda message: heard(message.text))
-    page.on("pageerror", lambda error: heard(str(error)))
-    page.loaded = set()
-    page.on("request", lambda request: page.loaded.add(request.url))
-    page.on("requestfailed", lambda request: heard(f"{request.url}: {request.failure}"))
-    page.goto(address)
-    if scripts:
-        page.evaluate("() => document.fonts.ready.then(() => null)")
-    try:
-        yield page
-    finally:
-        context.close()
-
-
 def unfold(page) -> None:
     """Open the folded answers, whose figures are drawn when they are seen."""
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
@@ -255,15 +204,6 @@ def poor_rings(page) -> list[dict]:
         if int(ring["width"]) < 2 or (high + 0.05) / (low + 0.05) < 3:
             found.append(ring)
     return found
-
-
-def violations(page, everything: bool = True) -> list[str]:
-    """What axe-core finds on a page: with its rules of WCAG 2.2, A and AA, and of good practice."""
-    if not page.evaluate("'axe' in window"):
-        script = Path(importlib.util.find_spec("axe_playwright_python").origin).parent
-        page.evaluate((script / "axe.min.js").read_text(encoding="utf-8"))
-    return [f"{rule}: {target}: {html[:160]}: {' '.join(why.split())[:300]}"
-            for rule, target, html, why in page.evaluate("all => violations(all)", everything)]
 
 
 TOO_WIDE = "() => document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
@@ -354,19 +294,35 @@ def test_a_page_loads_little_and_draws_what_is_in_sight(site, chromium, name):
 
 @pytest.mark.parametrize("name", [STEPS, "notebooks/tell.html"])
 def test_on_a_phone_a_figure_is_drawn_again_before_it_is_in_sight(site, parsed, chromium, name):
-    figures = len(parsed[name].select(".cb-drawn svg.cb-wide"))
+    still = ".cb-drawn:not(:has(+ .cb-live))"       # that no live part takes the place of
+    figures = len(parsed[name].select(f"{still} svg.cb-wide"))
     with opened(chromium, (site / name).as_uri(), width=390) as page:
         unfold(page)
-        for drawn in page.locator(".cb-drawn").all():
+        for drawn in page.locator(still).all():
             drawn.scroll_into_view_if_needed()
         page.wait_for_function("() => !document.querySelector('[data-later]')")
-        narrow = page.locator("svg.cb-narrow").evaluate_all(
+        narrow = page.locator(f"{still} svg.cb-narrow").evaluate_all(
             "all => all.filter(one => one.checkVisibility()).length")
         assert figures == narrow > 0
         assert not page.locator("svg.cb-wide:visible").count()
         letters = page.locator("path[id^=DejaVu]").evaluate_all("all => all.map(one => one.id)")
         assert len(letters) == len(set(letters)) > 20, "a letter is there twice"
         assert not page.faults
+
+
+@pytest.mark.parametrize("name", ["book/intro.html", "notebooks/tell.html"])
+def test_a_live_figure_takes_its_pictures_place_where_scripts_run(site, chromium, name):
+    picture = ".cb-drawn:has(+ .cb-live)"
+    with opened(chromium, (site / name).as_uri()) as page:
+        assert not [file for file in page.loaded if "weights.js" in file], "before it is near"
+        page.locator(picture).scroll_into_view_if_needed()
+        page.wait_for_selector(".cb-live-runs .cb-live-says:text('cosine')")
+        assert not page.locator(picture).is_visible() and not page.faults
+        assert not violations(page)
+        page.emulate_media(media="print")
+        assert page.locator(picture).is_visible() and not page.locator(".cb-live").is_visible()
+    with opened(chromium, (site / name).as_uri(), scripts=False) as page:
+        assert page.locator(picture).is_visible()
 
 
 @pytest.mark.parametrize("query, found", [

@@ -159,4 +159,4 @@ def test_each_statistic_of_five_published_runs():
     # Mean and deviation have the same decimals.
     assert spread(87.374, 7.0921) == "87.4 ± 7.1"
     assert spread(393.89, 31.2) == "394 ± 31"
-    assert (spread(0.5, 0.0), spread(0.123456, None)) == ("0.500 ± 0.000", "0.1235")
+    assert (spread(0.5, 0.0), spread(0.123456, None)) == ("0.5", "0.1235")

@@ -102,7 +102,7 @@ def test_every_claim_is_listed_once_the_headlines_first(book):
     text = str(card)
     assert " ".join(text.split()).startswith(
         "Headline results, 2: 1 reproduced, 1 not reproduced. Other results, 2: 1 reproduced, 1 "
-        "not attempted. Sentences of the text, 1: 1 confirmed. Claims of other people, 1: 1 not "
+        "not attempted. Statements and formulas, 1: 1 confirmed. Third-party claims, 1: 1 not "
         "attempted. None of 3 records was run again yet: clusterbook verify does that. "
         "2 headline claims: 1 reproduced, 1 not reproduced demo-acc: reproduced. ")
     assert all(text.count(f"\n{name}: {word}. ") == 1 for name, word in WORDS.items())
@@ -220,9 +220,10 @@ judged_by = "a report"
     assert best.find(".//path[@class='cb-interval']") is None
     assert len(mean.findall(".//path[@class='cb-interval']")) == 1
     said = repr(in_brief("demo"))
-    for part in ("Published It reaches <95%> & more (Somebody \"et al.\", Table 1). reproduced",
+    for part in ("Published It reaches <95%> & more (Somebody \"et al.\", Table 1, as others quote it). "
+                 "reproduced",
                  "Ours accuracy 0.9500 ± 0.0050 (demo-paper, 3 recorded seeds).",
-                 "In all 2 headline results: 1 reproduced, 1 not reproduced."):
+                 "Headline results 1 reproduced, 1 not reproduced."):
         assert part in " ".join(said.split())
     dots, judged = ET.fromstring(summary().html).findall(".//tr")[1].findall("td")[::4]
     assert [dot.get("class").split("cb-verdict-")[1] for dot in dots.iter("a")] == [
@@ -374,13 +375,16 @@ def test_a_table_shows_means_and_spreads_and_a_best_beyond_the_spread():
     assert told.split() == ["T", "(≈:", "live)", "run", "kept", "a", "≈0.500", "0.250"]
 
 
-def test_a_result_box_has_every_headline(book):
-    def rows():
+def test_a_result_box_has_every_headline_and_folds_the_others(book):
+    def rows(place=".//table"):
         shown = ET.fromstring(result("demo").html)
         assert not shown.findall(".//*[@id]")
-        return [" ".join("".join(row.itertext()).split()) for row in shown.iter("tr")][1:]
+        return [" ".join("".join(row.itertext()).split())
+                for row in shown.find(place).iter("tr")][1:]
 
     assert [row.split()[0] for row in rows()] == ["reproduced", "not"]
+    assert [row.split()[0] for row in rows(".//details//table")] == [
+        "reproduced", "confirmed", "not"]
     assert "0.9500 ± 0.0050" in rows()[0]
     for seed in range(3):
         record_file(book, seed).unlink()

@@ -25,7 +25,7 @@ from PIL import Image
 from sphinx import addnodes
 from sphinx.environment import BuildEnvironment
 
-from clusterbook.figures import flat, glyphs_once, on_a_page
+from clusterbook.figures import flat, glyphs_once, live, on_a_page
 from clusterbook.figures.showing import unpacked
 
 from .parameters import read
@@ -128,8 +128,10 @@ def _drawn(about: Mapping[str, Any], env: BuildEnvironment, work: str) -> str:
                        f"document.currentScript.draw({json.dumps(parts[1:])});".encode())
     sizes = [re.search(r'<svg [^>]*\bheight="(\d+)', html) for html in (begins, "".join(later))]
     wide, narrow = (size[1] for size in (sizes[0], sizes[1] or sizes[0]))
-    return (f'<div class="cb-drawn" style="--cb-wide: {wide}px; --cb-narrow: {narrow}px" '
-            f'data-later="{later_at}">{_outside(begins, env)}</div>')
+    picture = (f'<div class="cb-drawn" style="--cb-wide: {wide}px; --cb-narrow: {narrow}px" '
+               f'data-later="{later_at}">{_outside(begins, env)}</div>')
+    up = "../" * env.docname.count("/")
+    return picture + (live.html(about["live"], f"{up}_static/live") if "live" in about else "")
 
 
 def _beside(env: BuildEnvironment, place: str, content: bytes) -> str:

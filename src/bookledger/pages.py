@@ -161,16 +161,16 @@ def finish(app: Sphinx, error: Exception | None) -> None:
             file = Path(app.env.doc2path(page))
             if file.suffix != ".ipynb":
                 continue
-            # Without the SVGs, which only a page shows. Sorted keys put the figure's name after.
+            # Without the SVGs, which only a page shows, and with one picture of a figure that has
+            # sliders: a run brings them back. Sorted keys put the figure's name after.
             text = re.sub(r'"(csv|drawn)": "[^"]*",\s*', "", file.read_text(encoding="utf-8"))
             if page.startswith("book/runs/"):       # have their own page, and larger pictures
                 text = re.sub(r'(?<="image/png": ")[^"\\]*', lambda found: figures.few_colors(
                     base64.b64decode(found[0])), text)
             else:
-                archive.writestr(f"{page}.ipynb", text)
-                # Alone it has of a figure with sliders the picture that Jupyter shows without.
                 text = re.sub(r'(?s)"text/html": \[\s*"<div class=\\"cb-steps.*?\n *\],\s*', "",
                               text)
+                archive.writestr(f"{page}.ipynb", text)
             (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
     for file in (out / "_images").glob("*.png"):
         file.write_bytes(base64.b64decode(figures.few_colors(file.read_bytes())))

@@ -123,7 +123,8 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
         held = sum(COMPARE[goal.relation](*pair) for pair in pairs)
         ours, mean_of_others = held / n, fmean(other for _, other in pairs)
         within = ours == 1 if goal.holds_in == "all" else ours > 0.5
-        reasons = [f"it holds in {held} of {count(n, 'seed')}"]
+        reasons = [f"it holds in {held} of {n} seeds" if n > 1 else
+                   f"it {'holds' if held else 'does not hold'} in the one recorded seed"]
     else:
         numbers, mean_of_others = [first - other for first, other in pairs], None
         ours = how.of(list(zip(rows, numbers, strict=True)))
@@ -147,7 +148,7 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
     else:
         word = "inconclusive" if n < needed or reaches or settings else "not reproduced"
     if n < needed:
-        reasons.append(f"{count(n, 'seed')} instead of at least {needed}")
+        reasons.append(f"{count(n, 'seed')} instead of the required {needed}")
     elif within and wide:
         reasons.append("the interval is wider than the band")
     elif not within and reaches:
@@ -206,7 +207,7 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
     listed, made = profile_of(first).get("seeds"), {record.seed for record in runs}
     if listed is not None and goal.profile is not None:
         if missing := sorted(set(listed) - made):
-            found.append(f"no record of {seed_list(missing)} of the profile")
+            found.append(f"the profile's {seed_list(missing)} {'has' if len(missing) == 1 else 'have'} no record")
         if more := sorted(made - set(listed)):
             found.append(f"not of the profile: {seed_list(more)}")
     return found

@@ -31,7 +31,7 @@ Row = tuple[Claim, Verdict]
 WIDTH = 100
 """Columns of a terminal that a table fits in."""
 _GAP, _INDENT = "  ", "    "
-_KINDS = ("Headline results", "Other results", "Sentences of the text", "Claims of other people")
+_KINDS = ("Headline results", "Other results", "Statements and formulas", "Third-party claims")
 
 
 @dataclass(frozen=True)
@@ -155,9 +155,9 @@ def counts_line(rows: Sequence[Row]) -> str:
 def kind_of(claim: Claim) -> str:
     """What a claim is: a result of a paper, a sentence of its text, or somebody else's."""
     if claim.by == "others":
-        return "Claims of other people"
+        return "Third-party claims"
     if all(number.kind in ("exact", "source-error") for number in claim.compares):
-        return "Sentences of the text"
+        return "Statements and formulas"
     return "Headline results" if claim.tier == "headline" else "Other results"
 
 
@@ -218,13 +218,15 @@ def axes(rows: Iterable[Row]) -> list[Table]:
         low, *_, high = sorted(value for value in values if value is not None)
         if len(found) < 2 or low == high:
             continue
+        found.sort(key=lambda row: row[2].n == 0)       # what was measured first
         cells = [[html("link_to", claim, subject(claim, number)), _published(number),
                   html("axis", low, high, number, part), measured(number, part),
                   html("badge", part)] for claim, number, part in found]
         heads = [name, "published", html("ticks", low, high), "ours", "verdict"]
         tables.append(Table(
-            f"{name[0].upper()}{name[1:]}: published (◆, open where nothing was measured; a bar is "
-            "what a trend is compared with) and ours (●, the 95% interval, ○ seeds)", heads, cells,
+            f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar marks "
+            "what a trend is compared with) and ours (● mean with 95% interval, ○ single seeds)",
+            heads, cells,
             "cb-axes",
             folded=bool(tables) and not any(part.n for *_, part in found),
             lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
@@ -270,11 +272,11 @@ def run_again() -> str:
         by.setdefault((one.by, processor(one.machine), one.started[:10]), set()).add(one.record)
     each = "; ".join(f"{count(len(made), 'record')} by {name} on {machine}, {day}"
                      for (name, machine, day), made in by.items())
-    said = [f"{len(agree)} agree"]
+    said = [f"{len(agree)} agree on at least one processor"]
     if elsewhere:
-        said[0] += f", {len(elsewhere)} of them on one processor and not on another"
+        said[0] += f", {len(elsewhere)} of them not on another"
     if differ := sorted(names - agree):
-        said.append(f"these differ: {', '.join(differ)}")
+        said.append(f"on none so far: {', '.join(differ)}")
     end = "; ".join(said) if elsewhere or differ else "All agree"
     return f"Run again: {len(names)} of {len(records)} records. {each}. {end}."
 
@@ -316,24 +318,29 @@ def in_brief(work: str) -> View:
     ours = ", ".join(f"{told} {spread(fmean(values), stdev(values) if len(values) > 1 else None)}"
                      for metric, told in lead.metrics.items() if (values := runs.values(metric)))
     found = by_kind(headlines(rows))["Headline results"]
-    goes_on = [f" Under way: {name}{text[text.index(': epoch'):]}."
+    goes_on = [f" In progress: {name}{text[text.index(': epoch'):]}."
                for name, text in under_way().rows if name.startswith(f"{work}-")]
-    lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}).",
+    if verdict.n == 0 and goes_on:
+        verdict = replace(verdict, word="not finished")
+    quoted = ", as others quote it" if claim.seen == "second-hand" else ""
+    lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}{quoted}).",
              "Ours": f"{ours} ({runs.label})." if ours else "not measured.",
-             "In all": f"{count(len(found), 'headline result')}: {counted(found)}."
-                       + "".join(goes_on)}
+             "Headline results": f"{counted(found)}." + "".join(goes_on)}
     return View(rows, [html("brief", lines, claim, verdict)])
 
 
 def result(work: str) -> View:
-    """The result box of a work: its headline claims, and the count of all of its verdicts.
+    """The result box of a work: its headline claims, and the others folded.
 
     Raises InputError for an unknown work.
     """
     rows = every_claim(work)
-    how = Markup('<p class="cb-source">In all, {}. <a href="../book/scorecard.html#how-to-read-a-'
-                 'verdict">How to read a verdict</a></p>').format(counts_line(rows))
-    return View(rows, [claim_table("What was reproduced", headlines(rows), brief=True), how])
+    others = [row for row in rows if row[0].tier != "headline"]
+    how = Markup('<p class="cb-source">{} <a href="../book/scorecard.html#how-to-read-a-verdict">'
+                 'How to read a verdict</a></p>').format(assessed(rows))
+    return View(rows, [claim_table("Results, claim by claim", headlines(rows), brief=True),
+                       claim_table(f"The other {count(len(others), 'claim')}", others, brief=True,
+                                   folded=True), how])
 
 
 # --- records

@@ -18,16 +18,16 @@ _IS = {">": "larger", "<": "smaller", ">=": "at least as large", "<=": "at most 
 def spread(mean: float, sd: float | None) -> str:
     """Mean ± standard deviation, both with as many decimals as the deviation's two digits need.
 
-    Three where it is zero.
+    Numbers that are all equal have none.
 
     Examples
     --------
     >>> spread(10.0243, 0.0171), spread(0.8, 0)
-    ('10.024 ± 0.017', '0.800 ± 0.000')
+    ('10.024 ± 0.017', '0.8')
     """
-    if sd is None:
+    if not sd:
         return f"{mean:.4g}"
-    decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6) if sd else 3
+    decimals = min(max(1 - math.floor(math.log10(sd)), 0), 6)
     return f"{mean:.{decimals}f} ± {sd:.{decimals}f}"
 
 
@@ -70,6 +70,11 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     if number.check is not None:
         return count(verdict.n, "run")
     seeds, mean = count(verdict.n, "seed"), spread(verdict.mean, verdict.sd)
+    if verdict.sd == 0:
+        seeds = f"the same in {seeds}"
+    elif number.kind == "value" and (verdict.sd or 0) > number.tolerance:  # the mean tells little
+        near = sum(abs(seed - number.value) <= number.tolerance for seed in verdict.values)
+        seeds += f", {near} within tolerance"
     if number.kind == "trend":
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
         held = round(verdict.ours * verdict.n)
@@ -102,13 +107,6 @@ def compared(number: Comparison) -> str:
         sign = {">=": "≥", "<=": "≤"}.get(number.relation, number.relation)
         name += f" {sign} {spelled(number.than) if of_text else number.than}"
     return f"{name} in {number.holds_in} seeds"
-
-
-def named(claim: Claim, number: Comparison) -> str:
-    """What is compared, after its profile where the claim's numbers have several."""
-    several = len({one.profile for one in claim.compares if one.profile}) > 1
-    profile = (number.profile or "").removeprefix(f"{claim.chapter}-")
-    return f"{profile}: {compared(number)}" if several and profile else compared(number)
 
 
 def numbers(claim: Claim, verdict: Verdict) -> tuple[list[tuple[Comparison, Verdict]], str]:

@@ -74,6 +74,12 @@ def run_context() -> dict[str, Any]:
     return json.loads(os.environ.get("CLUSTERBOOK_RUN", "{}"))
 
 
+def seen() -> bool:
+    """Whether this is a live notebook of Jupyter or Colab, and no run of ``clusterbook run``."""
+    return not run_context() and bool(
+        os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"})
+
+
 def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
         **options: Any) -> Any:
     """A progress bar of tqdm's with the time left, on stderr; *options* go to tqdm.
@@ -91,8 +97,7 @@ def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | No
     if os.path.isabs(choice):           # of `clusterbook run`, whose own bar stays above this one
         progress, options = True, {"file": _terminal(choice), "position": 1, **options}
     elif progress is None:              # where a notebook is executed unattended, no mark is left
-        live = sys.stderr.isatty() or os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"}
-        progress = choice == "on" or bool(live) and choice != "off"
+        progress = choice == "on" or (sys.stderr.isatty() or seen()) and choice != "off"
     steps = {"iterable": work} if hasattr(work, "__iter__") else {"total": work}
     options = {"leave": False, "dynamic_ncols": True, "file": sys.stderr, **options}
     return tqdm(desc=description, disable=not progress, **steps, **options)

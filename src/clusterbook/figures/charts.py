@@ -29,12 +29,14 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
 
     Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
     (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
-    and, if wanted, ``title`` and an ``x`` of its own.
+    and, if wanted, ``title``, an ``x`` of its own, and ``colors``, in the order of the runs.
     """
     figure, axes = blank(2.7, len(curves))
     for panel, axis in zip(curves, axes[0], strict=True):
-        for name, (epochs, values, *spread) in panel["runs"].items():
-            (line,) = axis.plot(epochs, values, label=name,
+        runs = panel["runs"].items()
+        for (name, (epochs, values, *spread)), color in zip(
+                runs, panel.get("colors", [None] * len(runs)), strict=False):
+            (line,) = axis.plot(epochs, values, label=name, color=color,
                                 marker="." if len(epochs) < 20 else None)
             for width in map(np.asarray, spread):
                 axis.fill_between(epochs, values - width, values + width, linewidth=0, alpha=0.2,

@@ -22,6 +22,7 @@ from PIL import Image
 
 from .. import paths
 from ..checks import InputError, one_of
+from . import live as live_part
 from . import steps
 from .steps import Key, Numbers, numbers, plotted, titled
 
@@ -119,7 +120,7 @@ def bare(axis: mpl.axes.Axes) -> None:
 
 def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: str, *,
          origin: str | Mapping[Key, str] = "", sliders: Sequence[str] = ("Step",),
-         start: Key | None = None, pause: float = 0.6) -> None:
+         start: Key | None = None, pause: float = 0.6, live: str = "") -> None:
     """Display a figure with its alternative text and caption; write its files if the run asks.
 
     With ``clusterbook run CHAPTER --figures DIR`` the figure is also written as ``DIR/name.png``
@@ -149,6 +150,9 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         The position that is shown first; by default the middle one.
     pause : float
         Seconds from one step to the next while it plays.
+    live : str
+        What answers in its place where scripts run: a name of ``book/assets/live``. A notebook has
+        it inside only where somebody sees it run; the book's own have the picture.
     """
     from IPython.display import Markdown, display
 
@@ -180,6 +184,11 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
             f'height="{down:.0f}" src="data:image/png;base64,{png}">'
             for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)],
             **kept["explorable"])
+    if live:
+        kept["live"] = live
+        if paths.seen():
+            data["text/html"] = (f'<img alt="{escape(about["alt"])}" src="data:image/png;base64,'
+                                 f'{pngs[first]}" width="{across:.0f}">{live_part.html(live)}')
     if origin and isinstance(origin, str):
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:

@@ -1,0 +1,99 @@
+"""Write what the live figures need of a recorded network: ``python .github/scripts/live.py``.
+
+`layers` brings a network into few bytes: batch normalization is folded into the convolution before
+it, a transposed convolution becomes a convolution of the stretched image, and each weight one of
+255 numbers, with a scale for each output channel. ``book/assets/live/live.js`` computes with them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from bookledger import load_records
+from clusterbook import TELL, datasets, metrics, paths
+
+LIVE = paths.root() / "book" / "assets" / "live"
+ACTIVATIONS = {nn.ReLU: "relu", nn.Sigmoid: "sigmoid"}
+
+
+def packed(array: Any, kind: str = "<f4") -> str:
+    """An array's bytes in base64; its numbers as *kind*, by default float32."""
+    return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode()
+
+
+@torch.no_grad()
+def layers(network: nn.Sequential) -> list[dict[str, Any]]:
+    """The layers of an encoder or decoder in evaluation mode, in the order of computation.
+
+    ``shape`` is (outputs, inputs) or (outputs, inputs, 3, 3), ``stretch`` what a convolution
+    multiplies the side of its input by before, ``stride`` what it divides that by.
+    """
+    found: list[dict[str, Any]] = []
+    for part in network:
+        if isinstance(part, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
+            weight, stride = part.weight.detach().clone(), getattr(part, "stride", (1,))[0]
+            turned = isinstance(part, nn.ConvTranspose2d)
+            if turned:
+                weight = weight.transpose(0, 1).flip(2, 3)
+            found.append({"weight": weight, "bias": part.bias.detach().clone(),
+                          "activation": "none", "stretch": stride if turned else 1,
+                          "stride": 1 if turned else stride})
+        elif isinstance(part, nn.BatchNorm2d):
+            factor = part.weight / (part.running_var + part.eps).sqrt()
+            last = found[-1]
+            last["weight"] *= factor[:, None, None, None]
+            last["bias"] = (last["bias"] - part.running_mean) * factor + part.bias
+        elif type(part) in ACTIVATIONS:
+            found[-1]["activation"] = ACTIVATIONS[type(part)]
+    for layer in found:
+        weight = layer.pop("weight")
+        scale = weight.flatten(1).abs().max(1).values.clamp(min=1e-12) / 127
+        steps = (weight.flatten(1) / scale[:, None]).round()
+        layer |= {"shape": list(weight.shape), "scale": packed(scale),
+                  "bias": packed(layer["bias"]), "weight": packed(steps, "i1")}
+    return found
+
+
+def tell() -> dict[str, Any]:
+    """TELL's network of 30 epochs on MNIST with the smallest loss, its clusters, stored digits.
+
+    Clusters are in the order of the chapter's figures, by the digits matched to them. The digits
+    are the first of each class, and of each class the one whose two nearest centers are most nearly
+    equally near.
+    """
+    record = min((one for one in load_records() if one.profile == "tell-mnist-30"),
+                 key=lambda one: one.metrics["loss"])
+    home = paths.root() / "data" / "records"
+    model = TELL.load(home / f"{record.name}.pt")
+    data = datasets.load("mnist")
+    with np.load(home / f"{record.name}.npz") as arrays:
+        counts = metrics.contingency(data.y, arrays["labels"])      # (digits, clusters)
+    order = metrics.match(counts)[:, 1]
+    cosines = np.sort(model.transform(data.X) @ model.cluster_centers_.T, axis=1)
+    margins = cosines[:, -1] - cosines[:, -2]
+    classes = [np.flatnonzero(data.y == digit) for digit in range(len(counts))]
+    digits = [int(own[0]) for own in classes] + [int(own[margins[own].argmin()]) for own in classes]
+    return {
+        "profile": record.profile, "seed": record.seed,
+        "far": round(float(np.quantile(cosines[:, -1], 0.01)), 3),
+        "centers": model.cluster_centers_[order].astype(float).round(6).tolist(),
+        "shares": (counts / counts.sum(0)).T[order].round(3).tolist(),
+        "digits": [packed((data.X[i] * 255).round(), "u1") for i in digits],
+        "encoder": layers(model.network_.encoder), "decoder": layers(model.network_.decoder)}
+
+
+def script(name: str, content: dict[str, Any]) -> str:
+    """The file that a page loads, as a script: a page that is opened from a file loads no other."""
+    lines = ",\n".join(f"  {key}: {json.dumps(value)}" for key, value in content.items())
+    return ("// Written by .github/scripts/live.py, which says what is in it.\n"
+            f"live.networks.{name} = {{\n{lines}\n}};\n")
+
+
+if __name__ == "__main__":
+    (LIVE / "tell-weights.js").write_text(script("tell", tell()), encoding="utf-8")

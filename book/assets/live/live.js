@@ -1,0 +1,127 @@
+/* What the live figures share: loading, tensors, drawing. Plain scripts, so that they also run from a
+   file. A tensor is a Float32Array; its shape stands in the comment of what takes or returns it. An
+   image has square channels, one after the other, each row by row. */
+
+window.live = {figures: {}, networks: {}};
+live.home = document.currentScript?.src;       // none where all of it is inside a notebook's output
+
+// ---- loading: a figure's script and its network, when it comes near the screen
+
+/** Run a script from beside this one. */
+live.load = file => new Promise((loaded, failed) => {
+  const script = document.createElement("script");
+  script.src = new URL(file, live.home).href;
+  script.onload = loaded;
+  script.onerror = failed;
+  document.head.append(script);
+});
+
+/** Put the live figure in the place of its picture; without its files the picture stays. */
+live.start = async place => {
+  const name = place.dataset.live;
+  if (!live.figures[name]) await live.load(`${name}.js`);
+  if (!live.networks[name]) await live.load(`${name}-weights.js`);
+  if (place.classList.contains("cb-live-runs")) return;
+  place.append(place.querySelector("template").content.cloneNode(true));
+  live.figures[name](place, live.networks[name]);
+  place.classList.add("cb-live-runs");
+};
+
+live.watch = () => {
+  const near = new IntersectionObserver(seen => {
+    for (const one of seen.filter(one => one.isIntersecting)) {
+      near.unobserve(one.target);
+      live.start(one.target).catch(() => {});
+    }
+  }, {rootMargin: "600px 0px"});
+  document.querySelectorAll("[data-live]:not(.cb-live-runs)").forEach(place => near.observe(place));
+};
+
+// ---- networks: what .github/scripts/live.py wrote of them, and the layers
+
+/** The numbers of a text in base64: Float32Array, Int8Array or Uint8Array. */
+live.unpack = (text, Kind) =>
+  new Kind(Uint8Array.from(atob(text), sign => sign.charCodeAt(0)).buffer);
+
+/** A layer with its weights as numbers: an int8 times the scale of its output channel. */
+live.unpacked = layer => {
+  const scale = live.unpack(layer.scale, Float32Array), steps = live.unpack(layer.weight, Int8Array);
+  const each = steps.length / scale.length;
+  return {...layer, bias: live.unpack(layer.bias, Float32Array),
+          weight: Float32Array.from(steps, (step, i) => step * scale[Math.floor(i / each)])};
+};
+
+/** W x + b, with x (inputs) and W (outputs, inputs): (outputs). */
+live.linear = (x, {weight, bias}) => bias.map((sum, j) => {
+  for (let i = 0; i < x.length; i++) sum += weight[j * x.length + i] * x[i];
+  return sum;
+});
+
+/** A convolution by 3 × 3 weights (outputs, inputs, 3, 3), zeros around: the image (outputs, …). */
+live.convolution = (x, {weight, bias, shape: [outputs, inputs], stride}) => {
+  const side = Math.sqrt(x.length / inputs), across = side / stride;
+  const y = new Float32Array(outputs * across * across);
+  for (let o = 0; o < outputs; o++) {
+    y.fill(bias[o], o * across * across, (o + 1) * across * across);
+    for (let i = 0; i < inputs; i++)
+      for (let tap = 0; tap < 9; tap++) {
+        const w = weight[(o * inputs + i) * 9 + tap];
+        const down = Math.floor(tap / 3) - 1, right = tap % 3 - 1;
+        const begin = right < 0 ? 1 : 0, end = Math.min(across, Math.ceil((side - right) / stride));
+        for (let r = 0; r < across; r++) {
+          const row = r * stride + down;
+          if (row < 0 || row >= side) continue;
+          const to = (o * across + r) * across, from = (i * side + row) * side + right;
+          for (let c = begin; c < end; c++) y[to + c] += w * x[from + c * stride];
+        }
+      }
+  }
+  return y;
+};
+
+/** An image with its pixels apart, zeros between them: a transposed convolution convolves this. */
+live.stretched = (x, channels, factor) => {
+  if (factor === 1) return x;
+  const side = Math.sqrt(x.length / channels), y = new Float32Array(x.length * factor * factor);
+  x.forEach((value, i) => { y[(Math.floor(i / side) * side * factor + i % side) * factor] = value; });
+  return y;
+};
+
+live.activations = {none: a => a, relu: a => Math.max(a, 0), sigmoid: a => 1 / (1 + Math.exp(-a))};
+
+/** What the layers of an encoder or decoder make of x. */
+live.forward = (layers, x) => layers.reduce((x, layer) => {
+  const y = layer.shape.length === 2 ? live.linear(x, layer)
+    : live.convolution(live.stretched(x, layer.shape[1], layer.stretch), layer);
+  return y.map(live.activations[layer.activation]);
+}, x);
+
+live.dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+
+/** The vector at length 1. */
+live.normalize = z => {
+  const length = Math.max(Math.sqrt(live.dot(z, z)), 1e-12);
+  return z.map(value => value / length);
+};
+
+// ---- the page
+
+/** An element with attributes and text, put into its parent. */
+live.add = (parent, kind, attributes = {}, text = "") => {
+  const made = parent.appendChild(document.createElement(kind));
+  Object.entries(attributes).forEach(([name, value]) => made.setAttribute(name, value));
+  made.textContent = text;
+  return made;
+};
+
+/** Paint an image (1, side, side), 0 black and 1 white, on a canvas of any size. */
+live.paint = (canvas, x) => {
+  const side = Math.sqrt(x.length), pixels = new ImageData(side, side);
+  x.forEach((value, i) => pixels.data.fill(255 * value, 4 * i, 4 * i + 3));
+  for (let i = 0; i < x.length; i++) pixels.data[4 * i + 3] = 255;
+  canvas.width = canvas.height = side;
+  canvas.getContext("2d").putImageData(pixels, 0, 0);
+};
+
+if (document.readyState === "loading") addEventListener("DOMContentLoaded", live.watch);
+else live.watch();

@@ -1,0 +1,298 @@
+"""The live figures, in headless Chromium from files: their answers are the library's."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from _browser import opened, violations
+from _support import CHECKOUT, module_of
+from torch.nn import functional
+
+from bookledger import load_records
+from clusterbook import TELL, datasets, figures
+from clusterbook.tell import ConvAutoencoder
+
+LIVE = CHECKOUT / "book" / "assets" / "live"
+SCRIPTS = sorted(path for path in LIVE.glob("*.js") if "weights" not in path.name)
+export = module_of(CHECKOUT / ".github" / "scripts" / "live.py")
+#: Draws a stroke of points from 0 to 1 on the square, as a pointer does.
+DRAW = """points => {
+  const pad = document.querySelector(".cb-live-pad"), box = pad.getBoundingClientRect();
+  pad.setPointerCapture = () => {};
+  const tell = (kind, [x, y]) => pad.dispatchEvent(new PointerEvent(kind, {
+    clientX: box.left + x * box.width, clientY: box.top + y * box.height, button: 0}));
+  tell("pointerdown", points[0]);
+  points.slice(1).forEach(point => tell("pointermove", point));
+  tell("pointerup", points.at(-1));
+  return document.querySelector(".cb-live-says").textContent;
+}"""
+SEVEN = [[0.3, 0.2], [0.5, 0.2], [0.7, 0.2], [0.6, 0.5], [0.45, 0.85]]
+#: What TELL answers to images, after a change of its network.
+ANSWERS = """([text, change]) => {
+  const tell = new live.Tell(live.networks.tell), bytes = live.unpack(text, Uint8Array);
+  new Function("tell", change)(tell);
+  return Array.from({length: bytes.length / 784}, (_, i) => [...tell.encode(
+    Float32Array.from(bytes.slice(784 * i, 784 * (i + 1)), value => value / 255))]);
+}"""
+
+
+def page_with(part: str) -> str:
+    """A page like the book's with a picture and what follows it."""
+    styles = (CHECKOUT / "book/assets/clusterbook.css").as_uri()
+    return ("<!doctype html><html lang=en data-theme=light><meta charset=utf-8><title>Live</title>"
+            "<meta name=viewport content='width=device-width'>"
+            f"<link rel=stylesheet href='{styles}'>"
+            "<body><main><h1>Live</h1><img class=picture alt='A picture of digits' src='"
+            f"data:image/gif;base64,R0lGODlhAQABAAAAACw='>{part}</main>")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    file = tmp_path_factory.mktemp("live") / "page.html"
+    file.write_text(page_with(figures.live.html("tell", LIVE.as_uri())), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def page(chromium, address):
+    """The page of TELL's figure, which is running."""
+    with opened(chromium, address) as page:
+        page.wait_for_selector(".cb-live-runs")
+        yield page
+        assert not page.faults, page.faults
+
+
+@pytest.fixture(scope="module")
+def trained():
+    record = min((one for one in load_records() if one.profile == "tell-mnist-30"),
+                 key=lambda one: one.metrics["loss"])
+    return TELL.load(CHECKOUT / "data/records" / f"{record.name}.pt", device="cpu"), record
+
+
+def content() -> dict:
+    """What tell-weights.js holds."""
+    text = (LIVE / "tell-weights.js").read_text(encoding="utf-8")
+    body = text[text.index("{"):text.rindex("}") + 1]
+    return json.loads(re.sub(r"(?m)^  (\w+): ", r'  "\1": ', body))
+
+
+def wrong(answers: list, z: np.ndarray, centers: np.ndarray) -> list[str]:
+    """How the page's embeddings differ from the library's by more than they may."""
+    own, found = np.array(answers), []
+    share = np.mean((own @ centers.T).argmax(1) == (z @ centers.T).argmax(1))
+    if share < 0.995:
+        found.append(f"{share:.1%} of the labels are equal")
+    if np.abs(own - z).max() > 0.01:
+        found.append(f"an embedding is off by {np.abs(own - z).max():.3f}")
+    return found
+
+
+def test_the_page_answers_as_the_library_and_a_fault_would_be_found(page, trained):
+    model, X = trained[0], datasets.load("mnist-small").X[:1000]
+    z, centers = model.transform(X), np.array(content()["centers"])
+    cosines = centers @ model.cluster_centers_.T
+    assert cosines.max(0) == pytest.approx(np.ones(10)) == cosines.max(1)
+
+    def answers(images: np.ndarray, change: str = "") -> list:
+        packed = export.packed((images * 255).round(), "u1")
+        return page.evaluate(ANSWERS, [packed, change])
+
+    assert not wrong(answers(X), z, centers)
+    for change, complaints in (
+            ("const w = tell.encoder[1].weight; tell.encoder[1].weight = w.map("
+             "(_, i) => w[Math.floor(i / 9) * 9 + i % 3 * 3 + Math.floor(i % 9 / 3)])", 2),
+            ("tell.encoder.forEach(layer => layer.bias.fill(0))", 2),
+            ("tell.encoder.at(-1).bias.fill(0)", 1)):
+        found = wrong(answers(X[:50], change), z[:50], centers)
+        assert len(found) == complaints, (change, found)
+
+
+def test_the_page_decodes_as_the_library(page, trained):
+    decoded = np.array(page.evaluate("""() => {
+      const tell = new live.Tell(live.networks.tell);
+      return tell.centers.map(center => [...tell.decode(center)]);
+    }"""))
+    centers = torch.tensor(content()["centers"])
+    with torch.no_grad():
+        expected = trained[0].network_.decode(centers).numpy()
+    assert np.abs(decoded - expected).max() < 0.05
+    assert np.abs(decoded.reshape(10, 28, 28).transpose(0, 2, 1).reshape(10, -1)
+                  - expected).max() > 0.5
+
+
+def test_what_is_written_is_the_recorded_network(trained):
+    model, record = trained
+    written = content()
+    assert (written["profile"], written["seed"]) == (record.profile, record.seed)
+    for part in ("encoder", "decoder"):
+        assert written[part] == export.layers(getattr(model.network_, part))
+    assert np.sum(written["shares"], axis=1) == pytest.approx(np.ones(10), abs=0.01)
+    assert len(written["digits"]) == 20
+    # Compressed by its server, or in a clone.
+    assert len(export.script("tell", written)) < 0.7e6
+
+
+def test_the_layers_compute_what_torch_does():
+    torch.manual_seed(0)
+    network = ConvAutoencoder((1, 8, 8)).eval()
+    for part in network.modules():      # as after a training
+        if hasattr(part, "running_var"):
+            for values in (part.running_mean, part.running_var, part.weight.data, part.bias.data):
+                values.uniform_(0.5, 1.5)
+
+    def forward(layers: list[dict], x: torch.Tensor) -> torch.Tensor:
+        def numbers(text: str, kind: str = "<f4") -> torch.Tensor:
+            return torch.tensor(np.frombuffer(base64.b64decode(text), kind).astype("f4"))
+
+        for layer in layers:
+            shape, scale = layer["shape"], numbers(layer["scale"])
+            weight = numbers(layer["weight"], "i1").reshape(len(scale), -1) * scale[:, None]
+            if len(shape) == 2:
+                x = functional.linear(x.flatten(1), weight, numbers(layer["bias"]))
+            else:
+                x = x.reshape(len(x), shape[1], *[int((x[0].numel() / shape[1]) ** 0.5)] * 2)
+                wide = torch.zeros(*x.shape[:2], *[side * layer["stretch"] for side in x.shape[2:]])
+                wide[:, :, ::layer["stretch"], ::layer["stretch"]] = x
+                x = functional.conv2d(wide, weight.reshape(shape), numbers(layer["bias"]),
+                                      stride=layer["stride"], padding=1)
+            x = {"none": torch.nn.Identity(), "relu": torch.relu,
+                 "sigmoid": torch.sigmoid}[layer["activation"]](x)
+        return x.flatten(1)
+
+    with torch.no_grad():
+        for part, x in ((network.encoder, torch.rand(20, 64)),
+                        (network.decoder, functional.normalize(torch.randn(20, 10)))):
+            expected, layers = part(x), export.layers(part)
+            spread = expected.std()
+            assert (forward(layers, x) - expected).abs().max() < 0.1 * spread
+            layers[2]["bias"] = export.packed(np.zeros(layers[2]["shape"][0]))
+            assert (forward(layers, x) - expected).abs().max() > 0.1 * spread
+
+
+def test_a_bad_drawing_gets_a_sentence_and_a_digit_a_cluster(page):
+    page.evaluate("() => document.querySelector('.cb-live-clear').click()")
+    says = page.locator(".cb-live-says")
+    assert says.text_content() == "Nothing is drawn yet."
+    assert "a dot" in page.evaluate(DRAW, [[0.5, 0.5]])
+    assert not page.locator(".cb-live-nearest").count()
+    page.evaluate("() => document.querySelector('.cb-live-clear').click()")
+    everywhere = [[x, y / 20] for y in range(21) for x in (0, 1)]
+    assert "more ink" in page.evaluate(DRAW, everywhere)
+    page.evaluate("() => document.querySelector('.cb-live-clear').click()")
+    assert "cluster of 7, cosine 0." in page.evaluate(DRAW, SEVEN)
+    assert page.locator(".cb-live-nearest").count() == 1
+    # As MNIST has it, wherever and however large it was drawn.
+    mass = page.evaluate("""stroke => {
+      const x = live.digit([stroke.map(([x, y]) => [x / 2, y / 2 + 0.4])]);
+      const of = weight => x.reduce((sum, value, i) => sum + value * weight(i), 0);
+      const rows = [...x.keys()].filter(i => x[i] > 0.3).map(i => Math.floor(i / 28));
+      return [of(i => i % 28 + 0.5) / of(i => 1), of(i => Math.floor(i / 28) + 0.5) / of(i => 1),
+              Math.max(...rows) - Math.min(...rows) + 1];
+    }""", SEVEN)
+    assert mass == pytest.approx([14, 14, 20], abs=1)
+
+
+def test_keys_reach_everything_and_the_sentence_is_read_aloud(page):
+    says = page.locator(".cb-live-says")
+    assert says.get_attribute("aria-live") == "polite"
+    digits = page.locator(".cb-live-digits button")
+    assert digits.count() == 20
+    heard = set()
+    for button in (digits.nth(2), digits.nth(12)):
+        button.focus()
+        page.keyboard.press("Enter")
+        heard.add(says.text_content())
+    assert len(heard) == 2 and "almost a tie" in says.text_content()
+    way = page.locator(".cb-live-walk input")
+    pixels = "() => document.querySelector('.cb-live-walk canvas').toDataURL()"
+    before = page.evaluate(pixels)
+    way.focus()
+    page.keyboard.press("End")
+    assert way.get_attribute("aria-valuetext").startswith("100% of the way to the center of")
+    assert page.evaluate(pixels) != before
+    assert re.fullmatch(r"live in your browser · network of tell-mnist-30, seed \d",
+                        page.locator(".cb-live-from").text_content())
+
+
+def test_everybody_can_use_it_on_every_screen(page):
+    for width, theme in ((1280, "light"), (390, "dark"), (320, "light")):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme; "
+                      "document.body.style.cssText = 'color: var(--cb-ink); "
+                      "background: var(--cb-ground)'; }", theme)
+        for button in (".cb-live-clear", ".cb-live-digits button"):  # no answer, an answer
+            page.locator(button).first.click()
+            assert not violations(page), (width, theme, button)
+        assert page.evaluate("() => document.scrollingElement.scrollWidth") <= width
+
+
+def test_the_picture_stays_in_print_without_scripts_and_without_the_network(
+        chromium, address, page, tmp_path):
+    assert not page.locator(".picture").is_visible()
+    page.emulate_media(media="print")
+    assert page.locator(".picture").is_visible() and not page.locator(".cb-live").is_visible()
+    page.emulate_media(media="screen")
+    with opened(chromium, address, scripts=False) as without:
+        assert without.locator(".picture").is_visible()
+    shutil.copytree(LIVE, tmp_path / "live", ignore=shutil.ignore_patterns("*weights*"))
+    (tmp_path / "page.html").write_text(page_with(figures.live.html("tell", "live")), "utf-8")
+    with opened(chromium, (tmp_path / "page.html").as_uri()) as poor:
+        poor.wait_for_function("() => live.figures.tell")
+        assert poor.locator(".picture").is_visible() and poor.locator("button").count() == 0
+
+
+def test_a_notebook_has_all_of_it_where_somebody_sees_it_run(chromium, tmp_path, monkeypatch):
+    import IPython.display
+
+    shown = []
+    monkeypatch.setattr(IPython.display, "display",
+                        lambda data, metadata=None, **_: shown.append((data, metadata)))
+    for name in ("JPY_SESSION_NAME", "COLAB_RELEASE_TAG", "CLUSTERBOOK_RUN"):
+        monkeypatch.delenv(name, raising=False)
+
+    def output() -> tuple[dict, dict]:
+        figure = figures.image_grid(np.zeros((1, 1, 4)), (1, 2, 2), rows=[""], columns=[""])
+        figures.show(figure, "a-figure", "An alternative text of a figure", "A caption.",
+                     live="tell")
+        return shown[-2]
+
+    data, metadata = output()
+    assert "text/html" not in data and metadata["clusterbook"]["live"] == "tell"
+    monkeypatch.setenv("JPY_SESSION_NAME", "a.ipynb")
+    data, _ = output()
+    file = tmp_path / "output.html"
+    file.write_text("<!doctype html><meta charset=utf-8>" + data["text/html"], encoding="utf-8")
+    with opened(chromium, file.as_uri()) as page:
+        page.wait_for_selector(".cb-live-runs")
+        assert "cluster of" in page.locator(".cb-live-says").text_content()
+        # As JupyterLab does it, and when the cell is run again.
+        page.evaluate("""html => {
+          document.body.innerHTML = html;
+          for (const script of document.querySelectorAll("script")) {
+            const again = document.createElement("script");
+            again.textContent = script.textContent;
+            script.replaceWith(again);
+          }
+        }""", data["text/html"])
+        page.wait_for_selector(".cb-live-runs .cb-live-says:text('cluster of')")
+        assert page.locator(".cb-live-pad").count() == 1
+        assert page.loaded == {file.as_uri()} | {one for one in page.loaded if "data:" in one}
+        assert not page.faults
+    monkeypatch.setenv("CLUSTERBOOK_RUN", '{"chapter": "tell"}')
+    assert "text/html" not in output()[0]
+
+
+def test_the_scripts_are_short_and_their_syntax_is_right():
+    lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in SCRIPTS}
+    assert sum(lengths.values()) <= 700, lengths
+    assert max(len(line) for path in SCRIPTS for line in path.read_text("utf-8").split("\n")) <= 105
+    for path in LIVE.glob("*.js"):
+        if shutil.which("node"):
+            subprocess.run(["node", "--check", path], check=True)
