@@ -17,6 +17,7 @@ from bookledger import WORDS, Claim, Comparison, Record, judge, load_records
 from bookledger.checks import as_it_stands, cells_of_checks
 from bookledger.machine import hashes, version_of
 from bookledger.verdicts import judge_number, stale_among, t_interval
+from bookledger.wording import measured
 from clusterbook import datasets, paths
 from clusterbook.checks import InputError
 
@@ -228,6 +229,16 @@ def test_a_claim_that_several_checks_confirm_counts_them():
     found = [run(seed, checks={"c": True} | ({"d": True} if seed else {}), claims=now)
              for seed in range(3)]
     assert judge(claim, found).reason == "The 2 checks hold in 2 runs."
+
+
+@pytest.mark.parametrize(("number", "seeds", "text"), [
+    (VALUE, (0.95, 0.94, 0.6), "0.83 ± 0.20 (3 seeds, 2 within tolerance)"),
+    (VALUE, (0.95, 0.94, 0.96), "0.950 ± 0.010 (3 seeds)"),
+    (VALUE, (0.9, 0.9, 0.9), "0.9 (the same in 3 seeds)"),
+    (TREND, (0.95, 0.95, 0.95), "0.95, larger in 3 of 3 seeds"),
+])
+def test_a_result_says_how_the_seeds_lie(number, seeds, text):
+    assert measured(number, judge_number(number, held(number, runs(*seeds)))) == text
 
 
 def test_the_seeds_are_those_that_the_profile_lists(tmp_path, monkeypatch):

@@ -70,17 +70,17 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     if number.check is not None:
         return count(verdict.n, "run")
     seeds, mean = count(verdict.n, "seed"), spread(verdict.mean, verdict.sd)
-    if verdict.sd == 0:
-        seeds = f"the same in {seeds}"
-    elif number.kind == "value" and (verdict.sd or 0) > number.tolerance:  # the mean tells little
-        near = sum(abs(seed - number.value) <= number.tolerance for seed in verdict.values)
-        seeds += f", {near} within tolerance"
     if number.kind == "trend":
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
         held = round(verdict.ours * verdict.n)
         if verdict.n == 1:
             return f"{mean}{against}, {'' if held else 'not '}{_IS[number.relation]} ({seeds})"
         return f"{mean}{against}, {_IS[number.relation]} in {held} of {seeds}"
+    if verdict.sd == 0:
+        seeds = f"the same in {seeds}"
+    elif number.kind == "value" and (verdict.sd or 0) > number.tolerance:  # the mean tells little
+        near = sum(abs(seed - number.value) <= number.tolerance for seed in verdict.values)
+        seeds += f", {near} within tolerance"
     if number.statistic in ("mean", "single", None):     # goes without saying
         return f"{mean} ({seeds})"
     if math.isclose(verdict.ours, verdict.mean):
