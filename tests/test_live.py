@@ -397,7 +397,10 @@ def test_a_change_is_told_as_it_happened(row_page, table):
         for j in range(0, 30, 2):
             told = row_page.evaluate("""([name, most]) => {
               const slider = document.querySelector(`[aria-label="${name}"]`), own = slider.value;
-              const move = value => { slider.value = value; slider.dispatchEvent(new Event("input")); };
+              const move = value => {
+                slider.value = value;
+                slider.dispatchEvent(new Event("input"));
+              };
               move(most ? slider.max : slider.min);
               const says = document.querySelector(".cb-live-says").textContent;
               move(own);
