@@ -13,10 +13,11 @@ import pytest
 import torch
 from _browser import opened, violations
 from _support import CHECKOUT, module_of
+from sklearn.preprocessing import scale
 from torch.nn import functional
 
 from bookledger import load_records
-from clusterbook import TELL, datasets, figures
+from clusterbook import IDC, TELL, datasets, figures
 from clusterbook.tell import ConvAutoencoder
 
 LIVE = CHECKOUT / "book" / "assets" / "live"
@@ -76,9 +77,9 @@ def trained():
     return TELL.load(CHECKOUT / "data/records" / f"{record.name}.pt", device="cpu"), record
 
 
-def content() -> dict:
-    """What tell-weights.js holds."""
-    text = (LIVE / "tell-weights.js").read_text(encoding="utf-8")
+def content(name: str = "tell") -> dict:
+    """What NAME-weights.js holds."""
+    text = (LIVE / f"{name}-weights.js").read_text(encoding="utf-8")
     body = text[text.index("{"):text.rindex("}") + 1]
     return json.loads(re.sub(r"(?m)^  (\w+): ", r'  "\1": ', body))
 
@@ -296,3 +297,157 @@ def test_the_scripts_are_short_and_their_syntax_is_right():
     for path in LIVE.glob("*.js"):
         if shutil.which("node"):
             subprocess.run(["node", "--check", path], check=True)
+
+
+# --- IDC: change a row
+
+#: What IDC answers to rows in the units of their table, after a change of its network.
+ROWS = """([rows, change]) => {
+  const idc = new live.Idc(live.networks.idc);
+  new Function("idc", change)(idc);
+  return rows.map(row => { const {gates, cluster, margin} = idc.answer(row);
+                           return [cluster, margin, ...gates]; });
+}"""
+
+
+@pytest.fixture(scope="module")
+def row_page(chromium, tmp_path_factory):
+    """The page of IDC's figure, which is running."""
+    file = tmp_path_factory.mktemp("live") / "row.html"
+    file.write_text(page_with(figures.live.html("idc", LIVE.as_uri())), encoding="utf-8")
+    with opened(chromium, file.as_uri()) as page:
+        page.wait_for_selector(".cb-live-runs")
+        yield page
+        assert not page.faults, page.faults
+
+
+@pytest.fixture(scope="module")
+def table():
+    """The breast-cancer table, the recorded network, its gates, clusters and margins."""
+    data = datasets.load("breast_cancer")
+    model = IDC.load(CHECKOUT / "data/records/idc-breast_cancer-seed0.pt", device="cpu")
+    rows = scale(data.X.astype(np.float64)).astype(np.float32)
+    with torch.no_grad():
+        shares = model.model_.head(torch.tensor(model.transform(rows))).softmax(1).numpy()
+    return data.X, model, model.local_gates(rows), model.predict(rows), np.ptp(shares, axis=1)
+
+
+def wrong_rows(answers: list, gates: np.ndarray, labels: np.ndarray, margins: np.ndarray
+               ) -> list[str]:
+    """How the page's answers to rows differ from the library's by more than they may."""
+    own, found = np.array(answers), []
+    same = np.mean((own[:, 2:] > 0) == (gates > 0))
+    if same < 0.995:
+        found.append(f"{same:.2%} of the gates are open or closed as in the library")
+    if (own[:, 0] != labels).any():
+        found.append(f"margins where clusters differ: {margins[own[:, 0] != labels]}")
+    if np.abs(own[:, 2:] - gates).max() > 0.01:
+        found.append(f"a gate is off by {np.abs(own[:, 2:] - gates).max():.3f}")
+    return found
+
+
+def test_the_page_opens_the_gates_and_finds_the_clusters_of_the_library(row_page, table):
+    X, _, gates, labels, margins = table
+    some = np.sort(np.random.default_rng(0).choice(len(X), 200, replace=False))
+
+    def found(change: str = "") -> list[str]:
+        answers = row_page.evaluate(ROWS, [X[some].tolist(), change])
+        return wrong_rows(answers, gates[some], labels[some], margins[some])
+
+    assert not found()
+    for change, complaints in (
+            ("const w = idc.gating[1].weight; idc.gating[1].weight = w.map("
+             "(_, i) => w[Math.floor(i / 32) + i % 32 * 30])", 3),
+            ("idc.encoder[0].bias.fill(0)", 1),
+            ("idc.head.forEach(layer => layer.bias.fill(0))", 1),
+            ("idc.memberships = (x, _) => Object.getPrototypeOf(idc).memberships.call("
+             "idc, x, x.map(() => 1))", 1),
+            ("idc.deviations = idc.deviations.map(() => 1)", 3)):
+        assert len(found(change)) == complaints, (change, found(change))
+
+
+def test_the_network_and_the_rows_that_are_written_are_the_recorded_ones(table):
+    X, model, _, labels, margins = table
+    written, data = content("idc"), datasets.load("breast_cancer")
+    assert (written["profile"], written["seed"]) == ("idc-breast_cancer", 0)
+    parts = {"gating": model.model_.gating.layers, "encoder": model.model_.autoencoder.encoder,
+             "head": model.model_.head}
+    assert {name: written[name] for name in parts} == {
+        name: export.layers(part) for name, part in parts.items()}
+    assert written["names"] == list(data.feature_names)
+    for row in written["rows"]:
+        i = row["number"] - 1
+        assert row["values"] == pytest.approx(X[i], rel=1e-6)
+        assert (row["name"], row["margin"]) == (data.classes[data.y[i]],
+                                                pytest.approx(margins[i], abs=0.001))
+    chosen = np.array([row["number"] - 1 for row in written["rows"]])
+    assert sorted(labels[chosen]) == [0] * 5 + [1] * 5 and (margins[chosen] < 0.5).sum() >= 4
+    assert len(export.script("idc", written)) < 0.1e6
+
+
+def test_a_change_is_told_as_it_happened(row_page, table):
+    X, model, *_ = table
+    names, mean, deviation = content("idc")["names"], X.mean(0, dtype=float), X.std(0, dtype=float)
+    says, values = row_page.locator(".cb-live-says"), content("idc")["rows"]
+    kinds = dict.fromkeys(("stayed closed", "stayed open", "its gate opened", "its gate closed",
+                           "through the other gates", "is still", "changed"), 0)
+    for choice, row in enumerate(values):
+        row_page.locator("select").select_option(str(choice))
+        before = (np.array(row["values"]) - mean) / deviation
+        for j in range(0, 30, 2):
+            told = row_page.evaluate("""([name, most]) => {
+              const slider = document.querySelector(`[aria-label="${name}"]`), own = slider.value;
+              const move = value => {
+                slider.value = value;
+                slider.dispatchEvent(new Event("input"));
+              };
+              move(most ? slider.max : slider.min);
+              const says = document.querySelector(".cb-live-says").textContent;
+              move(own);
+              return says;
+            }""", [names[j], j % 4])
+            after = before.copy()
+            after[j] = ((X[:, j].max() if j % 4 else X[:, j].min()) - mean[j]) / deviation[j]
+            rows = np.float32([before, after])
+            (was, now), clusters = model.local_gates(rows), model.predict(rows)
+            closed = not (was[j] or now[j])
+            own = ((was[j] > 0) == (now[j] > 0) and f"stayed {'open' if now[j] else 'closed'}"
+                   or ("opened" if now[j] else "closed"))
+            assert told.startswith(f"{names[j]}: its gate {own}"), (row["number"], told)
+            assert ("does not see the value" in told) == closed
+            assert ("is still" in told) == (clusters[0] == clusters[1]), (row["number"], told)
+            assert ("through the other gates" in told) == (closed and clusters[0] != clusters[1])
+            kinds = {kind: count + (kind in told) for kind, count in kinds.items()}
+    assert all(kinds.values()), kinds
+    row_page.locator("button").click()
+    assert "gates are open. The row is in cluster" in says.text_content()
+    assert not row_page.locator(".cb-live-changed").count()
+
+
+def test_a_row_can_be_changed_with_keys_and_on_every_screen(row_page):
+    says = row_page.locator(".cb-live-says")
+    assert says.get_attribute("aria-live") == "polite"
+    row_page.locator("select").focus()
+    row_page.keyboard.press("End")
+    row_page.keyboard.press("Tab")
+    row_page.keyboard.press("Enter")        # puts the values back
+    row_page.keyboard.press("Tab")
+    first = row_page.locator(".cb-live-features input").first
+    assert first.evaluate("slider => slider === document.activeElement")
+    heard = says.text_content()
+    row_page.keyboard.press("ArrowRight")
+    assert says.text_content() != heard and row_page.locator(".cb-live-changed").count() == 1
+    assert re.fullmatch(r"[\d.]+ \([+−][\d.]+ SD\), gate (closed|[\d.]+)",
+                        first.get_attribute("aria-valuetext"))
+    assert (row_page.locator(".cb-live-from").text_content()
+            == "live in your browser · network of idc-breast_cancer, seed 0")
+    for width, theme in ((1280, "light"), (390, "dark"), (320, "light")):
+        row_page.set_viewport_size({"width": width, "height": 900})
+        row_page.evaluate("theme => { document.documentElement.dataset.theme = theme; "
+                          "document.body.style.cssText = 'color: var(--cb-ink); "
+                          "background: var(--cb-ground)'; }", theme)
+        assert not violations(row_page), (width, theme)
+        assert row_page.evaluate("() => document.scrollingElement.scrollWidth") <= width
+    row_page.emulate_media(media="print")
+    assert row_page.locator(".picture").is_visible() and not says.is_visible()
+    row_page.emulate_media(media="screen")

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.preprocessing import scale
 from torch import nn
 
 from bookledger import load_records
-from clusterbook import TELL, datasets, metrics, paths
+from clusterbook import IDC, TELL, datasets, metrics, paths
 
 LIVE = paths.root() / "book" / "assets" / "live"
-ACTIVATIONS = {nn.ReLU: "relu", nn.Sigmoid: "sigmoid"}
+ACTIVATIONS = {nn.ReLU: "relu", nn.Sigmoid: "sigmoid", nn.Tanh: "tanh"}
 
 
 def packed(array: Any, kind: str = "<f4") -> str:
@@ -44,10 +45,10 @@ def layers(network: nn.Sequential) -> list[dict[str, Any]]:
             found.append({"weight": weight, "bias": part.bias.detach().clone(),
                           "activation": "none", "stretch": stride if turned else 1,
                           "stride": 1 if turned else stride})
-        elif isinstance(part, nn.BatchNorm2d):
+        elif isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
             factor = part.weight / (part.running_var + part.eps).sqrt()
             last = found[-1]
-            last["weight"] *= factor[:, None, None, None]
+            last["weight"] *= factor.reshape(-1, *[1] * (last["weight"].ndim - 1))
             last["bias"] = (last["bias"] - part.running_mean) * factor + part.bias
         elif type(part) in ACTIVATIONS:
             found[-1]["activation"] = ACTIVATIONS[type(part)]
@@ -88,6 +89,42 @@ def tell() -> dict[str, Any]:
         "encoder": layers(model.network_.encoder), "decoder": layers(model.network_.decoder)}
 
 
+def idc() -> dict[str, Any]:
+    """IDC's network of seed 0 on the breast-cancer table, how that is scaled, and some rows.
+
+    Of each cluster these are the first two of its most frequent class, the first of the other, and
+    the two with the smallest margins. ``holds`` is that class and its share.
+    """
+    record = next(one for one in load_records()
+                  if (one.profile, one.seed) == ("idc-breast_cancer", 0))
+    model = IDC.load(paths.root() / "data" / "records" / f"{record.name}.pt", device="cpu")
+    data = datasets.load("breast_cancer")
+    X = data.X.astype(np.float64)
+    logits = model.model_.head(torch.tensor(model.transform(scale(X).astype(np.float32))))
+    shares, labels = logits.softmax(1).detach().numpy(), logits.argmax(1).numpy()
+    margins = np.ptp(shares, axis=1)        # of two clusters
+    counts = metrics.contingency(labels, data.y)        # (clusters, classes)
+    chosen = []
+    for cluster, own in enumerate(counts):
+        members = np.flatnonzero(labels == cluster)
+        usual, near = data.y[members] == own.argmax(), members[margins[members].argsort()]
+        chosen += [*members[usual][:2], *members[~usual][:1], *near[:2]]
+
+    def short(values: np.ndarray) -> list[float]:
+        return [float(f"{value:.7g}") for value in values]
+
+    return {
+        "profile": record.profile, "seed": record.seed, "names": list(data.feature_names),
+        "means": short(X.mean(0)), "deviations": short(X.std(0)),
+        "least": short(X.min(0)), "largest": short(X.max(0)),
+        "holds": [{"name": data.classes[own.argmax()], "share": round(own.max() / own.sum(), 3)}
+                  for own in counts],
+        "rows": [{"number": int(i) + 1, "name": data.classes[data.y[i]],
+                  "margin": round(float(margins[i]), 3), "values": short(X[i])} for i in chosen],
+        "gating": layers(model.model_.gating.layers),
+        "encoder": layers(model.model_.autoencoder.encoder), "head": layers(model.model_.head)}
+
+
 def script(name: str, content: dict[str, Any]) -> str:
     """The file that a page loads, as a script: a page that is opened from a file loads no other."""
     lines = ",\n".join(f"  {key}: {json.dumps(value)}" for key, value in content.items())
@@ -96,4 +133,6 @@ def script(name: str, content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    (LIVE / "tell-weights.js").write_text(script("tell", tell()), encoding="utf-8")
+    for figure in (tell, idc):
+        (LIVE / f"{figure.__name__}-weights.js").write_text(
+            script(figure.__name__, figure()), encoding="utf-8")

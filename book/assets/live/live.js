@@ -87,7 +87,8 @@ live.stretched = (x, channels, factor) => {
   return y;
 };
 
-live.activations = {none: a => a, relu: a => Math.max(a, 0), sigmoid: a => 1 / (1 + Math.exp(-a))};
+live.activations = {none: a => a, relu: a => Math.max(a, 0), sigmoid: a => 1 / (1 + Math.exp(-a)),
+                    tanh: Math.tanh};
 
 /** What the layers of an encoder or decoder make of x. */
 live.forward = (layers, x) => layers.reduce((x, layer) => {
