@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from torch import nn
 
 from bookledger import load_records
-from clusterbook import TELL, datasets, metrics, paths
+from clusterbook import TELL, DeepCluster, datasets, metrics, paths
+from clusterbook.deepcluster import clustering
+from clusterbook.weights import coclustering
 
 LIVE = paths.root() / "book" / "assets" / "live"
 ACTIVATIONS = {nn.ReLU: "relu", nn.Sigmoid: "sigmoid"}
@@ -88,6 +91,50 @@ def tell() -> dict[str, Any]:
         "encoder": layers(model.network_.encoder), "decoder": layers(model.network_.decoder)}
 
 
+def weights() -> dict[str, Any]:
+    """A layer of the kept network of the original's training, with the library's clusters.
+
+    ``ranges`` are the ends of the chart by number of clusters: what the library's shuffles and the
+    layer have, and half of that on either side.
+    """
+    record = next(one for one in load_records() if one.profile == "weights-mnist" and not one.seed)
+    stored = torch.load(paths.root() / "data" / "records" / f"{record.name}.pt", weights_only=True)
+    W, seed = np.abs(stored["3.weight"].numpy()), record.seed
+    labels, cuts, ranges = {}, {}, {}
+    for k in range(2, 9):
+        test = coclustering.null_tests(W, k, n_shuffles=50, random_state=seed)["cut"]
+        found = coclustering.WeightCoclustering(k, random_state=seed).fit(W)
+        labels[k] = [found.row_labels_.tolist(), found.column_labels_.tolist()]
+        cuts[k] = found.normalized_cut_
+        low, high = min(*test.null, test.value), max(*test.null, test.value)
+        ranges[k] = [round(low - (high - low) / 2, 2), round(high + (high - low) / 2, 2)]
+    return {"profile": record.profile, "seed": seed, "cuts": cuts, "ranges": ranges,
+            "labels": labels, "weights": packed(W)}
+
+
+def deepcluster() -> dict[str, Any]:
+    """Features of images by the kept network on MNIST and by the same one before its training.
+
+    They are the first two whitened principal components, which are not brought to length 1. The
+    images are the first 50 of each digit in ``mnist-small``, in their order, 14 × 14 pixels.
+    """
+    record = next(one for one in load_records()
+                  if one.profile == "deepcluster-mnist" and not one.seed)
+    trained = DeepCluster.load(paths.root() / "data" / "records" / f"{record.name}.pt",
+                               device="cpu")
+    data = datasets.load("mnist-small")
+    chosen = np.sort(np.concatenate([np.flatnonzero(data.y == digit)[:50] for digit in range(10)]))
+    before = clone(trained).set_params(epochs=0, random_state=record.seed).fit(data.X)
+    before.pixel_mean_, before.pixel_std_ = trained.pixel_mean_, trained.pixel_std_
+    features = [torch.from_numpy(model.features(data.X[chosen])) for model in (before, trained)]
+    planes = [clustering.reduce(part, clustering.fit_reduction(part, 2, normalize=False))
+              for part in features]
+    small = data.X[chosen].reshape(-1, 14, 2, 14, 2).mean((2, 4))
+    return {"profile": record.profile, "seed": record.seed, "names": list(data.classes),
+            "classes": data.y[chosen].tolist(), "features": [packed(plane) for plane in planes],
+            "images": packed((small * 255).round(), "u1")}
+
+
 def script(name: str, content: dict[str, Any]) -> str:
     """The file that a page loads, as a script: a page that is opened from a file loads no other."""
     lines = ",\n".join(f"  {key}: {json.dumps(value)}" for key, value in content.items())
@@ -96,4 +143,6 @@ def script(name: str, content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    (LIVE / "tell-weights.js").write_text(script("tell", tell()), encoding="utf-8")
+    for write in (tell, weights, deepcluster):
+        text = script(write.__name__, write())
+        (LIVE / f"{write.__name__}-weights.js").write_text(text, encoding="utf-8")

@@ -96,12 +96,58 @@ live.forward = (layers, x) => layers.reduce((x, layer) => {
   return y.map(live.activations[layer.activation]);
 }, x);
 
-live.dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+live.dot = (a, b) => {
+  let sum = 0;
+  for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
+  return sum;
+};
 
 /** The vector at length 1. */
 live.normalize = z => {
   const length = Math.max(Math.sqrt(live.dot(z, z)), 1e-12);
   return z.map(value => value / length);
+};
+
+// ---- k-means, as src/clusterbook/deepcluster/clustering.py has it; points and centers are rows
+
+/** The nearest center of each point: the largest inner product, less half the center's square. */
+live.assign = (points, centers) => {
+  const half = centers.map(center => live.dot(center, center) / 2);
+  return points.map(point => {
+    const inner = centers.map((center, c) => live.dot(point, center) - half[c]);
+    return inner.indexOf(Math.max(...inner));
+  });
+};
+
+/** The mean of each cluster's points; an empty one keeps its center. */
+live.means = (points, labels, centers) => centers.map((center, c) => {
+  const own = points.filter((_, i) => labels[i] === c);
+  return own.length ? center.map((_, d) => own.reduce((sum, point) => sum + point[d], 0) / own.length)
+    : center;
+});
+
+live.squared = (a, b) => a.reduce((sum, value, d) => sum + (value - b[d]) ** 2, 0);
+
+/** k-means++: each next center is a point, drawn by its squared distance to the nearest one so far. */
+live.firstCenters = (points, k) => {
+  const centers = [points[Math.floor(Math.random() * points.length)]];
+  const nearest = points.map(() => Infinity);
+  while (centers.length < k) {
+    points.forEach((point, i) => { nearest[i] = Math.min(nearest[i], live.squared(point, centers.at(-1))); });
+    let drawn = Math.random() * nearest.reduce((sum, value) => sum + value);
+    centers.push(points[Math.max(nearest.findIndex(value => (drawn -= value) < 0), 0)]);
+  }
+  return centers;
+};
+
+/** Labels by k-means from a random start, and the sum of the squared distances to the centers. */
+live.kmeans = (points, k) => {
+  let centers = live.firstCenters(points, k), labels = [], before;
+  do {
+    [before, labels] = [labels, live.assign(points, centers)];
+    centers = live.means(points, labels, centers);
+  } while (labels.some((label, i) => label !== before[i]));
+  return {labels, inertia: points.reduce((sum, point, i) => sum + live.squared(point, centers[labels[i]]), 0)};
 };
 
 // ---- the page
