@@ -105,9 +105,9 @@ def weights() -> dict[str, Any]:
         test = coclustering.null_tests(W, k, n_shuffles=50, random_state=seed)["cut"]
         found = coclustering.WeightCoclustering(k, random_state=seed).fit(W)
         labels[k] = [found.row_labels_.tolist(), found.column_labels_.tolist()]
-        cuts[k] = found.normalized_cut_
-        low, high = min(*test.null, test.value), max(*test.null, test.value)
-        ranges[k] = [round(low - (high - low) / 2, 2), round(high + (high - low) / 2, 2)]
+        cuts[k] = float(found.normalized_cut_)
+        low, high = np.quantile([*test.null, test.value], [0, 1])
+        ranges[k] = [float(end.round(2)) for end in (1.5 * low - high / 2, 1.5 * high - low / 2)]
     return {"profile": record.profile, "seed": seed, "cuts": cuts, "ranges": ranges,
             "labels": labels, "weights": packed(W)}
 
@@ -131,7 +131,8 @@ def deepcluster() -> dict[str, Any]:
               for part in features]
     small = data.X[chosen].reshape(-1, 14, 2, 14, 2).mean((2, 4))
     return {"profile": record.profile, "seed": record.seed, "names": list(data.classes),
-            "classes": data.y[chosen].tolist(), "features": [packed(plane) for plane in planes],
+            "classes": data.y[chosen].tolist(),
+            "features": [plane.double().numpy().round(5).tolist() for plane in planes],
             "images": packed((small * 255).round(), "u1")}
 
 
