@@ -424,38 +424,43 @@ STEP = """([points, centers, draws, change]) => {
   const own = {...live};
   new Function("own", "live", change)(own, live);
   const labels = own.assign(points, centers);
-  const full = own.splitEmpty(points, labels, centers, () => draws.shift());
+  const full = own.splitEmpty(points, labels, centers, () => draws.shift() ?? 0);
   return [labels, full, own.means(points, full, centers)];
 }"""
 
 
-def test_a_step_of_k_means_is_the_librarys_and_a_fault_would_be_found(steps):
+SWAPPED = "own.assign = (points, C) => live.assign(points, C.map(([x, y]) => [y, x]))"
+SHIFTED = """own.means = (points, labels, C) =>
+  live.means(points, labels.map((c, i) => labels[i + 1] ?? c), C)"""
+
+
+def test_a_step_of_k_means_is_the_librarys_and_a_fault_would_be_found(steps, monkeypatch):
+    draws, randint = [], torch.randint
+
+    def heard(*arguments, **options) -> torch.Tensor:
+        drawn = randint(*arguments, **options)
+        draws.extend(drawn.flatten().tolist())
+        return drawn
+
+    monkeypatch.setattr(torch, "randint", heard)
     for features in content("deepcluster")["features"]:
         points = torch.tensor(features)
         starts = clustering.plus_plus(points, 8, torch.Generator().manual_seed(0))
         corner = points.abs().max() * torch.tensor([[0.6 + c / 20, 1.0] for c in range(8)])
         for centers in (starts, corner):
-            generator, draws = torch.Generator().manual_seed(1), []
             labels, _ = clustering.assign(points, centers)
-            full = split_empty(points, labels, centers, generator)
+            draws.clear()
+            full = split_empty(points, labels, centers, torch.Generator().manual_seed(1))
             means = clustering._means(points, full, centers)
-            again, sizes = torch.Generator().manual_seed(1), labels.bincount(minlength=8)
-            now = labels.clone()
-            for empty in torch.nonzero(sizes == 0)[:, 0].tolist():      # what the library drew
-                donors = (now.bincount(minlength=8) > 1).sum()
-                draws += [int(torch.randint(int(donors), (), generator=again)),
-                          *torch.randint(2, (2,), generator=again).tolist()]
-                now[full == empty] = empty
             given = [features, centers.tolist(), draws]
             own = steps.evaluate(STEP, [*given, ""])
             assert own[0] == labels.tolist() and own[1] == full.tolist()
             assert np.abs(np.array(own[2]) - means.numpy()).max() < 1e-5
-            for change in ("own.assign = (points, centers) => live.assign("
-                           "  points, centers.map(([x, y]) => [y, x]))",
-                           "own.means = (points, labels, centers) => live.means("
-                           "  points, labels.map((c, i) => labels[i + 1] ?? c), centers)"):
+            faults = [SWAPPED, SHIFTED] if centers is starts else ["own.splitEmpty = (_, c) => c"]
+            for change in faults:
                 wrong = steps.evaluate(STEP, [*given, change])
                 assert np.abs(np.array(wrong[2]) - means.numpy()).max() > 1e-3, change
+        assert len(labels.unique()) < 8 == len(full.unique())       # from the corner
 
 
 def test_what_is_written_of_the_features_is_recorded():
