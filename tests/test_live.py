@@ -446,7 +446,8 @@ def test_a_step_of_k_means_is_the_librarys_and_a_fault_would_be_found(steps, mon
     for features in content("deepcluster")["features"]:
         points = torch.tensor(features)
         starts = clustering.plus_plus(points, 8, torch.Generator().manual_seed(0))
-        corner = points.abs().max() * torch.tensor([[0.6 + c / 20, 1.0] for c in range(8)])
+        corner = points.abs().max() * torch.tensor(
+            [[0.6 + 0.13 * (c % 4), 0.9 + 0.13 * (c > 3)] for c in range(8)])
         for centers in (starts, corner):
             labels, _ = clustering.assign(points, centers)
             draws.clear()
