@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from sklearn.preprocessing import scale
 from torch.nn import functional
 
 from bookledger import load_records
-from clusterbook import IDC, TELL, datasets, figures
+from clusterbook import IDC, TELL, DeepCluster, datasets, figures, metrics
+from clusterbook.deepcluster import clustering, split_empty
 from clusterbook.tell import ConvAutoencoder
+from clusterbook.weights import WeightCoclustering, normalized_cut, shuffle
 
 LIVE = CHECKOUT / "book" / "assets" / "live"
 SCRIPTS = sorted(path for path in LIVE.glob("*.js") if "weights" not in path.name)
@@ -52,6 +55,38 @@ def page_with(part: str) -> str:
             f"<link rel=stylesheet href='{styles}'>"
             "<body><main><h1>Live</h1><img class=picture alt='A picture of digits' src='"
             f"data:image/gif;base64,R0lGODlhAQABAAAAACw='>{part}</main>")
+
+
+THEMED = """theme => {
+  document.documentElement.dataset.theme = theme;
+  document.body.style.cssText = "color: var(--cb-ink); background: var(--cb-ground)";
+}"""
+#: Random numbers that are the same in each run of the tests.
+SEEDED = """let seed = 1;
+Math.random = () => (seed = seed * 48271 % 2147483647) / 2147483647;"""
+
+
+@contextmanager
+def running(chromium, folder, name: str):
+    """The page of a figure, which is running."""
+    file = folder / f"{name}.html"
+    file.write_text(page_with(figures.live.html(name, LIVE.as_uri())), encoding="utf-8")
+    with opened(chromium, file.as_uri(), first=SEEDED) as page:
+        page.wait_for_selector(".cb-live-runs")
+        yield page
+        assert not page.faults, page.faults
+
+
+@pytest.fixture(scope="module")
+def shuffles(chromium, tmp_path_factory):
+    with running(chromium, tmp_path_factory.mktemp("weights"), "weights") as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def steps(chromium, tmp_path_factory):
+    with running(chromium, tmp_path_factory.mktemp("steps"), "deepcluster") as page:
+        yield page
 
 
 @pytest.fixture(scope="module")
@@ -225,9 +260,7 @@ def test_keys_reach_everything_and_the_sentence_is_read_aloud(page):
 def test_everybody_can_use_it_on_every_screen(page):
     for width, theme in ((1280, "light"), (390, "dark"), (320, "light")):
         page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate("theme => { document.documentElement.dataset.theme = theme; "
-                      "document.body.style.cssText = 'color: var(--cb-ink); "
-                      "background: var(--cb-ground)'; }", theme)
+        page.evaluate(THEMED, theme)
         for button in (".cb-live-clear", ".cb-live-digits button"):  # no answer, an answer
             page.locator(button).first.click()
             assert not violations(page), (width, theme, button)
@@ -288,6 +321,193 @@ def test_a_notebook_has_all_of_it_where_somebody_sees_it_run(chromium, tmp_path,
         assert not page.faults
     monkeypatch.setenv("CLUSTERBOOK_RUN", '{"chapter": "tell"}')
     assert "text/html" not in output()[0]
+
+
+# ---- weights
+
+#: Cuts of matrices with given labels, or the page's own search, after a change of the class.
+CUTS = """([text, size, labels, change]) => {
+  const given = live.unpack(text, Float32Array), own = class extends live.Coclustering {};
+  new Function("own", change)(own.prototype);
+  return Array.from({length: given.length / size ** 2}, (_, i) => {
+    const one = new own(given.slice(size ** 2 * i, size ** 2 * (i + 1)), size);
+    return labels ? one.cut(labels[i], 1 + Math.max(...labels[i].flat())) : one.search(2);
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """The recorded layer and 50 shuffles of it, and the library's clusters of each."""
+    A = np.frombuffer(base64.b64decode(content("weights")["weights"]), "<f4").reshape(128, 128)
+    matrices = [A, *(shuffle(A, random_state=i) for i in range(50))]
+    return np.array(matrices, dtype="<f4"), [WeightCoclustering(2, random_state=0).fit(W)
+                                             for W in matrices]
+
+
+def test_the_cuts_of_shuffles_are_the_librarys_and_a_fault_would_be_found(shuffles, mixed):
+    matrices, found = mixed
+    labels = [[one.row_labels_.tolist(), one.column_labels_.tolist()] for one in found]
+    for k, (rows, columns) in content("weights")["labels"].items():
+        labels[int(k)] = rows, columns         # some with more clusters, which need not fit
+    expected = np.array([normalized_cut(W, *each)
+                         for W, each in zip(matrices, labels, strict=True)])
+
+    def off(change: str = "") -> float:
+        cuts = shuffles.evaluate(CUTS, [export.packed(matrices), 128, labels, change])
+        return np.abs(np.array(cuts) - expected).max()
+
+    assert off() < 1e-6
+    for change in ("const each = own.each; own.each = function(what) {"
+                   "  each.call(this, (a, i, j) => what(a, j, i)); }",
+                   "const volumes = own.volumes; own.volumes = function([rows], k) {"
+                   "  return volumes.call(this, [rows, rows], k); }"):
+        assert off(change) > 1e-4, change
+
+
+def test_with_two_clusters_the_pages_search_ends_where_the_librarys_does(shuffles, mixed):
+    matrices, found = mixed
+
+    def agreement(change: str = "") -> tuple[np.ndarray, np.ndarray]:
+        own = shuffles.evaluate(CUTS, [export.packed(matrices), 128, None, change])
+        return (np.array([one["cut"] for one in own]) - [one.normalized_cut_ for one in found],
+                np.array([metrics.ari(np.concatenate(one["labels"]), np.concatenate(
+                    [each.row_labels_, each.column_labels_]))
+                    for one, each in zip(own, found, strict=True)]))
+
+    cuts, aris = agreement()
+    print("cuts", np.sort(np.abs(cuts))[-5:], "ari", np.sort(aris)[:5])
+    assert (np.abs(cuts) < 1e-6).mean() >= 0.95 and np.abs(cuts).max() < 0.002
+    assert np.median(aris) == 1
+    matrices, found = matrices[:5], found[:5]
+    cuts, aris = agreement("own.moved = labels => labels")
+    assert np.abs(cuts).max() > 1e-4
+
+
+def test_what_is_written_of_the_layer_is_recorded():
+    written = content("weights")
+    record = next(one for one in load_records() if one.name == "weights-mnist-seed0")
+    weights = torch.load(CHECKOUT / f"data/records/{record.name}.pt")["3.weight"]
+    assert written["weights"] == export.packed(weights.abs())
+    assert written["cuts"]["2"] == pytest.approx(record.metrics["layer_cut"], abs=1e-9)
+    for k, labels in written["labels"].items():
+        assert written["cuts"][k] == pytest.approx(normalized_cut(weights, *labels), abs=1e-9)
+        assert written["ranges"][k][0] < written["cuts"][k] < written["ranges"][k][1]
+
+
+def test_shuffles_become_a_histogram_by_mouse_and_by_keys(shuffles):
+    says, bricks = shuffles.locator(".cb-live-says"), shuffles.locator(
+        ".cb-live-chart .cb-live-brick")
+    assert says.get_attribute("aria-live") == "polite" and bricks.count() == 0
+    shuffle, play, again = (shuffles.locator(".cb-live-act button").nth(i) for i in range(3))
+    shuffle.click()
+    shuffle.focus()
+    shuffles.keyboard.press("Enter")
+    assert bricks.count() == 2
+    assert re.search(r"Shuffle 2: 0\.9\d+\. \d of 2 .* z = −?\d+\.\d, p = [01]\.\d\d\.",
+                     says.text_content())
+    again.click()
+    shuffles.locator("select").select_option("8")
+    assert bricks.count() == 0 and "8 clusters" in says.text_content()
+    assert shuffles.locator(".cb-live-matrix").first.locator("span").count() == 8
+    play.click()
+    shuffles.wait_for_function(
+        "() => document.querySelectorAll('.cb-live-chart .cb-live-brick').length === 3")
+    assert "Shuffle" not in says.text_content()
+    play.click()
+    assert "Shuffle" in says.text_content() and shuffle.is_enabled()
+
+
+# ---- DeepCluster
+
+#: A step of k-means: labels, then with empty clusters refilled, then the means.
+STEP = """([points, centers, draws, change]) => {
+  const own = {...live};
+  new Function("own", "live", change)(own, live);
+  const labels = own.assign(points, centers);
+  const full = own.splitEmpty(points, labels, centers, () => draws.shift() ?? 0);
+  return [labels, full, own.means(points, full, centers)];
+}"""
+
+
+SWAPPED = "own.assign = (points, C) => live.assign(points, C.map(([x, y]) => [y, x]))"
+SHIFTED = """own.means = (points, labels, C) =>
+  live.means(points, labels.map((c, i) => labels[i + 1] ?? c), C)"""
+
+
+def test_a_step_of_k_means_is_the_librarys_and_a_fault_would_be_found(steps, monkeypatch):
+    draws, randint = [], torch.randint
+
+    def heard(*arguments, **options) -> torch.Tensor:
+        drawn = randint(*arguments, **options)
+        draws.extend(drawn.flatten().tolist())
+        return drawn
+
+    monkeypatch.setattr(torch, "randint", heard)
+    for features in content("deepcluster")["features"]:
+        points = torch.tensor(features)
+        starts = clustering.plus_plus(points, 8, torch.Generator().manual_seed(0))
+        corner = points.abs().max() * torch.tensor(
+            [[0.6 + 0.13 * (c % 4), 0.9 + 0.13 * (c > 3)] for c in range(8)])
+        for centers in (starts, corner):
+            labels, _ = clustering.assign(points, centers)
+            draws.clear()
+            full = split_empty(points, labels, centers, torch.Generator().manual_seed(1))
+            means = clustering._means(points, full, centers)
+            given = [features, centers.tolist(), draws]
+            own = steps.evaluate(STEP, [*given, ""])
+            assert own[0] == labels.tolist() and own[1] == full.tolist()
+            assert np.abs(np.array(own[2]) - means.numpy()).max() < 1e-5
+            faults = [SWAPPED, SHIFTED] if centers is starts else ["own.splitEmpty = (_, c) => c"]
+            for change in faults:
+                wrong = steps.evaluate(STEP, [*given, change])
+                assert np.abs(np.array(wrong[2]) - means.numpy()).max() > 1e-3, change
+        assert len(labels.unique()) < 8 == len(full.unique())       # from the corner
+
+
+def test_what_is_written_of_the_features_is_recorded():
+    written = content("deepcluster")
+    model = DeepCluster.load(CHECKOUT / "data/records/deepcluster-mnist-seed0.pt", device="cpu")
+    data = datasets.load("mnist-small")
+    chosen = np.sort(np.concatenate([np.flatnonzero(data.y == d)[:50] for d in range(10)]))
+    assert written["classes"] == data.y[chosen].tolist()
+    features = torch.from_numpy(model.features(data.X[chosen]))
+    plane = clustering.reduce(features, clustering.fit_reduction(features, 2, normalize=False))
+    assert np.abs(np.array(written["features"][1]) - plane.numpy()).max() < 1e-3
+    assert np.std(written["features"], axis=1, ddof=1) == pytest.approx(np.ones((2, 2)), abs=1e-3)
+
+
+def test_clusters_stay_empty_unless_they_are_refilled(steps):
+    says, refill = steps.locator(".cb-live-says"), steps.locator("input")
+    step, to_the_end, again = (steps.locator(".cb-live-act button").nth(i) for i in range(3))
+    words = []
+    for _ in range(3):
+        words.append(step.text_content())
+        step.focus()
+        steps.keyboard.press("Enter")
+    assert words == ["Assign", "Move", "Relabel"] and "8 of 8" in says.text_content()
+    left = []
+    for refilled in (False, True):
+        steps.locator("select").nth(1).select_option("1")
+        refill.set_checked(refilled)
+        again.click()
+        to_the_end.click()
+        left.append(int(re.search(r"(\d) of 8", says.text_content())[1]))
+    assert left[0] < 8 == left[1]
+    assert step.is_disabled()
+
+
+def test_everybody_can_use_these_on_every_screen(shuffles, steps):
+    for page in (shuffles, steps):
+        for width, theme in ((1280, "light"), (390, "dark"), (320, "light")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.evaluate(THEMED, theme)
+            page.locator(".cb-live-act button").first.click(force=True)
+            assert not violations(page), (page.url, width, theme)
+            assert page.evaluate("() => document.scrollingElement.scrollWidth") <= width
+        page.emulate_media(media="print")
+        assert page.locator(".picture").is_visible() and not page.locator(".cb-live").is_visible()
+        page.emulate_media(media="screen")
 
 
 def test_the_scripts_are_short_and_their_syntax_is_right():

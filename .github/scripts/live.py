@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from sklearn.preprocessing import scale
 from torch import nn
 
 from bookledger import load_records
-from clusterbook import IDC, TELL, datasets, metrics, paths
+from clusterbook import IDC, TELL, DeepCluster, datasets, metrics, paths
+from clusterbook.deepcluster import clustering
+from clusterbook.weights import coclustering
 
 LIVE = paths.root() / "book" / "assets" / "live"
 ACTIVATIONS = {nn.ReLU: "relu", nn.Sigmoid: "sigmoid", nn.Tanh: "tanh"}
@@ -125,6 +128,51 @@ def idc() -> dict[str, Any]:
         "encoder": layers(model.model_.autoencoder.encoder), "head": layers(model.model_.head)}
 
 
+def weights() -> dict[str, Any]:
+    """A layer of the kept network of the original's training, with the library's clusters.
+
+    ``ranges`` are the ends of the chart by number of clusters: what the library's shuffles and the
+    layer have, and half of that on either side.
+    """
+    record = next(one for one in load_records() if one.profile == "weights-mnist" and not one.seed)
+    stored = torch.load(paths.root() / "data" / "records" / f"{record.name}.pt", weights_only=True)
+    W, seed = np.abs(stored["3.weight"].numpy()), record.seed
+    labels, cuts, ranges = {}, {}, {}
+    for k in range(2, 9):
+        test = coclustering.null_tests(W, k, n_shuffles=50, random_state=seed)["cut"]
+        found = coclustering.WeightCoclustering(k, random_state=seed).fit(W)
+        labels[k] = [found.row_labels_.tolist(), found.column_labels_.tolist()]
+        cuts[k] = float(found.normalized_cut_)
+        low, high = np.quantile([*test.null, test.value], [0, 1])
+        ranges[k] = [float(end.round(2)) for end in (1.5 * low - high / 2, 1.5 * high - low / 2)]
+    return {"profile": record.profile, "seed": seed, "cuts": cuts, "ranges": ranges,
+            "labels": labels, "weights": packed(W)}
+
+
+def deepcluster() -> dict[str, Any]:
+    """Features of images by the kept network on MNIST and by the same one before its training.
+
+    They are the first two whitened principal components, which are not brought to length 1. The
+    images are the first 50 of each digit in ``mnist-small``, in their order, 14 × 14 pixels.
+    """
+    record = next(one for one in load_records()
+                  if one.profile == "deepcluster-mnist" and not one.seed)
+    trained = DeepCluster.load(paths.root() / "data" / "records" / f"{record.name}.pt",
+                               device="cpu")
+    data = datasets.load("mnist-small")
+    chosen = np.sort(np.concatenate([np.flatnonzero(data.y == digit)[:50] for digit in range(10)]))
+    before = clone(trained).set_params(epochs=0, random_state=record.seed).fit(data.X)
+    before.pixel_mean_, before.pixel_std_ = trained.pixel_mean_, trained.pixel_std_
+    features = [torch.from_numpy(model.features(data.X[chosen])) for model in (before, trained)]
+    planes = [clustering.reduce(part, clustering.fit_reduction(part, 2, normalize=False))
+              for part in features]
+    small = data.X[chosen].reshape(-1, 14, 2, 14, 2).mean((2, 4))
+    return {"profile": record.profile, "seed": record.seed, "names": list(data.classes),
+            "classes": data.y[chosen].tolist(),
+            "features": [plane.double().numpy().round(5).tolist() for plane in planes],
+            "images": packed((small * 255).round(), "u1")}
+
+
 def script(name: str, content: dict[str, Any]) -> str:
     """The file that a page loads, as a script: a page that is opened from a file loads no other."""
     lines = ",\n".join(f"  {key}: {json.dumps(value)}" for key, value in content.items())
@@ -133,6 +181,6 @@ def script(name: str, content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    for figure in (tell, idc):
+    for figure in (tell, idc, weights, deepcluster):
         (LIVE / f"{figure.__name__}-weights.js").write_text(
             script(figure.__name__, figure()), encoding="utf-8")

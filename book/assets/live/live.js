@@ -23,7 +23,10 @@ live.start = async place => {
   if (!live.networks[name]) await live.load(`${name}-weights.js`);
   if (place.classList.contains("cb-live-runs")) return;
   place.append(place.querySelector("template").content.cloneNode(true));
-  live.figures[name](place, live.networks[name]);
+  const {profile, seed} = live.networks[name], find = selector => place.querySelector(selector);
+  live.figures[name](place, live.networks[name], find);
+  find(".cb-live-says").setAttribute("aria-live", "polite");      // from now on
+  find(".cb-live-from").textContent = `live in your browser · network of ${profile}, seed ${seed}`;
   place.classList.add("cb-live-runs");
 };
 
@@ -97,13 +100,39 @@ live.forward = (layers, x) => layers.reduce((x, layer) => {
   return y.map(live.activations[layer.activation]);
 }, x);
 
-live.dot = (a, b) => a.reduce((sum, value, i) => sum + value * b[i], 0);
+live.dot = (a, b) => { let sum = 0; for (let i = 0; i < a.length; i++) sum += a[i] * b[i]; return sum; };
 
 /** The vector at length 1. */
 live.normalize = z => {
   const length = Math.max(Math.sqrt(live.dot(z, z)), 1e-12);
   return z.map(value => value / length);
 };
+
+live.largest = numbers => numbers.indexOf(Math.max(...numbers));
+live.sum = numbers => numbers.reduce((sum, value) => sum + value, 0);
+
+// ---- k-means, as src/clusterbook/deepcluster/clustering.py has it; points and centers are rows
+
+live.squared = (a, b) => live.sum(a.map((value, d) => (value - b[d]) ** 2));
+
+/** The nearest center of each point: the largest inner product, less half the center's square. */
+live.assign = (points, centers) => {
+  const half = centers.map(own => live.dot(own, own) / 2);
+  return points.map(point => live.largest(centers.map((own, c) => live.dot(point, own) - half[c])));
+};
+
+/** The mean of each cluster's points; an empty one keeps its center. */
+live.means = (points, labels, centers) => centers.map((center, c) => {
+  const own = points.filter((_, i) => labels[i] === c);
+  return own.length ? center.map((_, d) => live.sum(own.map(point => point[d])) / own.length) : center;
+});
+
+/** k-means++: each next center is a point, drawn by its squared distance to the nearest one so far. */
+live.firstCenters = (points, k) => Array(k).fill().reduce(centers => {
+  const far = points.map(point => Math.min(1e9, ...centers.map(own => live.squared(point, own))));
+  let drawn = Math.random() * live.sum(far);
+  return [...centers, points[Math.max(far.findIndex(value => (drawn -= value) < 0), 0)]];
+}, []);
 
 // ---- the page
 

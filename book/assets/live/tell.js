@@ -60,8 +60,8 @@ live.draw = (pen, strokes, wide, color) => {
   }
 };
 
-live.figures.tell = (place, network) => {
-  const find = selector => place.querySelector(selector), tell = new live.Tell(network);
+live.figures.tell = (place, network, find) => {
+  const tell = new live.Tell(network);
   const all = selector => [...place.querySelectorAll(selector)];
   const named = j => `cluster of ${j}`, percent = share => `${Math.round(100 * share)}%`;
   const [given, made] = all(".cb-live-pair canvas"), pad = find(".cb-live-pad");
@@ -149,8 +149,5 @@ live.figures.tell = (place, network) => {
     button.onclick = () => { clear(); live.paint(pad, x); answer(x); };
     if (i === 4) button.click();
   });
-  says.setAttribute("aria-live", "polite");       // from now on
   [from, to, way].forEach(control => control.oninput = walk);
-  find(".cb-live-from").textContent =
-    `live in your browser · network of ${network.profile}, seed ${network.seed}`;
 };

@@ -1,0 +1,78 @@
+/* DeepCluster: k-means (in live.js) one step at a time; as src/clusterbook/deepcluster/clustering.py. */
+
+/** Labels in which each empty cluster has part of a random other one; random(n) is a number below n. */
+live.splitEmpty = (points, labels, centers, random) => {
+  const full = [...labels], of = c => [...full.keys()].filter(i => full[i] === c);
+  centers.forEach((_, empty) => {
+    if (of(empty).length) return;
+    const donors = [...centers.keys()].filter(c => of(c).length > 1);
+    const donor = donors[random(donors.length)], signs = points[0].map(() => 2 * random(2) - 1);
+    const side = live.dot(live.means(points, full, centers)[donor], signs), members = of(donor);
+    const away = members.filter(i => live.dot(points[i], signs) > side);
+    const half = members.slice(0, Math.floor(members.length / 2));          // of equal points
+    (away.length % members.length ? away : half).forEach(i => { full[i] = empty; });
+  });
+  return full;
+};
+
+live.figures.deepcluster = (place, network, find) => {
+  const [features, begin] = place.querySelectorAll("select"), plane = find(".cb-live-plane");
+  const [step, repeat, clear] = place.querySelectorAll("button"), refill = find("input");
+  const pixels = live.unpack(network.images, Uint8Array), size = 14 * 14, k = 8;
+  const colors = "#0072B2 #D55E00 #009E73 #E69F00 #56B4E9 #CC79A7 #F0E442 #8A8F98".split(" ");
+  const dots = network.classes.map(() => live.add(plane, "span"));
+  const groups = colors.map((color, c) => {
+    const item = live.add(find(".cb-live-groups"), "li"), style = `border-color: ${color}`;
+    live.add(item, "b", {style}, c + 1);
+    return {mark: live.add(plane, "b", {style}, c + 1), text: live.add(item, "span"),
+            images: Array.from({length: 6}, () => live.add(item, "canvas"))};
+  });
+  let points, centers, labels, before, widest;       // before: what the last assignment said
+
+  const draw = (text, next) => {
+    const put = (mark, [x, y]) => Object.assign(mark.style, {
+      left: `${50 + 50 * x / widest}%`, top: `${50 - 50 * y / widest}%`});
+    dots.forEach((dot, i) => put(dot, points[i]).background = colors[labels[i]] ?? "");
+    groups.forEach(({mark, text, images}, c) => {
+      const far = i => live.squared(points[i], centers[c]);
+      const own = [...points.keys()].filter(i => labels[i] === c).sort((i, j) => far(i) - far(j));
+      const counts = network.names.map((_, y) => own.filter(i => network.classes[i] === y).length);
+      const most = live.largest(counts), percent = Math.round(100 * counts[most] / own.length);
+      put(mark, centers[c]);
+      text.textContent = own.length ? `${own.length}: ${percent}% ${network.names[most]}s` : "empty";
+      images.forEach((canvas, j) => {
+        canvas.hidden = j >= own.length;
+        live.paint(canvas, Float32Array.from({length: size}, (_, i) => pixels[size * own[j] + i] / 255));
+      });
+    });
+    [step.textContent, step.disabled, repeat.disabled] = [next, next === "Ended", next === "Ended"];
+    find(".cb-live-says").textContent = text
+      + (labels.length ? ` ${new Set(labels).size} of ${k} clusters have images.` : "");
+  };
+  /** Assign each image, or move each center. */
+  const go = () => {
+    if (step.textContent === "Move") {
+      const filled = k - new Set(labels).size, random = below => Math.floor(below * Math.random());
+      if (refill.checked) labels = live.splitEmpty(points, labels, centers, random);
+      centers = live.means(points, labels, centers);
+      return draw((filled && refill.checked ? `Empty clusters refilled: ${filled}. ` : "")
+                  + "Each center is now the mean of its images.", "Relabel");
+    }
+    const found = live.assign(points, centers), changed = found.filter((c, i) => c !== before[i]).length;
+    labels = before = found;
+    draw(changed ? `Each image has the label of its nearest center: ${changed} have a new one.`
+      : "No label is new: k-means has ended. These are the labels that the network would learn.",
+         changed ? "Move" : "Ended");
+  };
+  const start = () => {
+    [points, labels, before] = [network.features[features.value], [], []];
+    widest = 1.1 * Math.max(...points.flat().map(Math.abs));
+    centers = begin.value === "0" ? live.firstCenters(points, k)
+      : colors.map((_, c) => [0.55 + 0.12 * (c % 4), 0.8 + 0.12 * (c > 3)].map(share => share * widest));
+    draw("", "Assign");
+  };
+  step.onclick = go;
+  repeat.onclick = () => { for (let left = 200; left && !step.disabled; left--) go(); };
+  features.onchange = begin.onchange = clear.onclick = start;
+  start();
+};

@@ -1,0 +1,155 @@
+/* Weights: shuffle a layer, cluster it, note its cut; as src/clusterbook/weights does. A has absolute
+   weights (rows, columns), row by row, none of which is all 0. Labels are [(rows), (columns)]. */
+
+live.Coclustering = class {
+  constructor(A, columns) {
+    Object.assign(this, {A, sizes: [A.length / columns, columns]});
+    this.degrees = this.sizes.map(size => new Float64Array(size));      // [(rows), (columns)]
+    this.each((a, i, j) => { this.degrees[0][i] += a; this.degrees[1][j] += a; });
+  }
+
+  /** Call what(weight, row, column) for each weight. */
+  each(what) { this.A.forEach((a, i) => what(a, Math.floor(i / this.sizes[1]), i % this.sizes[1])); }
+
+  /** The volume of each cluster: (k). */
+  volumes(labels, k) {
+    const volumes = Array(k).fill(0);
+    labels.forEach((side, s) => side.forEach((c, i) => { volumes[c] += this.degrees[s][i]; }));
+    return volumes;
+  }
+
+  /** The normalized cut: the share of each cluster's volume that leaves it, summed. */
+  cut(labels, k) {
+    const inside = Array(k).fill(0), [rows, columns] = labels;
+    this.each((a, i, j) => { if (rows[i] === columns[j]) inside[rows[i]] += 2 * a; });
+    return live.sum(this.volumes(labels, k).map((volume, c) => volume && 1 - inside[c] / volume));
+  }
+
+  /** Each neuron's entries in the first k singular vectors of the degree-scaled weights, at length 1,
+   * rows before columns. Jacobi's rotations make two columns orthogonal at a time, until all are. */
+  points(k) {
+    const [rows, columns] = this.degrees, m = columns.length;
+    const left = Array.from(columns, () => new Float64Array(rows.length));
+    const right = left.map((_, j) => new Float64Array(m).fill(1, j, j + 1));
+    this.each((a, i, j) => { left[j][i] = a / Math.sqrt(rows[i] * columns[j]); });
+    for (let sweep = 0; sweep < 15; sweep++)
+      for (let p = 0; p < m; p++)
+        for (let q = p + 1; q < m; q++) {
+          const pq = live.dot(left[p], left[q]);
+          if (Math.abs(pq) < 1e-9) continue;
+          const half = (live.dot(left[q], left[q]) - live.dot(left[p], left[p])) / (2 * pq);
+          const tan = (half < 0 ? -1 : 1) / (Math.abs(half) + Math.hypot(1, half));
+          const cos = 1 / Math.hypot(1, tan), sin = cos * tan;
+          for (const [x, y] of [[left[p], left[q]], [right[p], right[q]]])
+            for (let i = 0; i < x.length; i++)
+              [x[i], y[i]] = [cos * x[i] - sin * y[i], sin * x[i] + cos * y[i]];
+        }
+    const values = left.map(column => Math.sqrt(live.dot(column, column)));      // singular values
+    const first = [...values.keys()].sort((p, q) => values[q] - values[p]).slice(0, k);
+    return [...Array.from(rows, (_, i) => first.map(p => left[p][i] / values[p])),
+            ...Array.from(columns, (_, j) => first.map(p => right[p][j]))].map(live.normalize);
+  }
+
+  /** Labels in k clusters and their cut: the best of ten k-means, then moves while the cut shrinks. */
+  search(k) {
+    const points = this.points(k), [n] = this.sizes;
+    const found = Array.from({length: 10}, () => live.kmeans(points, k))
+      .reduce((best, one) => one.inertia < best.inertia ? one : best).labels;
+    let labels = [found.slice(0, n), found.slice(n)], cut = this.cut(labels, k);
+    for (;;) {
+      const moved = this.moved(labels, k), smaller = this.cut(moved, k);
+      if (!(smaller < cut) || moved.some(side => new Set(side).size < k)) return {labels, cut};
+      [labels, cut] = [moved, smaller];
+    }
+  }
+
+  /** Rows, then columns, in the cluster that takes the most of their weight per volume. */
+  moved(labels, k) {
+    const moved = [...labels];
+    for (const side of [0, 1]) {
+      const taken = Array.from(moved[side], () => Array(k).fill(0)), volumes = this.volumes(moved, k);
+      this.each((a, ...ends) => { taken[ends[side]][moved[1 - side][ends[1 - side]]] += a; });
+      moved[side] = taken.map(of => live.largest(of.map((a, c) => volumes[c] && a / volumes[c])));
+    }
+    return moved;
+  }
+
+  /** The same weights in random order. */
+  shuffled() {
+    const keyed = Array.from(this.A, a => [Math.random(), a]).sort(([x], [y]) => x - y);
+    return new live.Coclustering(Float32Array.from(keyed, ([, a]) => a), this.sizes[1]);
+  }
+
+  /** Paint the weights, sorted by the labels, on the canvas of a place, and outline the blocks. */
+  paint(place, labels, k, white) {
+    const [rows, columns] = labels.map(side => [...side.keys()].sort((i, j) => side[i] - side[j]));
+    live.paint(place.querySelector("canvas"), Float32Array.from(rows.flatMap(i =>
+      columns.map(j => Math.min(this.A[i * columns.length + j] / white, 1)))));
+    place.querySelectorAll("span").forEach(block => block.remove());
+    for (let c = 0; c < k; c++) {
+      const [top, left, height, width] = [label => label < c, label => label === c].flatMap(
+        which => labels.map(side => `${100 * side.filter(which).length / side.length}%`));
+      Object.assign(live.add(place, "span").style, {top, left, height, width});
+    }
+  }
+};
+
+/** Labels by k-means from a random start, and the squared distances to the centers, summed. */
+live.kmeans = (points, k) => {
+  let centers = live.firstCenters(points, k), labels = [], before;
+  do {
+    [before, labels] = [labels, live.assign(points, centers)];
+    centers = live.means(points, labels, centers);
+  } while (labels.some((label, i) => label !== before[i]));
+  return {labels, inertia: live.sum(points.map((point, i) => live.squared(point, centers[labels[i]])))};
+};
+
+live.figures.weights = (place, network, find) => {
+  const [own, last] = place.querySelectorAll(".cb-live-matrix"), chart = find(".cb-live-chart");
+  const [shuffle, play, clear] = place.querySelectorAll("button"), ends = find(".cb-live-ends").children;
+  const A = live.unpack(network.weights, Float32Array), layer = new live.Coclustering(A, 128);
+  const chosen = find("select"), bins = 30, white = A.slice().sort()[Math.floor(0.99 * A.length)];
+  let k, value, cuts, waiting;
+
+  const draw = () => {
+    const [low, high] = network.ranges[k], n = cuts.length, heights = Array(bins).fill(0);
+    const share = cut => Math.min(Math.max((cut - low) / (high - low), 0), 0.999);
+    const bricks = cuts.map(share).map(x => [Math.floor(bins * x), heights[Math.floor(bins * x)]++]);
+    const most = Math.max(10, ...heights), put = (kind, style) => Object.assign(
+      live.add(chart, "span", {class: `cb-live-${kind}`}).style, style);
+    chart.replaceChildren();
+    bricks.forEach(([bin, below]) => put("brick", {
+      left: `${100 * bin / bins}%`, bottom: `${100 * below / most}%`, height: `${100 / most}%`}));
+    const library = network.cuts[k], same = Math.abs(value - library) < 1e-6;
+    if (!same) put("library", {left: `${100 * share(library)}%`});
+    put("value", {left: `${100 * share(value)}%`});
+    find(".cb-live-count").textContent = `${n} shuffle${n === 1 ? "" : "s"}`;
+    [shuffle.disabled, play.textContent] = [waiting > 0, waiting ? "Stop" : "Play 30"];
+    if (waiting) return;           // the sentence would be read aloud thirty times
+    const below = cuts.filter(cut => cut <= value + 1e-9).length, mean = live.sum(cuts) / n;
+    const z = (mean - value) / Math.sqrt(live.sum(cuts.map(cut => (cut - mean) ** 2)) / (n - 1));
+    find(".cb-live-says").textContent = `The layer's cut with ${k} clusters is ${value.toFixed(4)}. `
+      + (n ? `Shuffle ${n}: ${cuts.at(-1).toFixed(4)}. ${below} of ${n} are at most the layer's. ` : "")
+      + (n > 1 ? `z = ${z.toFixed(1).replace("-", "−")}, p = ${((below + 1) / (n + 1)).toFixed(2)}.` : "");
+  };
+  const drop = () => {
+    const mixed = layer.shuffled(), {labels, cut} = mixed.search(k);
+    cuts.push(cut);
+    mixed.paint(last, labels, k, white);
+    place.classList.remove("cb-live-empty");
+    draw();
+  };
+  const tick = () => { if (waiting) { waiting--; drop(); setTimeout(tick, 20); } };
+  const start = () => {
+    [k, cuts, waiting] = [+chosen.value, [], 0];
+    value = layer.search(k).cut;
+    layer.paint(own, network.labels[k], k, white);
+    place.classList.add("cb-live-empty");
+    [ends[0].textContent, ends[2].textContent] = network.ranges[k].map(end => end.toFixed(2));
+    draw();
+  };
+  shuffle.onclick = drop;
+  play.onclick = () => { waiting = waiting ? 0 : 30; draw(); setTimeout(tick); };
+  clear.onclick = chosen.onchange = start;
+  start();
+};
