@@ -376,7 +376,6 @@ def test_with_two_clusters_the_pages_search_ends_where_the_librarys_does(shuffle
                     for one, each in zip(own, found, strict=True)]))
 
     cuts, aris = agreement()
-    print("cuts", np.sort(np.abs(cuts))[-5:], "ari", np.sort(aris)[:5])
     assert (np.abs(cuts) < 1e-6).mean() >= 0.95 and np.abs(cuts).max() < 0.002
     assert np.median(aris) == 1
     matrices, found = matrices[:5], found[:5]
