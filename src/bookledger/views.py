@@ -285,8 +285,8 @@ def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folde
                 ) -> Table:
     """Claims with their verdicts and numbers; as text, a paragraph a claim.
 
-    If *brief*, as in a result box, a claim has no details, and a reason only where nothing was
-    measured.
+    If *brief*, as in a result box, a claim has no details, and a reason only if it is a headline of
+    which nothing was measured.
     """
     cells, lines = [], []
     for claim, verdict in rows:
