@@ -248,7 +248,7 @@ def flat(svg: str) -> str:
             return found[0] if kept[-1] else ""
         return found[0] if kept.pop() else ""
 
-    svg = re.sub(r'<path d="[^"]*" style="fill: none"/>|<g\b[^>]*/>', "", svg)
+    svg = re.sub(r'<path d="[^"]*" style="fill: none"/>|<g\b[^>]*/>| id="image[0-9a-f]+"', "", svg)
     svg = re.sub(r' transform="translate\((\S+) (\S+)\)"/>', r' x="\1" y="\2"/>', svg)
     svg = re.sub(r"<g\b([^>]*)>|</g>", tag, svg)
     return re.sub(r'(?<=>)\s+(?=<)| y="0(?:\.0)?"(?=/>)', "", svg)
