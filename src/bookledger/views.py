@@ -320,7 +320,8 @@ def in_brief(work: str) -> View:
     found = by_kind(headlines(rows))["Headline results"]
     goes_on = [f" In progress: {name}{text[text.index(': epoch'):]}."
                for name, text in under_way().rows if name.startswith(f"{work}-")]
-    if verdict.n == 0 and goes_on:
+    going = {name.rpartition("-seed")[0] for name, _ in under_way().rows}
+    if verdict.n == 0 and going & {number.profile for number in claim.compares}:
         verdict = replace(verdict, word="not finished")
     quoted = ", as others quote it" if claim.seen == "second-hand" else ""
     lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}{quoted}).",

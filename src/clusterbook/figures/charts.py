@@ -35,7 +35,7 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
     for panel, axis in zip(curves, axes[0], strict=True):
         runs = panel["runs"].items()
         for (name, (epochs, values, *spread)), color in zip(
-                runs, panel.get("colors", [None] * len(runs)), strict=False):
+                runs, panel.get("colors", [None] * len(runs)), strict=True):
             (line,) = axis.plot(epochs, values, label=name, color=color,
                                 marker="." if len(epochs) < 20 else None)
             for width in map(np.asarray, spread):
