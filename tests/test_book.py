@@ -440,6 +440,7 @@ def read(figure) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_every_position_of_every_explorable_is_reached_by_keys(site, parsed, chromium):
     for page in explorables(parsed):
         with opened(chromium, (site / page).as_uri(), width=390) as shown:

@@ -93,6 +93,7 @@ def test_all_ranks_end_out_of_time_and_resume_from_the_file_that_rank_0_alone_wr
 EPOCHS = "epochs: int = 20  # rounds | paper: 500 | more"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
         book: Book, tmp_path, tmp_path_factory):

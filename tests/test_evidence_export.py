@@ -10,6 +10,7 @@ from datetime import date
 from importlib.resources import files
 from types import SimpleNamespace
 
+import pytest
 import requests
 import yaml
 from _support import CHECKOUT, module_of
@@ -21,6 +22,7 @@ from bookledger import sources
 release = module_of(CHECKOUT / ".github" / "scripts" / "release.py")
 
 
+@pytest.mark.slow
 def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
     site, crate = tmp_path / "html", tmp_path / "crate"
     (site / "records").mkdir(parents=True)

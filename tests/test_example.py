@@ -49,6 +49,7 @@ def test_a_second_book_is_run_and_its_record_comes_out_the_same(book):
     shutil.copy2(EXAMPLE / "data" / "records" / "manifest.json", file.parent)
 
 
+@pytest.mark.slow
 def test_records_are_run_again_and_a_fabricated_one_is_named(book):
     root, command = book
     folder, verified = root / "data" / "records", root / "data" / "verified"

@@ -9,6 +9,7 @@ import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
 from _support import CHECKOUT, PACKAGE, without_settings
 
 #: The methods: subpackages with a VERSION. They stand on one floor, unless a later one names them.
@@ -139,6 +140,7 @@ for command in ("scorecard", "data", "parameters tell"):
 """
 
 
+@pytest.mark.slow
 def test_nothing_needs_posix_and_files_and_consoles_may_have_an_old_encoding():
     names = [name for name in MODULES if "__main__" not in name]
     done = subprocess.run(

@@ -100,6 +100,7 @@ if seed == 1 and pathlib.Path(os.environ['MARK']).parent.is_dir():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["Ctrl-C", "kill"])
 def test_a_stopped_repetition_loses_nothing_and_goes_on(stop, book: Book, tmp_path, monkeypatch,
                                                         capsys):

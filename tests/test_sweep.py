@@ -227,6 +227,7 @@ def kernels(log: Path) -> list[int]:
     return [int(path.name.rpartition("-")[2]) for path in log.glob("begun-*")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", ["Ctrl-C", "kill -9", "kill -9 of a worker"])
 def test_a_stopped_sweep_leaves_no_kernel_and_resumes(book: Book, log, tmp_path, stop):
     (tmp_path / "temporary").mkdir()
