@@ -81,10 +81,13 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     Parameters
     ----------
     path : str or path
-        A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; relative as for `load`. CSV
-        files have commas, semicolons or tabs, and decimal points, or commas unless these
-        separate the values. A first row of numbers alone, other than 0, 1, 2 …, is a sample, not
-        names. An .npz or MATLAB file has the samples as ``X``, and perhaps ``feature_names``.
+        A .csv, .tsv, .txt, .gct or GEO series matrix, also with .gz; .xlsx, .parquet, .npz, .mat
+        or .h5ad; relative as for `load`. Text files have tabs, semicolons, commas, bars or spaces,
+        and decimal points, or commas unless these separate the values. A first row of numbers
+        alone is a sample, unless these count or only they are whole or in order. An .npz or MATLAB
+        file has the samples as ``X``, and perhaps ``feature_names``. A series matrix, .gct and
+        .h5ad have features in rows or say which these are; what they know of each sample can be
+        labels or identifiers.
     labels : str, optional
         Column with the class of each row; by default ``label``, ``class``, ``target`` or ``y``, in
         any case, if there is one.
@@ -96,6 +99,14 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}
         Refuse missing values, or fill them with the column's median (text with ``missing``).
+    missing : list of str
+        What stands for a missing value beside empty cells, NA and the like: ``["-", "-999"]``.
+    sheet : str, optional
+        Of .xlsx, the sheet, by default the first with numbers in two rows; of .h5ad ``raw`` or a
+        layer, by default ``X``.
+    transpose : bool
+        Make the table's columns its rows; ``id_column``, or else the first column of text, names
+        the features.
     """
     from .own import read_table
 

@@ -1,9 +1,7 @@
-"""One's own table, read with pandas, and one's own folder of images, listed by torchvision."""
+"""One's own table, questioned; and one's own folder of images, listed by torchvision."""
 
 from __future__ import annotations
 
-import codecs
-import io
 import os
 import re
 import warnings
@@ -14,151 +12,143 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from PIL import Image, ImageOps
-from scipy.io import loadmat
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder
 
 from ..checks import InputError, one_of, said, unknown, whole
-from .dataset import PREFIX, Dataset, Source, absolute, as_classes, listed, of_images
+from . import doubts, formats
+from .dataset import PREFIX, Dataset, Source, absolute, as_classes, listed, of_images, option
 
-_KINDS = (".csv", ".tsv", ".xlsx", ".parquet", ".npz", ".mat")
-_MISSING = ["", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "<NA>"]
-_LABELS = ("label", "class", "target", "y")
 _IDENTIFIER = re.compile(r"(?i)index|unnamed: \d+|(.*[\W_])?(id|sample|patient|subject)([\W_]*id)?")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}([.,' \xa0\u202f’]\d{3})+([.,]\d+)?")
 
 
 def read_table(
     path: str | os.PathLike[str], *, labels: str | None = None,
     features: Sequence[str] | None = None, id_column: str | None = None, text: str = "refuse",
-    impute: str | None = None,
+    impute: str | None = None, missing: Sequence[str] = (), sheet: str | None = None,
+    transpose: bool = False,
 ) -> Dataset:
     """One's own table; `clusterbook.datasets.read` has the parameters."""
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
-    file, notes = absolute(path), []
+    file = absolute(path)
     if not os.path.isfile(file):        # a pipe would be waited for
-        near = listed(sorted(one.name for one in file.parent.glob("*") if one.suffix in _KINDS))
+        near = listed(sorted(one.name for one in file.parent.glob("*")
+                             if one.suffix in formats.KINDS))
         raise InputError(f"there is no file {file}; tables in its folder: {near or 'none'}")
-    y, classes, ids = None, (), None
     try:
-        frame = _frame(file, (labels, id_column), notes)
-        frame.columns = frame.columns.astype(str).str.strip()
-        _refuse("columns of the same name", frame.columns.value_counts() - 1, "rename them")
-        for name in _texts(frame):
-            frame[name] = frame[name].astype("string").str.strip().replace(_MISSING, pd.NA)
-        for name in filter(None, [labels, id_column, *(features or ())]):
-            if name not in frame:
-                raise unknown("column", name, get_close_matches(name, frame) or list(frame)[:5])
-        if id_column:
-            column = frame.pop(id_column)
-            if (wrong := column.isna() | column.duplicated()).any():
-                raise InputError(f"row {wrong.argmax() + 1:,}: identifier missing or repeated")
-            ids = tuple(map(str, column))
-        found = [labels] if labels else [name for name in frame if name.casefold() in _LABELS
-                                         and name not in (features or ())]
-        if len(found) > 1:
-            raise InputError(f"several columns could be labels ({listed(found)}): name one")
-        _refuse("missing labels", frame[found].isna().sum(), "label or remove these rows")
-        if found:
-            y, classes = as_classes(frame.pop(found[0]).to_numpy())
-        for name in frame.columns.difference(_texts(frame)) if features is None else ():
-            if _IDENTIFIER.fullmatch(name) and frame[name].is_unique and not any(frame[name] % 1):
+        cells = formats.opened(file, sheet or None, (labels, id_column), [*map(str, [missing] if (
+            isinstance(missing, str)) else missing or ())])
+        notes, named_by = cells.notes, id_column or cells.named_by
+        frame = _with_names(cells.frame, [id_column] if transpose else [
+            labels, id_column, *(features or ())])
+        if transpose and cells.is_turned:
+            raise InputError("its samples are rows already; leave out transpose")
+        if transpose:
+            cells.frame = frame
+            formats.turn(cells, named_by)
+            cells.facts["a row is"] = f"a column of the file, by {option('transpose', True)}"
+            frame = _with_names(cells.frame, [labels, *(features or ())])
+        ids = cells.ids
+        for name in [] if transpose else dict.fromkeys(filter(None, [cells.named_by, id_column])):
+            ids = formats.identifiers(frame.pop(name))
+        y, classes, found = _labels(frame, labels or None, features or (), notes)
+        frame, wrong = _as_numbers(frame, cells.decimal)
+        offered = [name for name in cells.beside if name in frame]
+        chosen = frame[[*features]] if features else frame.drop(columns=offered)
+        for name in () if features else chosen.columns.difference(formats.texts(chosen)):
+            if _IDENTIFIER.fullmatch(name) and chosen[name].is_unique and not any(
+                    chosen[name] % 1):
                 raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
-        chosen = frame if features is None else frame[list(features)]
-        table = _features(chosen, text, impute, notes)
+        table, filled = _features(chosen, wrong, text, impute or None, notes)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
+    is_doubted = not transpose and not cells.is_turned
+    notes += doubts.all_of(chosen, table, ids if is_doubted else None, named_by or "")
     for note in notes:
         warnings.warn(note, stacklevel=3)
+    facts = {**cells.facts, "missing values": filled}
+    if named_by and not transpose:
+        facts["rows are named by"] = named_by
+    if found:
+        facts["labels"] = f"{found!r}: {len(classes):,} classes"
+    if offered:
+        facts["offered as labels"] = listed(offered)
     source = Source(file.name, f"a table of one's own, {file.name}")
     return Dataset(np.ascontiguousarray(table, dtype=np.float32), y, classes, source,
-                   feature_names=tuple(table), ids=ids, notes=tuple(notes))
+                   feature_names=tuple(table), ids=ids, notes=tuple(notes), understood=facts)
 
 
-def _frame(file: Path, named: Sequence[str | None], notes: list[str]) -> pd.DataFrame:
-    """The columns of a file; *named* are those of labels and identifiers, if they were given."""
-    kind = file.suffix.casefold()
-    if kind in (".csv", ".tsv"):
-        return _parsed(_decoded(file, notes), named[1], notes)
-    if kind == ".xlsx":
-        cells = pd.read_excel(file, header=None, dtype=object, engine="openpyxl")
-        cells = cells.dropna(how="all").dropna(how="all", axis=1)
-        return _parsed(cells.to_csv(header=False, index=False), named[1], notes)
-    if kind == ".parquet":
-        frame = pd.read_parquet(file)
-        return frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
-    if kind == ".npz":
-        with np.load(file, allow_pickle=False) as arrays:
-            return _from_arrays(dict(arrays), named)
-    if kind == ".mat":
-        return _from_arrays(loadmat(file), named)
-    raise InputError("save it as .csv, .tsv, .xlsx, .parquet, .npz or .mat; datasets.load reads "
-                     "the book's data sets and images")
-
-
-def _decoded(file: Path, notes: list[str]) -> str:
-    data = file.read_bytes()
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as Excel saves it
-        return data.decode("utf-16")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        notes.append(f"{file.name} is not UTF-8 and was read as Windows-1252")
-        return data.decode("cp1252")
-
-
-def _parsed(text: str, id_column: str | None, notes: list[str]) -> pd.DataFrame:
-    """A table with names from its first row, or with numbers if that is a sample."""
-    # What cuts the first two rows into equally many cells; a comma may also be a decimal mark.
-    rows = [row for row in re.sub(r'"[^"]*"', "", text).split("\n") if row.strip()][:2] or [""]
-    fits = [one for one in "\t;," if rows[0].count(one) == rows[-1].count(one) > 0]
-    separator, decimal = fits[0] if fits else max("\t;,", key=rows[0].count), "."
-    number = rf'(^|{separator})\s*"?[-+]?\d*,\d+(e[-+]?\d+)?"?\s*($|{separator})'
-    if separator != "," and re.search(number, text, re.MULTILINE | re.IGNORECASE):
-        decimal = ","
-        notes.append("numbers were read with decimal commas: 1,5 is one and a half")
-    settings = {"sep": separator, "decimal": decimal, "index_col": False, "low_memory": False,
-                "skipinitialspace": True, "keep_default_na": False, "na_values": _MISSING,
-                "dtype": {id_column or "": str}}  # 007 stays 007
-    # pandas only warns where rows have more values than the first.
-    with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-        frame = pd.read_csv(io.StringIO(text), **settings)
-        names = pd.to_numeric([name.replace(",", ".") for name in frame], errors="coerce")
-        if np.isnan(names).any() or list(names) == list(range(len(names))):
-            return frame
-        frame = pd.read_csv(io.StringIO(text), header=None, **settings)
-    return frame.rename(columns=lambda i: f"column {i + 1}")
-
-
-def _from_arrays(arrays: Mapping[str, np.ndarray], named: Sequence[str | None]) -> pd.DataFrame:
-    """The samples, with the arrays of labels and identifiers as further columns."""
-    if "X" not in arrays:
-        raise InputError(f"call the samples X, shape (rows, features), among {listed(arrays)}")
-    X = arrays["X"]
-    frame = pd.DataFrame(X.toarray() if hasattr(X, "toarray") else X)
-    names = arrays.get("feature_names", [f"column {i + 1}" for i in frame])
-    frame.columns = [str(np.squeeze(name)) for name in np.ravel(names)]
-    for name, array in arrays.items():
-        if name in named or name.casefold() in _LABELS:
-            # A text in a cell of MATLAB is an array.
-            frame[name] = [np.squeeze(cell).item() for cell in array.ravel()]
+def _with_names(frame: pd.DataFrame, asked: Sequence[str | None]) -> pd.DataFrame:
+    """The table with names stripped; InputError if one comes twice or an *asked* one is missing."""
+    frame.columns = frame.columns.astype(str).str.strip()
+    _refuse("columns of the same name", frame.columns.value_counts() - 1, "rename them")
+    for name in filter(None, asked):
+        if name not in frame:
+            raise unknown("column", name, get_close_matches(name, frame) or list(frame)[:5])
     return frame
 
 
-def _features(frame: pd.DataFrame, text: str, impute: str | None, notes: list[str]) -> pd.DataFrame:
-    """The features, float32: columns of numbers, then those made of text."""
+def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], notes: list[str]
+            ) -> tuple[np.ndarray | None, tuple[str, ...], str | None]:
+    """The labels, taken out of a table, with the names of the classes and of the column."""
+    found = [named] if named else [name for name in frame if name.casefold() in formats.LABELS
+                                   and name not in features]
+    numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in found}
+    for name, column in numbers.items() if not named else ():
+        if not (column % 1).any() or column.nunique() <= 10:
+            continue
+        found.remove(name)
+        notes.append(f"{name!r} has {column.nunique():,} different numbers and was taken for "
+                     f"a feature; {option('labels', name)} takes it for classes")
+    if len(found) > 1:
+        raise InputError(f"several columns could be labels ({listed(found)}): name one")
+    _refuse("missing labels", frame[found].isna().sum(), "label or remove these rows")
+    if not found:
+        return None, (), None
+    column, values = frame.pop(found[0]), numbers[found[0]]
+    if column.dtype.kind not in "biuf" and (values.isna().any() or values.abs().max() > 2**53):
+        values = column.astype(str)
+    y, classes = as_classes((column if column.dtype.kind in "biuf" else values).to_numpy())
+    if len(classes) > max(10, len(y) / 2):
+        notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} rows; "
+                     f"{option('labels', 'NAME')} takes another column")
+    return y, classes, found[0]
+
+
+def _as_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
+    """The table with numbers where a column has nothing else; of the others, cells that are none.
+    """
+    columns, wrong = {}, {}
+    for name, column in frame.items():
+        numbers = formats.as_numbers(column, decimal)
+        cells = column[numbers.isna() & column.notna()]
+        columns[name] = column.astype("string") if len(cells) else numbers
+        if len(cells):
+            wrong[name] = cells.astype(str)
+    return pd.DataFrame(columns, index=frame.index), wrong
+
+
+def _features(frame: pd.DataFrame, wrong: Mapping[str, pd.Series], text: str, impute: str | None, notes: list[str]
+              ) -> tuple[pd.DataFrame, str]:
+    """The features, columns of numbers, then those made of text; and what was filled in."""
     rows, width = frame.shape
     if rows < 2 or width < 1:
         raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least 2 and 1")
-    texts = _texts(frame)
+    texts = [name for name in frame if name in wrong]
+    _refuse_cells({name: wrong[name] for name in texts}, frame)
     if texts and text == "refuse":
-        shown = [f"{name} (such as {''.join(frame[name].dropna()[:1])[:40]})" for name in texts]
-        raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; "
-                         "name labels, id_column or features, or use text='one-hot'")
+        shown = [f"{name} (such as {wrong[name].iloc[0][:40]})" for name in texts]
+        raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; name "
+                         f"labels, id_column or features, or use {option('text', 'one-hot')}")
     missing = frame.isna().sum()
     if impute is None:
-        _refuse("missing values", missing, "remove them, or fill them with impute='median'")
-    elif missing.any():
+        _refuse("missing values", missing,
+                f"remove them, or fill them with {option('impute', 'median')}")
+    filled = "none"
+    if missing.any():
+        filled = f"{missing.sum():,}, filled with medians or 'missing'"
         notes.append(f"missing values filled in: {missing.sum():,}, in columns "
                      f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
     with np.errstate(over="ignore"):                      # beyond 3.4e38 becomes infinite
@@ -169,12 +159,31 @@ def _features(frame: pd.DataFrame, text: str, impute: str | None, notes: list[st
         notes.append(f"text became features of 0 and 1: {listed(texts)}")
         words = frame[texts].fillna("missing")
         table = table.join(pd.get_dummies(words, prefix_sep="=", dtype=np.float32))
-    return table
+    return table, filled
 
 
-def _texts(frame: pd.DataFrame) -> list[str]:
-    """The columns that have anything but numbers, or numbers as text."""
-    return [name for name, column in frame.items() if column.dtype.kind not in "biuf"]
+def _refuse_cells(wrong: Mapping[str, pd.Series], frame: pd.DataFrame) -> None:
+    """Raise InputError for a column in which most cells are numbers; the *wrong* ones are named."""
+    amiss = {}
+    for name, cells in wrong.items():
+        nearly = cells.map(lambda cell: bool(_THOUSANDS.fullmatch(cell) or formats.number(cell)))
+        if nearly.any():
+            row, cell = cells[nearly].index[0], cells[nearly].iloc[0]
+            what = "a thousands separator" if _THOUSANDS.fullmatch(cell) else (
+                "another decimal mark than the rest")
+            if 2 * (frame[name].count() - len(cells) + nearly.sum()) >= frame[name].count():
+                raise InputError(f"row {row + 1:,} of {name!r} is {cell!r}, with {what}: write all "
+                                 "numbers alike, with a decimal mark only")
+        if 2 * len(cells) <= frame[name].count():
+            amiss[name] = cells
+    if amiss:
+        name = max(amiss, key=lambda one: len(amiss[one]))
+        cells, codes = amiss[name], [*pd.concat([*amiss.values()]).unique()]
+        others = f", and others of {len(amiss) - 1} more columns" if len(amiss) > 1 else ""
+        raise InputError(
+            f"{len(cells):,} cells of {name!r} are no numbers: {listed(cells.unique())}, the first "
+            f"in row {cells.index[0] + 1:,}{others}; correct them or, if they stand for missing "
+            f"values, declare {option('missing', codes[:5])} with {option('impute', 'median')}")
 
 
 def _refuse(what: str, counts: pd.Series, todo: str) -> None:
