@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,12 @@ from ..paths import bar
 from . import dataset
 from .dataset import PREFIX, Dataset, Source, content, make_synthetic
 
-__all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
-           "make_synthetic", "read", "status"]
+__all__ = ["OPTIONS", "Dataset", "Source", "catalog", "content", "described", "fetch",
+           "find_images", "load", "make_synthetic", "read", "status"]
 _ENTRIES = yaml.safe_load(Path(__file__).with_name("catalog.yaml").read_text(encoding="utf-8"))
+#: The settings of `read` with values that change nothing, as a command or a form has them.
+OPTIONS = {"labels": "", "features": [], "id_column": "", "text": "refuse", "impute": "",
+           "missing": [], "sheet": "", "transpose": False}
 _SOURCES = {name: Source(name=name, **entry) for name, entry in _ENTRIES.items()}
 
 
@@ -111,6 +115,15 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     from .own import read_table
 
     return read_table(path, **settings)
+
+
+def described(path: str | os.PathLike[str], **settings: Any) -> dict[str, str]:
+    """What `read` understands of a table, for a person at a terminal; trains nothing.
+
+    Its sentences spell the settings as the command does. Raises InputError as `read` does.
+    """
+    with dataset.as_typed(), warnings.catch_warnings(action="ignore", category=UserWarning):
+        return read(path, **settings).summary()
 
 
 def find_images(path: str | os.PathLike[str]) -> Any:

@@ -7,8 +7,8 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -65,7 +65,9 @@ class Dataset:
         """What was loaded and understood, and notes that ask, for a person to read before a run."""
         rows, width = self.X.shape
         asked = {f"note {i + 1}": note for i, note in enumerate(self.notes)}
-        return {"loaded": f"{rows:,} rows × {width:,} features", **self.understood, **asked}
+        return {"loaded": f"{rows:,} rows × {width:,} features",
+                "labels": f"{len(self.classes):,} classes" if self.classes else "none",
+                **self.understood, **asked}
 
     def split(self, random_state: int = 0
               ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
@@ -125,13 +127,22 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
-#: Whether options are spelled as for the command; `paths.run_context` says so within a run.
-AS_TYPED: ContextVar[bool] = ContextVar("AS_TYPED", default=False)
+_TYPED: ContextVar[bool] = ContextVar("typed", default=False)
+
+
+@contextmanager
+def as_typed() -> Iterator[None]:
+    """Within it, as in a run of ``clusterbook run``, `option` spells as the command does."""
+    token = _TYPED.set(True)
+    try:
+        yield
+    finally:
+        _TYPED.reset(token)
 
 
 def option(name: str, value: object) -> str:
     """An option as it is spelled where it is read: ``text='one-hot'`` or ``-p text one-hot``."""
-    if not AS_TYPED.get() and not paths.run_context():
+    if not _TYPED.get() and not paths.run_context():
         return f"{name}={value!r}"
     typed = ",".join(value) if isinstance(value, list) else str(value)
     return f"-p {name} " + (typed if re.fullmatch(r"[\w./+-]+", typed) else f'"{typed}"')

@@ -109,4 +109,5 @@ def _coded(table: pd.DataFrame) -> str:
     shown = [f"{name} ({n} values)" for name, n in few.items() if _CODED.fullmatch(name)
              or n > 2 and 4 * len(few) <= width]
     return shown and (f"few whole numbers, taken for amounts: {listed(shown)}; if they are codes of "
-                      f"groups, use {option('labels', 'NAME')}, or leave them out of features")
+                      f"groups, use {option('labels', shown[0].rpartition(' (')[0])}, or leave them "
+                      "out of features")

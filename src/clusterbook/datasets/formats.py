@@ -36,23 +36,24 @@ class Cells:
     """The columns of a file and what was understood of them; a reader fills them in."""
 
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
-    missing: Sequence[object] = ()  #: texts and numbers that stand for missing values
+    missing: Sequence[str] = ()  #: texts that stand for missing values
     ids: Sequence[str] | None = None  #: names of the rows, where the format has them
     named_by: str | None = None  #: the column of these names, as R leaves it without a name
     beside: Sequence[str] = ()  #: columns about the rows, which are no features
     decimal: str = "."
     is_turned: bool = False  #: whether the format says itself what a sample is
-    facts: dict[str, str] = field(default_factory=lambda: {"a row is": "a line of the file"})
+    facts: dict[str, str] = field(default_factory=lambda: {
+        "a row is": "a line of the file, taken for a sample"})
     notes: list[str] = field(default_factory=list)
 
 
 def opened(file: Path, sheet: str | None, named: Collection[str | None], missing: Sequence[str]
            ) -> Cells:
-    """The columns of a file, with NaN for what is *missing*: these texts, or numbers as text.
+    """The columns of a file, with NaN for what is *missing*: these texts, and the usual ones.
 
     Those *named*, for labels and identifiers, are looked for in it. Raises InputError, or what a reader raises for a damaged file.
     """
-    cells = Cells(missing=[*MISSING, *missing, *(float(one) for one in missing if number(one))])
+    cells = Cells(missing=[*MISSING, *missing])
     kind = Path(file.stem if file.suffix == ".gz" else file).suffix.casefold()
     if sheet and kind not in (".xlsx", ".h5ad"):
         raise InputError("sheet is for .xlsx and .h5ad files; leave it out")
@@ -86,7 +87,7 @@ def texts(frame: pd.DataFrame) -> list[str]:
     return [name for name, kind in frame.dtypes.items() if kind.kind not in "biuf"]
 
 
-def _cleaned(frame: pd.DataFrame, missing: Sequence[object]) -> pd.DataFrame:
+def _cleaned(frame: pd.DataFrame, missing: Sequence[str]) -> pd.DataFrame:
     """The cells without spaces around them, and NaN for what is missing."""
     frame = frame.astype(dict.fromkeys(texts(frame), object))
     frame = frame.map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
@@ -122,8 +123,8 @@ def turn(cells: Cells, name: str | None = None) -> None:
     is_text = numbers.isna() & frame.notna()
     about = [one for one in frame if is_text[one].mean() > 0.5 and one != name]
     if names is None:
-        name = name or cells.named_by or next(iter(about), frame.columns[0])
-        names = frame[name]
+        name = name or cells.named_by or next(iter(about), None)
+        names = frame[name] if name else [f"row {i + 1}" for i in frame.index]
     if left_out := [one for one in about if one != name]:
         cells.notes.append(f"columns of text about the features were left out: {listed(left_out)}")
     samples = [one for one in frame if one not in (*about, name)]
@@ -177,7 +178,7 @@ def _delimited(text: str, cells: Cells, separator: str = "") -> int:
     """
     lines = [line for line in io.StringIO(text, newline=None) if line.strip()]
     if told := re.fullmatch(r'"?sep=(.)"?\s*', "".join(lines[:1])):
-        separator, lines[0] = told[1], f"# {lines[0]}"
+        separator, lines[0] = told[1], f"#{lines[0]}"
     plain = [line for line in lines if not _REMARK.match(line)]
     separator = separator or max(_SEPARATORS, key=lambda one: _width(plain, one)[0])
     width = _width(plain, separator)[1]
@@ -202,11 +203,11 @@ def _delimited(text: str, cells: Cells, separator: str = "") -> int:
 def _top(rows: Sequence[Sequence[str]], width: int) -> int:
     """Which of the first rows begins the table; a title or remarks are less filled."""
     filled = [sum(map(bool, row)) for row in rows]
-    for i, row in enumerate(rows):
-        if filled[i] >= width - (width > 2):
-            is_sample = any(map(number, row)) and (width == 2 or max(filled[:i], default=0) > 1)
-            return 0 if is_sample or not rows[0][0] else i
-    return 0
+    full = filled.index(width) if width in filled else 0
+    has_number = [any(map(number, row)) for row in rows[full:full + 2]]
+    if has_number == [False, True] and rows[0][0]:
+        return full
+    return next((i for i, cells in enumerate(filled) if 2 * cells >= width), 0)
 
 
 def _named(lines: Sequence[str], separator: str, width: int, cells: Cells) -> None:

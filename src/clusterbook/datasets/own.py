@@ -31,14 +31,14 @@ def read_table(
     """One's own table; `clusterbook.datasets.read` has the parameters."""
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
+    declared = [*map(str, [missing] if isinstance(missing, str) else missing or ())]
     file = absolute(path)
     if not os.path.isfile(file):        # a pipe would be waited for
         near = listed(sorted(one.name for one in file.parent.glob("*")
                              if one.suffix in formats.KINDS))
         raise InputError(f"there is no file {file}; tables in its folder: {near or 'none'}")
     try:
-        cells = formats.opened(file, sheet or None, (labels, id_column), [*map(str, [missing] if (
-            isinstance(missing, str)) else missing or ())])
+        cells = formats.opened(file, sheet or None, (labels, id_column), declared)
         notes, named_by = cells.notes, id_column or cells.named_by
         frame = _with_names(cells.frame, [id_column] if transpose else [
             labels, id_column, *(features or ())])
@@ -53,7 +53,7 @@ def read_table(
         for name in [] if transpose else dict.fromkeys(filter(None, [cells.named_by, id_column])):
             ids = formats.identifiers(frame.pop(name))
         y, classes, found = _labels(frame, labels or None, features or (), notes)
-        frame, wrong = _as_numbers(frame, cells.decimal)
+        frame, wrong = _as_numbers(frame, cells.decimal, declared)
         offered = [name for name in cells.beside if name in frame]
         chosen = frame[[*features]] if features else frame.drop(columns=offered)
         for name in () if features else chosen.columns.difference(formats.texts(chosen)):
@@ -70,7 +70,8 @@ def read_table(
         warnings.warn(note, stacklevel=3)
     facts = {**cells.facts, "missing values": filled}
     if named_by and not transpose:
-        facts["rows are named by"] = named_by
+        facts["rows are named by"] = repr(id_column) if id_column else (
+            "the first column, which has no name")
     if found:
         facts["labels"] = f"{found!r}: {len(classes):,} classes"
     if offered:
@@ -117,14 +118,17 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], not
     return y, classes, found[0]
 
 
-def _as_numbers(frame: pd.DataFrame, decimal: str) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
+def _as_numbers(frame: pd.DataFrame, decimal: str, missing: Sequence[str]
+                ) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
     """The table with numbers where a column has nothing else; of the others, cells that are none.
     """
     columns, wrong = {}, {}
+    codes = [float(one) for one in missing if formats.number(one)]
     for name, column in frame.items():
         numbers = formats.as_numbers(column, decimal)
         cells = column[numbers.isna() & column.notna()]
-        columns[name] = column.astype("string") if len(cells) else numbers
+        columns[name] = column.astype("string") if len(cells) else (
+            numbers.mask(numbers.isin(codes)) if codes else numbers)
         if len(cells):
             wrong[name] = cells.astype(str)
     return pd.DataFrame(columns, index=frame.index), wrong
@@ -181,7 +185,7 @@ def _refuse_cells(wrong: Mapping[str, pd.Series], frame: pd.DataFrame) -> None:
         cells, codes = amiss[name], [*pd.concat([*amiss.values()]).unique()]
         others = f", and others of {len(amiss) - 1} more columns" if len(amiss) > 1 else ""
         raise InputError(
-            f"{len(cells):,} cells of {name!r} are no numbers: {listed(cells.unique())}, the first "
+            f"cells of {name!r} that are no numbers: {len(cells):,}, {listed(cells.unique())}, the first "
             f"in row {cells.index[0] + 1:,}{others}; correct them or, if they stand for missing "
             f"values, declare {option('missing', codes[:5])} with {option('impute', 'median')}")
 
