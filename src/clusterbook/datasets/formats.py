@@ -357,8 +357,7 @@ def _annotated(file: Path, layer: str | None, cells: Cells) -> None:
     try:
         import anndata
     except ImportError as error:
-        raise InputError(".h5ad files need the package anndata: pip install 'clusterbook[bio]'"
-                         ) from error
+        raise InputError("an .h5ad file needs the package anndata: pip install anndata") from error
     with warnings.catch_warnings(action="ignore"):
         found = anndata.read_h5ad(file)
     known = {name: found.layers[name] for name in found.layers}
