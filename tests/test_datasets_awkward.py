@@ -53,7 +53,8 @@ GEO = """!Series_title\t"Two tissues"
 "8_at"\t4\t5\tnull
 !series_matrix_table_end
 """
-TURNED, MEDIAN, BY_GENE = {"transpose": True}, {"impute": "median"}, {"id_column": "gene"}
+TURNED, MEDIAN = {"transpose": True}, {"impute": "median"}
+BY_GENE, BY_X = {"id_column": "gene"}, {"id_column": "x"}
 NOT_ROWS = "20 rows, 3 columns: are rows samples?"
 
 #: Name, content and settings; then shape, some of what is known, and a word of the notes.
@@ -62,8 +63,8 @@ READ = [
     ("a.csv", table("2001,2004,2009", X.round() + 5), {}, (20, 3), "was read as names"),
     ("a.csv", table("0.5,7,1"), {}, (21, 3), ""),
     ("a.csv", GENES, BY_GENE, (20, 3), f"{NOT_ROWS} rows are named by 'gene'; if"),
-    ("a.csv", GENES.replace("gene,u,v,w", "x,GSM1,GSM2,GSM3"), {"id_column": "x"}, (20, 3), NOT_ROWS),
-    ("a.csv", GENES.replace("gene", "x").replace("TP", "ENSG00000000"), {"id_column": "x"}, (20, 3),
+    ("a.csv", GENES.replace("gene,u,v,w", "x,GSM1,GSM2,GSM3"), BY_X, (20, 3), NOT_ROWS),
+    ("a.csv", GENES.replace("gene", "x").replace("TP", "ENSG00000000"), BY_X, (20, 3),
      f"{NOT_ROWS} rows look like genes"),
     ("a.csv", GENES, BY_GENE | TURNED, (3, 20), ""),
     ("a.csv", beside(range(1700000000000, 1700000000020)), {}, (20, 3), "precision .* 'c (1 of 20"),
@@ -89,7 +90,7 @@ READ = [
     ("a.csv", some("-999"), {}, (20, 3), "-999 stands in 2 cells of 'c'; if"),
     ("a.csv", table("x,z,y"), {}, (20, 3), "'y' has 20 different numbers .* a feature; labels='y'"),
     ("a.csv", beside(FEW, "a,b,subtype"), {}, (20, 3), "'subtype (4 values)'; if .* labels='subt"),
-    ("a.txt.gz", gzip.compress(GEO.encode()), {"labels": "tissue"} | MEDIAN, (3, 2), "filled in: 1"),
+    ("a.txt.gz", gzip.compress(GEO.encode()), MEDIAN, (3, 2), "filled in: 1"),
     ("a.gct", "#1.2\n4\t3\nName\tDescription\ts\tt\tu\n" + ROWS, {}, (3, 4), ""),
     ("a.gct", "#1.3\n4\t3\t1\t1\nid\tgene\ts\tt\tu\ndose\tna\tlow\tlow\thigh\n" + ROWS,
      {"labels": "dose"}, (3, 4), ""),
@@ -132,7 +133,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 def test_a_table_is_read_and_what_is_doubtful_noted(tmp_path, name, content, settings, shape, note):
     with warnings.catch_warnings(action="ignore"):
         data = datasets.read(written(tmp_path, name, content), **settings)
-    assert data.X.shape == shape and len(data.notes) == bool(note), data.notes
+    assert data.X.shape == shape and bool(data.notes) == bool(note), data.notes
     assert found(note, " ".join(data.notes)), data.notes
     assert data.summary()["loaded"] == f"{shape[0]} rows × {shape[1]} features"
     if shape[1] == 3 and name == "a.csv":       # whatever stands around it, the table is the same
@@ -151,7 +152,8 @@ def test_a_format_of_biology_says_what_its_samples_are(tmp_path):
     with warnings.catch_warnings(action="ignore"):
         data = datasets.read(written(tmp_path, "a.txt", GEO), labels="tissue", impute="median")
         other = datasets.read(written(tmp_path, "a.gct", READ[-1][1]), labels="dose")
-    assert data.X.tolist() == [[1.5, 4], [2, 5], [3, 4.5]] and data.feature_names == ("7_at", "8_at")
+    assert data.X.tolist() == [[1.5, 4], [2, 5], [3, 4.5]]
+    assert data.feature_names == ("7_at", "8_at")
     assert data.ids == ("GSM1", "GSM2", "GSM3") and data.classes == ("liver", "lung")
     assert data.understood["offered as labels"] == "'title', 'age'" and data.y.tolist() == [0, 1, 1]
     assert (other.ids, other.y.tolist()) == (("s", "t", "u"), [1, 1, 0])
@@ -180,7 +182,8 @@ def test_a_workbook_says_which_sheet_and_row_was_read(tmp_path):
     book = openpyxl.Workbook()
     for line in (["Read me first"], ["patients", 20]):
         book.active.append(line)
-    values = [["Experiment 7"], [], ["who", "a", "b"], *([f"p{i}", *row[:2]] for i, row in enumerate(X))]
+    values = [["Experiment 7"], [], ["who", "a", "b"]]
+    values += [[f"p{i}", *row[:2]] for i, row in enumerate(X)]
     for line in values:
         book.create_sheet("values") if "values" not in book.sheetnames else None
         book["values"].append(line)
@@ -212,9 +215,9 @@ def test_the_command_says_what_is_understood_or_one_sentence(tmp_path, monkeypat
     written(tmp_path, "b.csv", beside(["x", "y"]))
     assert cli.main(["data", "a.csv", "-p", "missing", "-,x", "-p", "impute", "median"]) == 0
     out = capsys.readouterr().out
-    for words in ("20 rows × 3 features", "separator .*comma", "missing values .*2, filled"):
+    for words in ("20 rows × 3 features", "separator .*comma", "values .*2", "filled in: 2"):
         assert found(words, out), out
-    for words, says in ((["a.csv"], "-p missing \"-\" .*-p impute median"),
+    for words, says in ((["a.csv"], "-p missing - .*-p impute median"),
                         (["b.csv"], "use -p text one-hot"), (["c.csv"], "there is no file"),
                         (["a.csv", "-p", "transpose", "maybe"], "transpose takes bool"),
                         (["a.csv", "-p", "txt", "x"], "did you mean 'text'")):

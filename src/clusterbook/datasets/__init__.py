@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import os
 import warnings
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +123,10 @@ def described(path: str | os.PathLike[str], **settings: Any) -> dict[str, str]:
 
     Its sentences spell the settings as the command does. Raises InputError as `read` does.
     """
-    with dataset.as_typed(), warnings.catch_warnings(action="ignore", category=UserWarning):
-        return read(path, **settings).summary()
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        context = copy_context()
+        context.run(dataset.TYPED.set, True)
+        return context.run(read, path, **settings).summary()
 
 
 def find_images(path: str | os.PathLike[str]) -> Any:

@@ -7,8 +7,8 @@ import io
 import os
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -127,22 +127,13 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
-_TYPED: ContextVar[bool] = ContextVar("typed", default=False)
-
-
-@contextmanager
-def as_typed() -> Iterator[None]:
-    """Within it, as in a run of ``clusterbook run``, `option` spells as the command does."""
-    token = _TYPED.set(True)
-    try:
-        yield
-    finally:
-        _TYPED.reset(token)
+#: Whether `option` spells as the command does, as in a run of ``clusterbook run``.
+TYPED: ContextVar[bool] = ContextVar("TYPED", default=False)
 
 
 def option(name: str, value: object) -> str:
     """An option as it is spelled where it is read: ``text='one-hot'`` or ``-p text one-hot``."""
-    if not _TYPED.get() and not paths.run_context():
+    if not TYPED.get() and not paths.run_context():
         return f"{name}={value!r}"
     typed = ",".join(value) if isinstance(value, list) else str(value)
     return f"-p {name} " + (typed if re.fullmatch(r"[\w./+-]+", typed) else f'"{typed}"')

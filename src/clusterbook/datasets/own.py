@@ -25,118 +25,117 @@ _THOUSANDS = re.compile(r"[-+]?\d{1,3}([.,' \xa0\u202f’]\d{3})+([.,]\d+)?")
 def read_table(
     path: str | os.PathLike[str], *, labels: str | None = None,
     features: Sequence[str] | None = None, id_column: str | None = None, text: str = "refuse",
-    impute: str | None = None, missing: Sequence[str] = (), sheet: str | None = None,
+    impute: str | None = None, missing: Sequence[str] | None = None, sheet: str | None = None,
     transpose: bool = False,
 ) -> Dataset:
     """One's own table; `clusterbook.datasets.read` has the parameters."""
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
-    declared = [*map(str, [missing] if isinstance(missing, str) else missing or ())]
-    file = absolute(path)
+    file, codes = absolute(path), [*map(str, missing or ())]
+    cells = formats.Cells({*formats.MISSING, *codes}, sheet, (labels, id_column))
     if not os.path.isfile(file):        # a pipe would be waited for
-        near = listed(sorted(one.name for one in file.parent.glob("*")
-                             if one.suffix in formats.KINDS))
-        raise InputError(f"there is no file {file}; tables in its folder: {near or 'none'}")
+        near = [one.name for one in file.parent.glob("*") if one.suffix in formats.KINDS]
+        raise InputError(f"there is no file {file}; tables in its folder: "
+                         f"{listed(sorted(near)) or 'none'}")
     try:
-        cells = formats.opened(file, sheet or None, (labels, id_column), declared)
-        notes, named_by = cells.notes, id_column or cells.named_by
-        frame = _with_names(cells.frame, [id_column] if transpose else [
-            labels, id_column, *(features or ())])
-        if transpose and cells.is_turned:
-            raise InputError("its samples are rows already; leave out transpose")
+        formats.fill(cells, file)
         if transpose:
-            cells.frame = frame
-            formats.turn(cells, named_by)
-            cells.facts["a row is"] = f"a column of the file, by {option('transpose', True)}"
-            frame = _with_names(cells.frame, [labels, *(features or ())])
-        ids = cells.ids
-        for name in [] if transpose else dict.fromkeys(filter(None, [cells.named_by, id_column])):
-            ids = formats.identifiers(frame.pop(name))
-        y, classes, found = _labels(frame, labels or None, features or (), notes)
-        frame, wrong = _as_numbers(frame, cells.decimal, declared)
-        offered = [name for name in cells.beside if name in frame]
-        chosen = frame[[*features]] if features else frame.drop(columns=offered)
-        for name in () if features else chosen.columns.difference(formats.texts(chosen)):
-            if _IDENTIFIER.fullmatch(name) and chosen[name].is_unique and not any(
-                    chosen[name] % 1):
+            formats.turn(_known(cells, [id_column]), id_column)
+            id_column = None
+        frame = _known(cells, [labels, id_column, *(features or ())]).frame
+        for name in dict.fromkeys(filter(None, [cells.named_by, id_column])):
+            cells.ids = frame.pop(name)
+        ids = None if cells.ids is None else formats.identifiers(cells.ids)
+        y, classes = _labels(frame, labels, features or (), cells)
+        numbers, wrong = _as_numbers(frame, cells.decimal, codes)
+        cells.beside = [name for name in cells.beside if name in numbers]
+        chosen = numbers[[*features]] if features else numbers.drop(columns=cells.beside)
+        for name in chosen.columns.difference([*wrong]) if not features else ():
+            column = chosen[name]
+            if _IDENTIFIER.fullmatch(name) and column.is_unique and not any(column % 1):
                 raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
-        table, filled = _features(chosen, wrong, text, impute or None, notes)
+        table = _features(chosen, wrong, text, impute, cells)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
-    is_doubted = not transpose and not cells.is_turned
-    notes += doubts.all_of(chosen, table, ids if is_doubted else None, named_by or "")
-    for note in notes:
+    named_by = id_column or cells.named_by
+    cells.notes += doubts.of(chosen, table, ids, named_by if not cells.is_turned else None)
+    for note in cells.notes:
         warnings.warn(note, stacklevel=3)
-    facts = {**cells.facts, "missing values": filled}
-    if named_by and not transpose:
-        facts["rows are named by"] = repr(id_column) if id_column else (
-            "the first column, which has no name")
-    if found:
-        facts["labels"] = f"{found!r}: {len(classes):,} classes"
-    if offered:
-        facts["offered as labels"] = listed(offered)
+    cells.facts |= {"rows are named by": repr(named_by)} if named_by else {}
+    cells.facts |= {"offered as labels": listed(cells.beside)} if cells.beside else {}
     source = Source(file.name, f"a table of one's own, {file.name}")
     return Dataset(np.ascontiguousarray(table, dtype=np.float32), y, classes, source,
-                   feature_names=tuple(table), ids=ids, notes=tuple(notes), understood=facts)
+                   feature_names=tuple(table), ids=ids, notes=tuple(cells.notes),
+                   understood=cells.facts)
 
 
-def _with_names(frame: pd.DataFrame, asked: Sequence[str | None]) -> pd.DataFrame:
-    """The table with names stripped; InputError if one comes twice or an *asked* one is missing."""
+def _known(cells: formats.Cells, asked: Sequence[str | None]) -> formats.Cells:
+    """The same, with names stripped; InputError if one comes twice or an *asked* one is missing."""
+    frame = cells.frame
     frame.columns = frame.columns.astype(str).str.strip()
     _refuse("columns of the same name", frame.columns.value_counts() - 1, "rename them")
     for name in filter(None, asked):
         if name not in frame:
             raise unknown("column", name, get_close_matches(name, frame) or list(frame)[:5])
-    return frame
+    return cells
 
 
-def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], notes: list[str]
-            ) -> tuple[np.ndarray | None, tuple[str, ...], str | None]:
-    """The labels, taken out of a table, with the names of the classes and of the column."""
+def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cells: formats.Cells
+            ) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """The labels, taken out of a table, and the names of the classes."""
     found = [named] if named else [name for name in frame if name.casefold() in formats.LABELS
                                    and name not in features]
     numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in found}
-    for name, column in numbers.items() if not named else ():
-        if not (column % 1).any() or column.nunique() <= 10:
-            continue
-        found.remove(name)
-        notes.append(f"{name!r} has {column.nunique():,} different numbers and was taken for "
-                     f"a feature; {option('labels', name)} takes it for classes")
+    for name, column in numbers.items():
+        if not named and (column % 1).any() and column.nunique() > 10:
+            found.remove(name)
+            cells.notes.append(f"{name!r} has {column.nunique():,} different numbers and was taken "
+                               f"for a feature; {option('labels', name)} takes it for classes")
     if len(found) > 1:
         raise InputError(f"several columns could be labels ({listed(found)}): name one")
     _refuse("missing labels", frame[found].isna().sum(), "label or remove these rows")
     if not found:
-        return None, (), None
+        return None, ()
     column, values = frame.pop(found[0]), numbers[found[0]]
-    if column.dtype.kind not in "biuf" and (values.isna().any() or values.abs().max() > 2**53):
-        values = column.astype(str)
-    y, classes = as_classes((column if column.dtype.kind in "biuf" else values).to_numpy())
+    if column.dtype.kind in "biuf" or values.notna().all() and values.abs().max() < 2**53:
+        y, classes = as_classes(values.to_numpy())
+    else:
+        y, classes = as_classes(column.astype(str).to_numpy())
+    cells.facts["labels"] = f"{found[0]!r}: {len(classes):,} classes"
     if len(classes) > max(10, len(y) / 2):
-        notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} rows; "
-                     f"{option('labels', 'NAME')} takes another column")
-    return y, classes, found[0]
+        cells.notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} "
+                           f"rows; {option('labels', 'NAME')} takes another column")
+    return y, classes
 
 
-def _as_numbers(frame: pd.DataFrame, decimal: str, missing: Sequence[str]
+def _as_numbers(frame: pd.DataFrame, decimal: str, codes: Sequence[str]
                 ) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
-    """The table with numbers where a column has nothing else; of the others, cells that are none.
+    """The table with numbers where a column has nothing else; of others, cells that are none.
+
+    *codes* stand for missing values.
     """
     columns, wrong = {}, {}
-    codes = [float(one) for one in missing if formats.number(one)]
-    for name, column in frame.items():
-        numbers = formats.as_numbers(column, decimal)
-        cells = column[numbers.isna() & column.notna()]
-        columns[name] = column.astype("string") if len(cells) else (
-            numbers.mask(numbers.isin(codes)) if codes else numbers)
+    words = frame.loc[:, formats.texts(frame)]
+    for name, column in words.items():
+        columns[name] = formats.as_numbers(column, decimal)
+        cells = column[(columns[name].isna() & column.notna()).to_numpy()].astype(str)
         if len(cells):
-            wrong[name] = cells.astype(str)
-    return pd.DataFrame(columns, index=frame.index), wrong
+            del columns[name]
+            wrong[name] = cells
+    # One block, with which pandas is fast.
+    values = np.reshape([*columns.values()], (len(columns), len(frame))).T
+    parts = [frame.drop(columns=words.columns), words[[*wrong]].astype("string"),
+             pd.DataFrame(values, frame.index, [*columns])]
+    numbers = pd.concat(parts, axis=1)[[*frame.columns]]
+    if values := [*map(float, filter(formats.number, codes))]:
+        numbers = numbers.mask(numbers.isin(values))
+    return numbers, wrong
 
 
-def _features(frame: pd.DataFrame, wrong: Mapping[str, pd.Series], text: str, impute: str | None, notes: list[str]
-              ) -> tuple[pd.DataFrame, str]:
-    """The features, columns of numbers, then those made of text; and what was filled in."""
+def _features(frame: pd.DataFrame, wrong: Mapping[str, pd.Series], text: str, impute: str | None,
+              cells: formats.Cells) -> pd.DataFrame:
+    """The features, float32: columns of numbers, then those made of text."""
     rows, width = frame.shape
     if rows < 2 or width < 1:
         raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least 2 and 1")
@@ -147,47 +146,45 @@ def _features(frame: pd.DataFrame, wrong: Mapping[str, pd.Series], text: str, im
         raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; name "
                          f"labels, id_column or features, or use {option('text', 'one-hot')}")
     missing = frame.isna().sum()
-    if impute is None:
+    cells.facts["missing values"] = f"{missing.sum():,}"
+    if not impute:
         _refuse("missing values", missing,
                 f"remove them, or fill them with {option('impute', 'median')}")
-    filled = "none"
-    if missing.any():
-        filled = f"{missing.sum():,}, filled with medians or 'missing'"
-        notes.append(f"missing values filled in: {missing.sum():,}, in columns "
-                     f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
+    elif missing.any():
+        cells.notes.append(f"missing values filled in: {missing.sum():,}, in columns "
+                           f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
     with np.errstate(over="ignore"):                      # beyond 3.4e38 becomes infinite
         table = frame.drop(columns=texts).astype(np.float32)
-    table = table.fillna(table.median())
+    if missing.any():
+        table = table.fillna(table.median())
     _refuse("infinite or no values", (~np.isfinite(table)).sum(), "correct or remove them")
     if texts:
-        notes.append(f"text became features of 0 and 1: {listed(texts)}")
+        cells.notes.append(f"text became features of 0 and 1: {listed(texts)}")
         words = frame[texts].fillna("missing")
         table = table.join(pd.get_dummies(words, prefix_sep="=", dtype=np.float32))
-    return table, filled
+    return table
 
 
 def _refuse_cells(wrong: Mapping[str, pd.Series], frame: pd.DataFrame) -> None:
     """Raise InputError for a column in which most cells are numbers; the *wrong* ones are named."""
     amiss = {}
     for name, cells in wrong.items():
-        nearly = cells.map(lambda cell: bool(_THOUSANDS.fullmatch(cell) or formats.number(cell)))
-        if nearly.any():
-            row, cell = cells[nearly].index[0], cells[nearly].iloc[0]
-            what = "a thousands separator" if _THOUSANDS.fullmatch(cell) else (
-                "another decimal mark than the rest")
-            if 2 * (frame[name].count() - len(cells) + nearly.sum()) >= frame[name].count():
-                raise InputError(f"row {row + 1:,} of {name!r} is {cell!r}, with {what}: write all "
-                                 "numbers alike, with a decimal mark only")
-        if 2 * len(cells) <= frame[name].count():
-            amiss[name] = cells
+        nearly = cells[[bool(_THOUSANDS.fullmatch(one)) or formats.number(one) for one in cells]]
+        if 2 * (len(cells) - len(nearly)) > frame[name].count():
+            continue
+        for row, cell in nearly[:1].items():
+            what = "a thousands separator" if _THOUSANDS.fullmatch(cell) else "another decimal mark"
+            raise InputError(f"row {row + 1:,} of {name!r} is {cell!r}, with {what}; write all "
+                             "numbers alike, with a decimal mark only")
+        amiss[name] = cells
     if amiss:
         name = max(amiss, key=lambda one: len(amiss[one]))
-        cells, codes = amiss[name], [*pd.concat([*amiss.values()]).unique()]
-        others = f", and others of {len(amiss) - 1} more columns" if len(amiss) > 1 else ""
+        codes = [*pd.concat([*amiss.values()]).unique()][:5]
         raise InputError(
-            f"cells of {name!r} that are no numbers: {len(cells):,}, {listed(cells.unique())}, the first "
-            f"in row {cells.index[0] + 1:,}{others}; correct them or, if they stand for missing "
-            f"values, declare {option('missing', codes[:5])} with {option('impute', 'median')}")
+            f"cells of {name!r} that are no numbers: {len(amiss[name]):,}, "
+            f"{listed(amiss[name].unique())}, the first in row {amiss[name].index[0] + 1:,}; "
+            f"correct them or, if they stand for missing values, declare "
+            f"{option('missing', codes)} with {option('impute', 'median')}")
 
 
 def _refuse(what: str, counts: pd.Series, todo: str) -> None:
