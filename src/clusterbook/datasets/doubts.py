@@ -29,13 +29,14 @@ _CODED = re.compile(
 _FOR_MISSING = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
 
 
-def of(frame: pd.DataFrame, table: pd.DataFrame, ids: Sequence[str] | None, named_by: str | None
-       ) -> list[str]:
+def of(frame: pd.DataFrame, table: pd.DataFrame, ids: Sequence[str] | None, named_by: str | None,
+       is_turned: bool) -> list[str]:
     """Notes on the features as read (*frame*) and as 32-bit numbers (*table*).
 
-    *ids* name the rows; a column *named_by* has them, if rows were taken for samples unasked.
+    *ids* name the rows, and stood in a column *named_by*.
     """
-    found = [_rows(table, ids or (), named_by), _dates([*table.columns, *(ids or ())]),
+    ids = ids or ()
+    found = [not is_turned and _rows(table, ids, named_by or ""), _dates([*table.columns, *ids]),
              _precision(frame, table), *_codes_for_missing(table), _coded(table)]
     return [note for note in found if note]
 
@@ -44,17 +45,17 @@ def _look_like(pattern: re.Pattern, names: Sequence[str]) -> bool:
     return len(names) > 0 and sum(map(bool, map(pattern.fullmatch, names))) >= 0.6 * len(names)
 
 
-def _rows(table: pd.DataFrame, ids: Sequence[str], named_by: str | None) -> str:
+def _rows(table: pd.DataFrame, ids: Sequence[str], named_by: str) -> str:
     """Whether features may stand in rows, and samples in columns."""
     rows, width = table.shape
     stems = {match[1] for match in map(_SYMBOL.fullmatch, ids) if match}  # TP, GAPDH; not one P
     ends = sum(name[-1:].isdigit() for name in ids)
     are_symbols = _look_like(_SYMBOL, ids) and 2 * len(stems) > rows and 5 * ends > rows
     why = [f"rows look like genes ({listed(ids[:2])})"] * (are_symbols or _look_like(_GENE, ids))
-    why += [f"rows are named by {named_by!r}"] * bool(_OF_GENES.search(named_by or ""))
+    why += [f"rows are named by {named_by!r}"] * bool(_OF_GENES.search(named_by))
     why += [f"columns look like samples ({listed(table.columns[:2])})"] * _look_like(
         _SAMPLE, [*table.columns])
-    return why[:1] and named_by and (
+    return why and (
         f"{rows:,} rows, {width:,} columns: are rows samples? {' and '.join(why)}; if each row is "
         f"a feature, turn the table with {option('transpose', True)}")
 
@@ -86,7 +87,7 @@ def _codes_for_missing(table: pd.DataFrame) -> list[str]:
             hits[name] *= is_far or code < 0 <= rest.min()
         if hits.any():
             columns = listed(hits.index[hits > 0])
-            notes.append(f"{code} stands in {hits.sum():,} cells of {columns}; if it means a "
+            notes.append(f"{code} occurs {hits.sum():,} times, in {columns}; if it means a "
                          f"missing value, declare {option('missing', [str(code)])}")
     return notes
 

@@ -45,7 +45,7 @@ class Cells:
     decimal: str = "."
     is_turned: bool = False  #: whether samples stood in columns, or the format says what they are
     facts: dict[str, str] = field(default_factory=lambda: {
-        "a row is": "a line of the file, taken for a sample"})
+        "a row is": "a sample: a line of the file, and no name speaks against it"})
     notes: list[str] = field(default_factory=list)
 
 
@@ -230,7 +230,8 @@ def _named(lines: Sequence[str], separator: str, width: int, cells: Cells) -> No
     leads = [row[0] for row in below]
     is_lead = not all(map(number, leads))
     if n == width - 1 and any(row[-1] for row in below):  # as R writes names of rows
-        is_lead |= lines[1].startswith('"') or leads == [str(i + 1) for i in range(len(leads))]
+        is_lead |= separator != "," or lines[1].startswith('"') or leads == [
+            str(i + 1) for i in range(len(leads))]
         names = ["", *names[:-1]]
     if n < width - 1 or n < width and not names[0] and not is_lead:
         raise InputError(f"the header does not match length of data: {n} names, {width} values in "

@@ -59,9 +59,11 @@ def read_table(
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
     named_by = id_column or cells.named_by
-    cells.notes += doubts.of(chosen, table, ids, named_by if not cells.is_turned else None)
+    cells.notes += doubts.of(chosen, table, ids, named_by, cells.is_turned)
     for note in cells.notes:
         warnings.warn(note, stacklevel=3)
+    if any("are rows samples?" in note for note in cells.notes):
+        cells.facts["a row is"] = "a line of the file, taken for a sample, which a note doubts"
     cells.facts |= {"rows are named by": repr(named_by)} if named_by else {}
     cells.facts |= {"offered as labels": listed(cells.beside)} if cells.beside else {}
     source = Source(file.name, f"a table of one's own, {file.name}")
