@@ -83,12 +83,11 @@ def texts(frame: pd.DataFrame) -> np.ndarray:
 
 
 def _cleaned(frame: pd.DataFrame, missing: Collection[str]) -> pd.DataFrame:
-    """Texts without spaces around them, and NaN for what is missing."""
-    words = frame.loc[:, texts(frame)].astype(object).map(
+    """Numbers, then texts without spaces around them; NaN for what is missing."""
+    is_text = texts(frame)
+    words = frame.loc[:, is_text].astype(object).map(
         lambda cell: cell.strip() if isinstance(cell, str) else cell)
-    parts = [words.mask(words.isin(missing)), frame.loc[:, ~texts(frame)]]
-    order = np.argsort(np.argsort(~texts(frame), kind="stable"), kind="stable")
-    return pd.concat(parts, axis=1).iloc[:, order]
+    return pd.concat([frame.loc[:, ~is_text], words.mask(words.isin(missing))], axis=1)
 
 
 def number(cell: str) -> bool:
