@@ -153,8 +153,8 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
     ("a,b\n1,5,2,5\n3,5,4,5\n", "does not match length of data", {}),
     (",a\n0,2\n1,5\n", "identifiers in 'Unnamed: 0'", {}),  # as pandas writes an index
     ("a,city\n1,Paris\n2,Rome\n", "text in 1 of 2 columns: 'city (such as Paris)'", {}),
-    ("a;b\n1,5;2.500\n2,5;3.500\n", "'b (such as 2.500)'", {}),
-    ('a,b\n"1,234",2\n"5,678",3\n', "'a (such as 1,234)'", {}),
+    ("a;b\n1,5;2.500\n2,5;3.500\n", "row 1 of 'b' is '2.500', with a thousands separator", {}),
+    ('a,b\n"1,234",2\n"5,678",3\n', "row 1 of 'a' is '1,234', with a thousands sep", {}),
     ("a,b\ninf,1\n-Infinity,2\n1,1e39\n", "no values, counted by column: 'a (2)', 'b (1)';", {}),
     ("a,b,c\n1,,5\nNA,?,6\nnan,NaN,7\n", "missing values, counted by column: 'b (3)', 'a", {}),
     ("a,b\n,1\n,2\n", "no values, counted by column: 'a (2)'", MEDIAN),
@@ -173,13 +173,13 @@ def test_a_table_that_cannot_be_clustered(put, text, words, settings):
 
 
 def test_a_file_that_is_not_there_or_no_table(put, tmp_path, monkeypatch):
-    put("no table", "my.txt")
+    put("no table", "my.doc")
     put(FLOWERS)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path)
     message = refused("My.cvs", f"there is no file {tmp_path}/My.cvs; tables", "folder: 'my.csv'")
-    assert "my.txt" not in message
-    refused("my.txt", str(tmp_path), "save it as .csv, .tsv, .xlsx, .parquet, .npz or .mat")
+    assert "my.doc" not in message
+    refused("my.doc", str(tmp_path), "save it as .csv, .tsv, .txt, .gct, .xlsx, .parquet, .npz, .m")
     # A relative path begins where the run was started.
     monkeypatch.chdir("below")
     refused("my.csv", f"there is no file {tmp_path / 'below' / 'my.csv'}")
@@ -190,9 +190,10 @@ def test_a_file_that_is_not_there_or_no_table(put, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "package"), [
-    ("my.npz", ""), ("my.mat", ""), ("my.xlsx", "openpyxl"), ("my.parquet", "pyarrow")])
+    ("my.npz", ""), ("my.mat", ""), ("my.xlsx", "openpyxl"), ("my.parquet", "pyarrow"),
+    ("my.h5ad", "anndata"), ("my.csv.gz", "")])
 def test_a_damaged_file_or_a_missing_package_is_no_traceback(put, monkeypatch, name, package):
-    for content in (b"", b"<html>", b"PK\x03\x04 cut short", b"PAR1" + bytes(200)):
+    for content in (b"\x1f\x8b", b"<html>", b"PK\x03\x04 cut short", b"PAR1" + bytes(200)):
         refused(put(content, name), f"{name} can't be read: ")
     if package:
         monkeypatch.setitem(sys.modules, package, None)

@@ -8,7 +8,7 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -169,8 +169,16 @@ def _data(options) -> None:
     from clusterbook.checks import one_of
 
     datasets, known = config.book().datasets(), config.book().catalog()
+    files = [name for name in options.names if name not in known and Path(name).suffix]
+    options.names = [name for name in options.names if name not in files]
     for name in options.names:
         one_of("data set", name, known)     # before anything is downloaded
+    typed = _typed(options.overrides, datasets.OPTIONS if files else {})
+    for name in files:
+        said = datasets.described(name, **typed)
+        print(f"{name}\n", *(f"{part:<20}{text}" for part, text in said.items()), sep="\n")
+    if files and not options.names:
+        return
     for name in options.names:
         datasets.fetch(name)
     print(f"data files: {paths.data_home()}\n")
@@ -181,6 +189,21 @@ def _data(options) -> None:
               sep=f"\n{'':16}")
     if not options.names:
         print(f"{'folder:PATH':<16}{'your own':<10}A folder of images, or of one folder per class")
+        print(f"{'FILE':<16}{'your own':<10}A table: what is understood of it")
+
+
+def _typed(pairs: Sequence[tuple[str, str]], known: Mapping[str, Any]) -> dict[str, Any]:
+    """What was typed after -p, converted to the types of the *known* values."""
+    from clusterbook.checks import one_of
+
+    from .parameters import Parameter, from_text
+
+    for name, _ in pairs:
+        one_of("option of a file", name, known)
+    kinds = {name: "list[str]" if value == [] else type(value).__name__
+             for name, value in known.items()}
+    return {name: from_text(Parameter(name, kinds[name], known[name], "", "", ""),
+                            value.removeprefix(_VALUE)) for name, value in pairs}
 
 
 def _scorecard(options) -> None:
@@ -233,8 +256,11 @@ _COMMANDS = {
     "parameters": (_parameters, "a chapter's parameters and profiles", [_CHAPTER]),
     "figures": (_figures, "figures: what changes each, and the command that draws it alone", [
         ("names", "CHAPTER", None, {"nargs": "*"})]),
-    "data": (_data, "data sets: what is known, what is here; fetches what is named", [
-        ("names", "NAME", None, {"nargs": "*"})]),
+    "data": (_data, "data sets: what is known, what is here; fetches what is named; of a file of "
+             "your own, what is understood", [
+        ("names", "NAME", "a data set, or a file", {"nargs": "*"}),
+        ("-p --parameter", ("NAME", "VALUE"), "how the file is read: labels, features, id_column, "
+         "text, impute, missing, sheet, transpose", _PAIRS)]),
     "verify": (_verify, "run records again and compare", [
         ("names", "RECORD", None, {"nargs": "*"}),
         ("--by", "NAME", "write for each into data/verified who ran it again, when and on what",

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn import base
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -92,6 +93,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
     def _validated(self, X: ArrayLike, fitting: bool = False) -> np.ndarray:
         """Finite samples in float32; pixels in [0, 1] where there is an ``image_shape``."""
+        if issparse(X):
+            raise InputError("X is a sparse matrix, and networks take dense ones: give X.toarray()")
         X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting,
                           ensure_min_samples=2 if fitting else 1)
         if getattr(self, "image_shape", None) is not None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import warnings
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,12 @@ from ..paths import bar
 from . import dataset
 from .dataset import PREFIX, Dataset, Source, content, make_synthetic
 
-__all__ = ["Dataset", "Source", "catalog", "content", "fetch", "find_images", "load",
-           "make_synthetic", "read", "status"]
+__all__ = ["OPTIONS", "Dataset", "Source", "catalog", "content", "described", "fetch",
+           "find_images", "load", "make_synthetic", "read", "status"]
 _ENTRIES = yaml.safe_load(Path(__file__).with_name("catalog.yaml").read_text(encoding="utf-8"))
+#: The settings of `read` with values that change nothing, as a command or a form has them.
+OPTIONS = {"labels": "", "features": [], "id_column": "", "text": "refuse", "impute": "",
+           "missing": [], "sheet": "", "transpose": False}
 _SOURCES = {name: Source(name=name, **entry) for name, entry in _ENTRIES.items()}
 
 
@@ -81,10 +86,13 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     Parameters
     ----------
     path : str or path
-        A .csv, .tsv, .xlsx (first sheet), .parquet, .npz or .mat file; relative as for `load`. CSV
-        files have commas, semicolons or tabs, and decimal points, or commas unless these
-        separate the values. A first row of numbers alone, other than 0, 1, 2 …, is a sample, not
-        names. An .npz or MATLAB file has the samples as ``X``, and perhaps ``feature_names``.
+        A .csv, .tsv, .txt, .gct or GEO series matrix, also with .gz; .xlsx, .parquet, .npz, .mat
+        or .h5ad; relative as for `load`. Text files have tabs, semicolons, commas, bars or spaces,
+        and decimal points, or commas unless these separate the values. A first row of numbers
+        alone is a sample, unless these count or only they are whole or in order. An .npz or MATLAB
+        file has the samples as ``X``, and perhaps ``feature_names``. A series matrix, .gct and
+        .h5ad have features in rows or say which these are; what they know of each sample can be
+        labels or identifiers.
     labels : str, optional
         Column with the class of each row; by default ``label``, ``class``, ``target`` or ``y``, in
         any case, if there is one.
@@ -96,10 +104,29 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}
         Refuse missing values, or fill them with the column's median (text with ``missing``).
+    missing : list of str
+        What stands for a missing value beside empty cells, NA and the like: ``["-", "-999"]``.
+    sheet : str, optional
+        Of .xlsx, the sheet, by default the first with numbers in two rows; of .h5ad ``raw`` or a
+        layer, by default ``X``.
+    transpose : bool
+        Make the table's columns its rows; ``id_column``, or else the first column of text, names
+        the features.
     """
     from .own import read_table
 
     return read_table(path, **settings)
+
+
+def described(path: str | os.PathLike[str], **settings: Any) -> dict[str, str]:
+    """What `read` understands of a table, for a person at a terminal; trains nothing.
+
+    Its sentences spell the settings as the command does. Raises InputError as `read` does.
+    """
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        context = copy_context()
+        context.run(dataset.TYPED.set, True)
+        return context.run(read, path, **settings).summary()
 
 
 def find_images(path: str | os.PathLike[str]) -> Any:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import tarfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -56,6 +58,16 @@ class Dataset:
     rows: np.ndarray | None = field(default=None, repr=False)
     ids: tuple[str, ...] | None = field(default=None, repr=False)  #: names of a table's rows
     notes: tuple[str, ...] = ()  #: assumptions and changes made in reading one's own table
+    #: what was understood of one's own table, such as its separator and what a row is
+    understood: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def summary(self) -> dict[str, str]:
+        """What was loaded and understood, and notes that ask, for a person to read before a run."""
+        rows, width = self.X.shape
+        asked = {f"note {i + 1}": note for i, note in enumerate(self.notes)}
+        return {"loaded": f"{rows:,} rows × {width:,} features",
+                "labels": f"{len(self.classes):,} classes" if self.classes else "none",
+                **self.understood, **asked}
 
     def split(self, random_state: int = 0
               ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]:
@@ -113,6 +125,18 @@ def listed(names: Iterable[object]) -> str:
     """The first five names, quoted, and how many more there are."""
     names = [repr(str(name)) for name in names]
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
+
+
+#: Whether `option` spells as the command does, as in a run of ``clusterbook run``.
+TYPED: ContextVar[bool] = ContextVar("TYPED", default=False)
+
+
+def option(name: str, value: object) -> str:
+    """An option as it is spelled where it is read: ``text='one-hot'`` or ``-p text one-hot``."""
+    if not TYPED.get() and not paths.run_context():
+        return f"{name}={value!r}"
+    typed = ",".join(value) if isinstance(value, list) else str(value)
+    return f"-p {name} " + (typed if re.fullmatch(r"[\w./+-]+", typed) else f'"{typed}"')
 
 
 # ---------------------------------------------------------------- the data sets of the catalog

@@ -1,9 +1,7 @@
-"""One's own table, read with pandas, and one's own folder of images, listed by torchvision."""
+"""One's own table, questioned; and one's own folder of images, listed by torchvision."""
 
 from __future__ import annotations
 
-import codecs
-import io
 import os
 import re
 import warnings
@@ -14,167 +12,181 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from PIL import Image, ImageOps
-from scipy.io import loadmat
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder
 
 from ..checks import InputError, one_of, said, unknown, whole
-from .dataset import PREFIX, Dataset, Source, absolute, as_classes, listed, of_images
+from . import doubts, formats
+from .dataset import PREFIX, Dataset, Source, absolute, as_classes, listed, of_images, option
 
-_KINDS = (".csv", ".tsv", ".xlsx", ".parquet", ".npz", ".mat")
-_MISSING = ["", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "<NA>"]
-_LABELS = ("label", "class", "target", "y")
 _IDENTIFIER = re.compile(r"(?i)index|unnamed: \d+|(.*[\W_])?(id|sample|patient|subject)([\W_]*id)?")
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}([.,' \xa0\u202f’]\d{3})+([.,]\d+)?")
 
 
 def read_table(
     path: str | os.PathLike[str], *, labels: str | None = None,
     features: Sequence[str] | None = None, id_column: str | None = None, text: str = "refuse",
-    impute: str | None = None,
+    impute: str | None = None, missing: Sequence[str] | None = None, sheet: str | None = None,
+    transpose: bool = False,
 ) -> Dataset:
     """One's own table; `clusterbook.datasets.read` has the parameters."""
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
-    file, notes = absolute(path), []
+    file, codes = absolute(path), [*map(str, missing or ())]
+    cells = formats.Cells({*formats.MISSING, *codes}, sheet, (labels, id_column))
     if not os.path.isfile(file):        # a pipe would be waited for
-        near = listed(sorted(one.name for one in file.parent.glob("*") if one.suffix in _KINDS))
-        raise InputError(f"there is no file {file}; tables in its folder: {near or 'none'}")
-    y, classes, ids = None, (), None
+        near = [one.name for one in file.parent.glob("*") if one.suffix in formats.KINDS]
+        raise InputError(f"there is no file {file}; tables in its folder: "
+                         f"{listed(sorted(near)) or 'none'}")
     try:
-        frame = _frame(file, (labels, id_column), notes)
-        frame.columns = frame.columns.astype(str).str.strip()
-        _refuse("columns of the same name", frame.columns.value_counts() - 1, "rename them")
-        for name in _texts(frame):
-            frame[name] = frame[name].astype("string").str.strip().replace(_MISSING, pd.NA)
-        for name in filter(None, [labels, id_column, *(features or ())]):
-            if name not in frame:
-                raise unknown("column", name, get_close_matches(name, frame) or list(frame)[:5])
-        if id_column:
-            column = frame.pop(id_column)
-            if (wrong := column.isna() | column.duplicated()).any():
-                raise InputError(f"row {wrong.argmax() + 1:,}: identifier missing or repeated")
-            ids = tuple(map(str, column))
-        found = [labels] if labels else [name for name in frame if name.casefold() in _LABELS
-                                         and name not in (features or ())]
-        if len(found) > 1:
-            raise InputError(f"several columns could be labels ({listed(found)}): name one")
-        _refuse("missing labels", frame[found].isna().sum(), "label or remove these rows")
-        if found:
-            y, classes = as_classes(frame.pop(found[0]).to_numpy())
-        for name in frame.columns.difference(_texts(frame)) if features is None else ():
-            if _IDENTIFIER.fullmatch(name) and frame[name].is_unique and not any(frame[name] % 1):
+        formats.fill(cells, file)
+        if transpose:
+            formats.turn(_known(cells, [id_column]), id_column)
+            id_column = None
+        frame = _known(cells, [labels, id_column, *(features or ())]).frame
+        for name in dict.fromkeys(filter(None, [cells.named_by, id_column])):
+            cells.ids = frame.pop(name)
+        ids = None if cells.ids is None else formats.identifiers(cells.ids)
+        y, classes = _labels(frame, labels, features or (), cells)
+        numbers, wrong = _as_numbers(frame, cells.decimal, codes)
+        cells.beside = [name for name in cells.beside if name in numbers]
+        chosen = numbers[[*features]] if features else numbers.drop(columns=cells.beside)
+        for name in chosen.columns.difference([*wrong]) if not features else ():
+            column = chosen[name]
+            if _IDENTIFIER.fullmatch(name) and column.is_unique and not any(column % 1):
                 raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
-        chosen = frame if features is None else frame[list(features)]
-        table = _features(chosen, text, impute, notes)
+        table = _features(chosen, wrong, text, impute, cells)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
-    for note in notes:
+    named_by = id_column or cells.named_by
+    cells.notes += doubts.of(chosen, table, ids, named_by, cells.is_turned)
+    for note in cells.notes:
         warnings.warn(note, stacklevel=3)
+    if any("are rows samples?" in note for note in cells.notes):
+        cells.facts["a row is"] = "a line of the file, taken for a sample, which a note doubts"
+    cells.facts |= {"rows are named by": repr(named_by)} if named_by else {}
+    cells.facts |= {"offered as labels": listed(cells.beside)} if cells.beside else {}
     source = Source(file.name, f"a table of one's own, {file.name}")
     return Dataset(np.ascontiguousarray(table, dtype=np.float32), y, classes, source,
-                   feature_names=tuple(table), ids=ids, notes=tuple(notes))
+                   feature_names=tuple(table), ids=ids, notes=tuple(cells.notes),
+                   understood=cells.facts)
 
 
-def _frame(file: Path, named: Sequence[str | None], notes: list[str]) -> pd.DataFrame:
-    """The columns of a file; *named* are those of labels and identifiers, if they were given."""
-    kind = file.suffix.casefold()
-    if kind in (".csv", ".tsv"):
-        return _parsed(_decoded(file, notes), named[1], notes)
-    if kind == ".xlsx":
-        cells = pd.read_excel(file, header=None, dtype=object, engine="openpyxl")
-        cells = cells.dropna(how="all").dropna(how="all", axis=1)
-        return _parsed(cells.to_csv(header=False, index=False), named[1], notes)
-    if kind == ".parquet":
-        frame = pd.read_parquet(file)
-        return frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
-    if kind == ".npz":
-        with np.load(file, allow_pickle=False) as arrays:
-            return _from_arrays(dict(arrays), named)
-    if kind == ".mat":
-        return _from_arrays(loadmat(file), named)
-    raise InputError("save it as .csv, .tsv, .xlsx, .parquet, .npz or .mat; datasets.load reads "
-                     "the book's data sets and images")
+def _known(cells: formats.Cells, asked: Sequence[str | None]) -> formats.Cells:
+    """The same, with names stripped; InputError if one comes twice or an *asked* one is missing."""
+    frame = cells.frame
+    frame.columns = frame.columns.astype(str).str.strip()
+    _refuse("columns of the same name", frame.columns.value_counts() - 1, "rename them")
+    for name in filter(None, asked):
+        if name not in frame:
+            raise unknown("column", name, get_close_matches(name, frame) or list(frame)[:5])
+    return cells
 
 
-def _decoded(file: Path, notes: list[str]) -> str:
-    data = file.read_bytes()
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as Excel saves it
-        return data.decode("utf-16")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        notes.append(f"{file.name} is not UTF-8 and was read as Windows-1252")
-        return data.decode("cp1252")
+def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cells: formats.Cells
+            ) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """The labels, taken out of a table, and the names of the classes."""
+    found = [named] if named else [name for name in frame if name.casefold() in formats.LABELS
+                                   and name not in features]
+    numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in found}
+    for name, column in numbers.items():
+        if not named and (column % 1).any() and column.nunique() > 10:
+            found.remove(name)
+            cells.notes.append(f"{name!r} has {column.nunique():,} different numbers and was taken "
+                               f"for a feature; {option('labels', name)} takes it for classes")
+    if len(found) > 1:
+        raise InputError(f"several columns could be labels ({listed(found)}): name one")
+    _refuse("missing labels", frame[found].isna().sum(), "label or remove these rows")
+    if not found:
+        return None, ()
+    column, values = frame.pop(found[0]), numbers[found[0]]
+    if column.dtype.kind in "biuf" or values.notna().all() and values.abs().max() < 2**53:
+        y, classes = as_classes(values.to_numpy())
+    else:
+        y, classes = as_classes(column.astype(str).to_numpy())
+    cells.facts["labels"] = f"{found[0]!r}: {len(classes):,} classes"
+    if len(classes) > max(10, len(y) / 2):
+        cells.notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} "
+                           f"rows; {option('labels', 'NAME')} takes another column")
+    return y, classes
 
 
-def _parsed(text: str, id_column: str | None, notes: list[str]) -> pd.DataFrame:
-    """A table with names from its first row, or with numbers if that is a sample."""
-    # What cuts the first two rows into equally many cells; a comma may also be a decimal mark.
-    rows = [row for row in re.sub(r'"[^"]*"', "", text).split("\n") if row.strip()][:2] or [""]
-    fits = [one for one in "\t;," if rows[0].count(one) == rows[-1].count(one) > 0]
-    separator, decimal = fits[0] if fits else max("\t;,", key=rows[0].count), "."
-    number = rf'(^|{separator})\s*"?[-+]?\d*,\d+(e[-+]?\d+)?"?\s*($|{separator})'
-    if separator != "," and re.search(number, text, re.MULTILINE | re.IGNORECASE):
-        decimal = ","
-        notes.append("numbers were read with decimal commas: 1,5 is one and a half")
-    settings = {"sep": separator, "decimal": decimal, "index_col": False, "low_memory": False,
-                "skipinitialspace": True, "keep_default_na": False, "na_values": _MISSING,
-                "dtype": {id_column or "": str}}  # 007 stays 007
-    # pandas only warns where rows have more values than the first.
-    with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-        frame = pd.read_csv(io.StringIO(text), **settings)
-        names = pd.to_numeric([name.replace(",", ".") for name in frame], errors="coerce")
-        if np.isnan(names).any() or list(names) == list(range(len(names))):
-            return frame
-        frame = pd.read_csv(io.StringIO(text), header=None, **settings)
-    return frame.rename(columns=lambda i: f"column {i + 1}")
+def _as_numbers(frame: pd.DataFrame, decimal: str, codes: Sequence[str]
+                ) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
+    """The table with numbers where a column has nothing else; of others, cells that are none.
+
+    *codes* stand for missing values.
+    """
+    columns, wrong = {}, {}
+    words = frame.loc[:, formats.texts(frame)]
+    for name, column in words.items():
+        columns[name] = formats.as_numbers(column, decimal)
+        cells = column[(columns[name].isna() & column.notna()).to_numpy()].astype(str)
+        if len(cells):
+            del columns[name]
+            wrong[name] = cells
+    # One block, with which pandas is fast.
+    values = np.reshape([*columns.values()], (len(columns), len(frame))).T
+    parts = [frame.drop(columns=words.columns), words[[*wrong]].astype("string"),
+             pd.DataFrame(values, frame.index, [*columns])]
+    numbers = pd.concat(parts, axis=1)[[*frame.columns]]
+    if values := [*map(float, filter(formats.number, codes))]:
+        numbers = numbers.mask(numbers.isin(values))
+    return numbers, wrong
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], named: Sequence[str | None]) -> pd.DataFrame:
-    """The samples, with the arrays of labels and identifiers as further columns."""
-    if "X" not in arrays:
-        raise InputError(f"call the samples X, shape (rows, features), among {listed(arrays)}")
-    X = arrays["X"]
-    frame = pd.DataFrame(X.toarray() if hasattr(X, "toarray") else X)
-    names = arrays.get("feature_names", [f"column {i + 1}" for i in frame])
-    frame.columns = [str(np.squeeze(name)) for name in np.ravel(names)]
-    for name, array in arrays.items():
-        if name in named or name.casefold() in _LABELS:
-            # A text in a cell of MATLAB is an array.
-            frame[name] = [np.squeeze(cell).item() for cell in array.ravel()]
-    return frame
-
-
-def _features(frame: pd.DataFrame, text: str, impute: str | None, notes: list[str]) -> pd.DataFrame:
+def _features(frame: pd.DataFrame, wrong: Mapping[str, pd.Series], text: str, impute: str | None,
+              cells: formats.Cells) -> pd.DataFrame:
     """The features, float32: columns of numbers, then those made of text."""
     rows, width = frame.shape
     if rows < 2 or width < 1:
         raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least 2 and 1")
-    texts = _texts(frame)
+    texts = [name for name in frame if name in wrong]
+    _refuse_cells({name: wrong[name] for name in texts}, frame)
     if texts and text == "refuse":
-        shown = [f"{name} (such as {''.join(frame[name].dropna()[:1])[:40]})" for name in texts]
-        raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; "
-                         "name labels, id_column or features, or use text='one-hot'")
+        shown = [f"{name} (such as {wrong[name].iloc[0][:40]})" for name in texts]
+        raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; name "
+                         f"labels, id_column or features, or use {option('text', 'one-hot')}")
     missing = frame.isna().sum()
-    if impute is None:
-        _refuse("missing values", missing, "remove them, or fill them with impute='median'")
+    cells.facts["missing values"] = f"{missing.sum():,}"
+    if not impute:
+        _refuse("missing values", missing,
+                f"remove them, or fill them with {option('impute', 'median')}")
     elif missing.any():
-        notes.append(f"missing values filled in: {missing.sum():,}, in columns "
-                     f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
+        cells.notes.append(f"missing values filled in: {missing.sum():,}, in columns "
+                           f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
     with np.errstate(over="ignore"):                      # beyond 3.4e38 becomes infinite
         table = frame.drop(columns=texts).astype(np.float32)
-    table = table.fillna(table.median())
+    if missing.any():
+        table = table.fillna(table.median())
     _refuse("infinite or no values", (~np.isfinite(table)).sum(), "correct or remove them")
     if texts:
-        notes.append(f"text became features of 0 and 1: {listed(texts)}")
+        cells.notes.append(f"text became features of 0 and 1: {listed(texts)}")
         words = frame[texts].fillna("missing")
         table = table.join(pd.get_dummies(words, prefix_sep="=", dtype=np.float32))
     return table
 
 
-def _texts(frame: pd.DataFrame) -> list[str]:
-    """The columns that have anything but numbers, or numbers as text."""
-    return [name for name, column in frame.items() if column.dtype.kind not in "biuf"]
+def _refuse_cells(wrong: Mapping[str, pd.Series], frame: pd.DataFrame) -> None:
+    """Raise InputError for a column in which most cells are numbers; the *wrong* ones are named."""
+    amiss = {}
+    for name, cells in wrong.items():
+        nearly = cells[[bool(_THOUSANDS.fullmatch(one)) or formats.number(one) for one in cells]]
+        if 2 * (len(cells) - len(nearly)) > frame[name].count():
+            continue
+        for row, cell in nearly[:1].items():
+            what = "a thousands separator" if _THOUSANDS.fullmatch(cell) else "another decimal mark"
+            raise InputError(f"row {row + 1:,} of {name!r} is {cell!r}, with {what}; write all "
+                             "numbers alike, with a decimal mark only")
+        amiss[name] = cells
+    if amiss:
+        name = max(amiss, key=lambda one: len(amiss[one]))
+        codes = [*pd.concat([*amiss.values()]).unique()][:5]
+        raise InputError(
+            f"cells of {name!r} that are no numbers: {len(amiss[name]):,}, "
+            f"{listed(amiss[name].unique())}, the first in row {amiss[name].index[0] + 1:,}; "
+            f"correct them or, if they stand for missing values, declare "
+            f"{option('missing', codes)} with {option('impute', 'median')}")
 
 
 def _refuse(what: str, counts: pd.Series, todo: str) -> None:
