@@ -117,9 +117,12 @@ def _as_numbers(frame: pd.DataFrame, decimal: str, codes: Sequence[str]
 
     *codes* stand for missing values.
     """
-    columns, wrong = {}, {}
-    words = frame.loc[:, formats.texts(frame)]
-    for name, column in words.items():
+    wrong, words = {}, frame.loc[:, formats.texts(frame)]
+    points = words if decimal == "." else words[[]]     # most tables have nothing but numbers
+    cells = pd.to_numeric(points.to_numpy(object).ravel(), errors="coerce").astype(float)
+    columns = dict(zip(points, cells.reshape(points.shape).T, strict=True))
+    columns = {name: column for name, column in columns.items() if not np.isnan(column).any()}
+    for name, column in words.drop(columns=columns).items():
         columns[name] = formats.as_numbers(column, decimal)
         cells = column[(columns[name].isna() & column.notna()).to_numpy()].astype(str)
         if len(cells):
