@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.ticker import MaxNLocator
 from sklearn.base import clone
-from sklearn.preprocessing import scale
 from torch import nn
 
 from bookledger import load_records
@@ -92,40 +92,63 @@ def tell() -> dict[str, Any]:
         "encoder": layers(model.network_.encoder), "decoder": layers(model.network_.decoder)}
 
 
-def idc() -> dict[str, Any]:
-    """IDC's network of seed 0 on the breast-cancer table, how that is scaled, and some rows.
+def short(values: Any) -> list[float]:
+    """Numbers with seven digits, as many as float32 has."""
+    return [float(f"{value:.7g}") for value in values]
 
-    Of each cluster these are the first two of its most frequent class, the first of the other, and
-    the two with the smallest margins. ``holds`` is that class and its share.
+
+def gated(profile: str, rows: datasets.Dataset, means: np.ndarray, deviations: np.ndarray,
+          names: list[str]) -> dict[str, Any]:
+    """IDC's network of seed 0, how its rows are scaled, some rows, and what each cluster holds.
+
+    Of two clusters these are the first two rows of the most frequent class, the first of another,
+    and the two with the smallest margins; of more, one of each. ``holds`` is a cluster's most
+    frequent class, by *names*, and its share.
     """
-    record = next(one for one in load_records()
-                  if (one.profile, one.seed) == ("idc-breast_cancer", 0))
+    record = next(one for one in load_records() if (one.profile, one.seed) == (profile, 0))
     model = IDC.load(paths.root() / "data" / "records" / f"{record.name}.pt", device="cpu")
-    data = datasets.load("breast_cancer")
-    X = data.X.astype(np.float64)
-    logits = model.model_.head(torch.tensor(model.transform(scale(X).astype(np.float32))))
-    shares, labels = logits.softmax(1).detach().numpy(), logits.argmax(1).numpy()
-    margins = np.ptp(shares, axis=1)        # of two clusters
-    counts = metrics.contingency(labels, data.y)        # (clusters, classes)
-    chosen = []
+    X = rows.X.astype(np.float64)
+    scaled = ((X - means) / deviations).astype(np.float32)
+    logits = model.model_.head(torch.tensor(model.transform(scaled)))
+    shares, labels = np.sort(logits.softmax(1).detach().numpy()), logits.argmax(1).numpy()
+    margins = shares[:, -1] - shares[:, -2]
+    counts = metrics.contingency(labels, rows.y)        # (clusters, classes)
+    chosen, many = [], 2 if len(counts) == 2 else 1
     for cluster, own in enumerate(counts):
         members = np.flatnonzero(labels == cluster)
-        usual, near = data.y[members] == own.argmax(), members[margins[members].argsort()]
-        chosen += [*members[usual][:2], *members[~usual][:1], *near[:2]]
-
-    def short(values: np.ndarray) -> list[float]:
-        return [float(f"{value:.7g}") for value in values]
-
+        usual, near = rows.y[members] == own.argmax(), members[margins[members].argsort()]
+        chosen += [*members[usual][:many], *members[~usual][:1], *near[:many]]
     return {
-        "profile": record.profile, "seed": record.seed, "names": list(data.feature_names),
-        "means": short(X.mean(0)), "deviations": short(X.std(0)),
+        "profile": record.profile, "seed": record.seed,
+        "means": short(means), "deviations": short(deviations),
         "least": short(X.min(0)), "largest": short(X.max(0)),
-        "holds": [{"name": data.classes[own.argmax()], "share": round(own.max() / own.sum(), 3)}
+        "holds": [{"name": names[own.argmax()], "share": round(own.max() / own.sum(), 3)}
                   for own in counts],
-        "rows": [{"number": int(i) + 1, "name": data.classes[data.y[i]],
+        "rows": [{"number": int(i) + 1, "name": rows.classes[rows.y[i]],
                   "margin": round(float(margins[i]), 3), "values": short(X[i])} for i in chosen],
         "gating": layers(model.model_.gating.layers),
         "encoder": layers(model.model_.autoencoder.encoder), "head": layers(model.model_.head)}
+
+
+def idc() -> dict[str, Any]:
+    """IDC's networks of the breast-cancer table and of scikit-learn's digits.
+
+    A group of measurements has one of each kind: ``names`` has all groups' first kind, then all
+    groups' second. The digits' pixels are one group, and ``side`` says that they are a picture.
+    """
+    table, digits = datasets.load("breast_cancer"), datasets.load("digits")
+    X, measured = table.X.astype(np.float64), list(table.feature_names)
+    pixels = [f"row {1 + j // 8}, column {1 + j % 8}" for j in range(64)]
+    return {
+        "breast_cancer": {
+            "one": "row", "names": measured, "kinds": ["mean", "error", "worst"],
+            "groups": [name.removeprefix("mean ") for name in measured[:10]],
+            **gated("idc-breast_cancer", table, X.mean(0), X.std(0), list(table.classes))},
+        "digits": {
+            "one": "digit", "names": pixels, "kinds": pixels, "groups": ["one pixel"], "side": 8,
+            **gated("idc-digits-network", digits, np.zeros(64), np.ones(64),
+                    [f"{digit}s" for digit in digits.classes]),
+            "least": [0] * 64, "largest": [1] * 64}}
 
 
 def weights() -> dict[str, Any]:
@@ -137,7 +160,7 @@ def weights() -> dict[str, Any]:
     record = next(one for one in load_records() if one.profile == "weights-mnist" and not one.seed)
     stored = torch.load(paths.root() / "data" / "records" / f"{record.name}.pt", weights_only=True)
     W, seed = np.abs(stored["3.weight"].numpy()), record.seed
-    labels, cuts, ranges = {}, {}, {}
+    labels, cuts, ranges, ticks = {}, {}, {}, {}
     for k in range(2, 9):
         test = coclustering.null_tests(W, k, n_shuffles=50, random_state=seed)["cut"]
         found = coclustering.WeightCoclustering(k, random_state=seed).fit(W)
@@ -145,8 +168,10 @@ def weights() -> dict[str, Any]:
         cuts[k] = float(found.normalized_cut_)
         low, high = np.quantile([*test.null, test.value], [0, 1])
         ranges[k] = [float(end.round(2)) for end in (1.5 * low - high / 2, 1.5 * high - low / 2)]
+        ticks[k] = [tick for tick in short(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(
+            *ranges[k])) if ranges[k][0] <= tick <= ranges[k][1]]
     return {"profile": record.profile, "seed": seed, "cuts": cuts, "ranges": ranges,
-            "labels": labels, "weights": packed(W)}
+            "ticks": ticks, "labels": labels, "weights": packed(W)}
 
 
 def deepcluster() -> dict[str, Any]:

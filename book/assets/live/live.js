@@ -23,10 +23,9 @@ live.start = async place => {
   if (!live.networks[name]) await live.load(`${name}-weights.js`);
   if (place.classList.contains("cb-live-runs")) return;
   place.append(place.querySelector("template").content.cloneNode(true));
-  const {profile, seed} = live.networks[name], find = selector => place.querySelector(selector);
+  const find = selector => place.querySelector(selector);
   live.figures[name](place, live.networks[name], find);
   find(".cb-live-says").setAttribute("aria-live", "polite");      // from now on
-  find(".cb-live-from").textContent = `live in your browser · network of ${profile}, seed ${seed}`;
   place.classList.add("cb-live-runs");
 };
 
@@ -142,6 +141,41 @@ live.add = (parent, kind, attributes = {}, text = "") => {
   Object.entries(attributes).forEach(([name, value]) => made.setAttribute(name, value));
   made.textContent = text;
   return made;
+};
+
+/** Name the network below its figure. */
+live.credit = (find, {profile, seed}) => {
+  find(".cb-live-from").textContent = `live in your browser · network of ${profile}, seed ${seed}`;
+};
+
+/** Say sentences in which no line ends between a number and its name. */
+live.say = (says, text) => {
+  says.textContent = text.replace(/(?<![.:;,]) (?=[−\d=])|(?<==) /g, "\u00a0");
+};
+
+/** Let a button repeat what() until it answers true, at most so many times, and stop it if pressed again.
+ * The sentence is read aloud at the end, not at each time. Returns what stops it. */
+live.repeat = (button, says, times, pause, what) => {
+  const label = button.textContent;
+  let timer = 0;
+  const stop = () => {
+    if (!timer) return;
+    clearTimeout(timer);
+    [timer, button.textContent] = [0, label];
+    says.setAttribute("aria-live", "polite");
+    says.replaceChildren(says.textContent);         // only a change is read aloud
+  };
+  const next = left => {
+    timer = setTimeout(next, pause, left - 1);
+    if (what() || left === 1) stop();
+  };
+  button.onclick = () => {
+    if (timer) return stop();
+    button.textContent = "Stop";
+    says.setAttribute("aria-live", "off");
+    next(times);
+  };
+  return stop;
 };
 
 /** Paint an image (1, side, side), 0 black and 1 white, on a canvas of any size. */

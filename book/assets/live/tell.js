@@ -65,6 +65,7 @@ live.figures.tell = (place, network, find) => {
   const all = selector => [...place.querySelectorAll(selector)];
   const named = j => `cluster of ${j}`, percent = share => `${Math.round(100 * share)}%`;
   const [given, made] = all(".cb-live-pair canvas"), pad = find(".cb-live-pad");
+  const images = network.centers.map(center => tell.decode(center));
   const says = find(".cb-live-says"), [from, to] = all("select"), way = find("input");
   let strokes = [], open = null;
 
@@ -72,11 +73,11 @@ live.figures.tell = (place, network, find) => {
   const holds = network.shares.map(shares => shares.map((share, digit) => ({share, digit}))
     .sort((a, b) => b.share - a.share).filter((one, i) => i === 0 || one.share > 0.2)
     .map(({share, digit}) => `${percent(share)} ${digit}s`).join(", "));
-  const centers = network.centers.map((center, j) => {
+  const centers = images.map((image, j) => {
     const item = live.add(find(".cb-live-centers"), "li");
     live.add(item, "small", {}, named(j));
     live.paint(live.add(item, "canvas", {role: "img", "aria-label": `Decoded center, ${named(j)}`}),
-               tell.decode(center));
+               image);
     const bar = live.add(live.add(item, "span", {class: "cb-live-bar"}), "span");
     const value = live.add(item, "b");
     live.add(item, "small", {}, holds[j]);
@@ -85,8 +86,10 @@ live.figures.tell = (place, network, find) => {
   });
 
   const walk = () => {
-    live.paint(find(".cb-live-walk canvas"),
-               tell.decode(tell.between(from.value, to.value, way.value / 100)));
+    const [begin, between, end] = all(".cb-live-walk canvas");
+    live.paint(begin, images[from.value]);
+    live.paint(between, tell.decode(tell.between(from.value, to.value, way.value / 100)));
+    live.paint(end, images[to.value]);
     way.setAttribute("aria-valuetext",
                      `${way.value}% of the way to the center of the ${named(to.value)}`);
   };
@@ -103,11 +106,11 @@ live.figures.tell = (place, network, find) => {
       bar.style.width = bad ? 0 : percent(Math.max(cosines[j], 0));
       value.textContent = bad ? "" : cosines[j].toFixed(2).replace("-", "−");
     });
-    says.textContent = bad ? x : `Nearest is the center of the ${named(first)}, cosine `
+    live.say(says, bad ? x : `Nearest is the center of the ${named(first)}, cosine `
       + `${cosines[first].toFixed(2)}; its cluster holds ${holds[first]}. Next, the ${named(second)}, `
       + `cosine ${cosines[second].toFixed(2)}. `
       + (cosines[first] - cosines[second] < 0.05 ? "That is almost a tie. " : "")
-      + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center." : "");
+      + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center." : ""));
     live.paint(given, bad ? new Float32Array(784) : x);
     live.paint(made, bad ? new Float32Array(784) : tell.decode(z));
     if (!bad) [from.value, to.value, way.value] = [first, second, 50];
@@ -126,7 +129,12 @@ live.figures.tell = (place, network, find) => {
     return [inside((event.clientX - box.left) / box.width),
             inside((event.clientY - box.top) / box.height)];
   };
-  const clear = () => { strokes = []; redraw(); };
+  /** Begin anew: with a drawing, or with a stored digit, which is marked. */
+  const clear = digit => {
+    strokes = [];
+    all(".cb-live-digits button").forEach(one => one.setAttribute("aria-pressed", one === digit));
+    redraw();
+  };
   pad.onpointerdown = event => {
     if (event.button || open) return;
     if (!strokes.length) clear();       // a stored digit
@@ -146,8 +154,9 @@ live.figures.tell = (place, network, find) => {
     const button = live.add(all(".cb-live-digits")[i < 10 ? 0 : 1], "button",
                             {type: "button", "aria-label": label, title: label});
     live.paint(live.add(button, "canvas"), x);
-    button.onclick = () => { clear(); live.paint(pad, x); answer(x); };
+    button.onclick = () => { clear(button); live.paint(pad, x); answer(x); };
     if (i === 4) button.click();
   });
   [from, to, way].forEach(control => control.oninput = walk);
+  live.credit(find, network);
 };

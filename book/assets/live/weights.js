@@ -106,31 +106,30 @@ live.kmeans = (points, k) => {
 
 live.figures.weights = (place, network, find) => {
   const [own, last] = place.querySelectorAll(".cb-live-matrix"), chart = find(".cb-live-chart");
-  const [shuffle, play, clear] = place.querySelectorAll("button"), ends = find(".cb-live-ends").children;
+  const [shuffle, play, clear] = place.querySelectorAll("button"), says = find(".cb-live-says");
   const A = live.unpack(network.weights, Float32Array), layer = new live.Coclustering(A, 128);
   const chosen = find("select"), bins = 30, white = A.slice().sort()[Math.floor(0.99 * A.length)];
-  let k, value, cuts, waiting;
+  let k, value, cuts;
 
   const draw = () => {
     const [low, high] = network.ranges[k], n = cuts.length, heights = Array(bins).fill(0);
     const share = cut => Math.min(Math.max((cut - low) / (high - low), 0), 0.999);
     const bricks = cuts.map(share).map(x => [Math.floor(bins * x), heights[Math.floor(bins * x)]++]);
-    const most = Math.max(10, ...heights), put = (kind, style) => Object.assign(
-      live.add(chart, "span", {class: `cb-live-${kind}`}).style, style);
+    const most = Math.max(10, ...heights), put = (kind, style, text) => Object.assign(
+      live.add(chart, "span", {class: `cb-live-${kind}`}, text).style, style);
     chart.replaceChildren();
     bricks.forEach(([bin, below]) => put("brick", {
       left: `${100 * bin / bins}%`, bottom: `${100 * below / most}%`, height: `${100 / most}%`}));
-    const library = network.cuts[k], same = Math.abs(value - library) < 1e-6;
-    if (!same) put("library", {left: `${100 * share(library)}%`});
-    put("value", {left: `${100 * share(value)}%`});
+    const line = (kind, cut, digits) => put(kind, {left: `${100 * share(cut)}%`}, cut.toFixed(digits));
+    if (Math.abs(value - network.cuts[k]) > 1e-6) line("library", network.cuts[k], 4);
+    line("value", value, 4);
+    network.ticks[k].forEach(tick => line("tick", tick, 2));
     find(".cb-live-count").textContent = `${n} shuffle${n === 1 ? "" : "s"}`;
-    [shuffle.disabled, play.textContent] = [waiting > 0, waiting ? "Stop" : "Play 30"];
-    if (waiting) return;           // the sentence would be read aloud thirty times
     const below = cuts.filter(cut => cut <= value + 1e-9).length, mean = live.sum(cuts) / n;
     const z = (mean - value) / Math.sqrt(live.sum(cuts.map(cut => (cut - mean) ** 2)) / (n - 1));
-    find(".cb-live-says").textContent = `The layer's cut with ${k} clusters is ${value.toFixed(4)}. `
+    live.say(says, `The layer's cut with ${k} clusters is ${value.toFixed(4)}. `
       + (n ? `Shuffle ${n}: ${cuts.at(-1).toFixed(4)}. ${below} of ${n} are at most the layer's. ` : "")
-      + (n > 1 ? `z = ${z.toFixed(1).replace("-", "−")}, p = ${((below + 1) / (n + 1)).toFixed(2)}.` : "");
+      + (n > 1 ? `z = ${z.toFixed(1).replace("-", "−")}, p = ${((below + 1) / (n + 1)).toFixed(2)}.` : ""));
   };
   const drop = () => {
     const mixed = layer.shuffled(), {labels, cut} = mixed.search(k);
@@ -139,17 +138,17 @@ live.figures.weights = (place, network, find) => {
     place.classList.remove("cb-live-empty");
     draw();
   };
-  const tick = () => { if (waiting) { waiting--; drop(); setTimeout(tick, 20); } };
+  const stop = live.repeat(play, says, 30, 20, drop);
   const start = () => {
-    [k, cuts, waiting] = [+chosen.value, [], 0];
+    stop();
+    [k, cuts] = [+chosen.value, []];
     value = layer.search(k).cut;
     layer.paint(own, network.labels[k], k, white);
     place.classList.add("cb-live-empty");
-    [ends[0].textContent, ends[2].textContent] = network.ranges[k].map(end => end.toFixed(2));
     draw();
   };
   shuffle.onclick = drop;
-  play.onclick = () => { waiting = waiting ? 0 : 30; draw(); setTimeout(tick); };
   clear.onclick = chosen.onchange = start;
+  live.credit(find, network);
   start();
 };
