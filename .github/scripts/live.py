@@ -67,9 +67,9 @@ def layers(network: nn.Sequential) -> list[dict[str, Any]]:
 def tell() -> dict[str, Any]:
     """TELL's network of 30 epochs on MNIST with the smallest loss, its clusters, stored digits.
 
-    Clusters are in the order of the chapter's figures, by the digits matched to them. The digits
-    are the first of each class, and of each class the one whose two nearest centers are most nearly
-    equally near.
+    Clusters are in the order of the chapter's figures, by the digits matched to them. ``holds`` has
+    each cluster's most frequent digit, and others above a fifth. The digits are the first of each
+    class, and of each class the one whose two nearest centers are most nearly equally near.
     """
     record = min((one for one in load_records() if one.profile == "tell-mnist-30"),
                  key=lambda one: one.metrics["loss"])
@@ -83,11 +83,15 @@ def tell() -> dict[str, Any]:
     margins = cosines[:, -1] - cosines[:, -2]
     classes = [np.flatnonzero(data.y == digit) for digit in range(len(counts))]
     digits = [int(own[0]) for own in classes] + [int(own[margins[own].argmin()]) for own in classes]
+    holds = [", ".join(f"{share:.0%} {digit}s" for share, digit in
+                       sorted(zip(own, data.classes, strict=True), reverse=True)
+                       if share == own.max() or share > 0.2)
+             for own in (counts / counts.sum(0)).T[order]]
     return {
         "profile": record.profile, "seed": record.seed,
         "far": round(float(np.quantile(cosines[:, -1], 0.01)), 3),
         "centers": model.cluster_centers_[order].astype(float).round(6).tolist(),
-        "shares": (counts / counts.sum(0)).T[order].round(3).tolist(),
+        "holds": holds,
         "digits": [packed((data.X[i] * 255).round(), "u1") for i in digits],
         "encoder": layers(model.network_.encoder), "decoder": layers(model.network_.decoder)}
 
@@ -122,10 +126,10 @@ def gated(profile: str, rows: datasets.Dataset, means: np.ndarray, deviations: n
         "profile": record.profile, "seed": record.seed,
         "means": short(means), "deviations": short(deviations),
         "least": short(X.min(0)), "largest": short(X.max(0)),
-        "holds": [{"name": names[own.argmax()], "share": round(own.max() / own.sum(), 3)}
-                  for own in counts],
-        "rows": [{"number": int(i) + 1, "name": rows.classes[rows.y[i]],
-                  "margin": round(float(margins[i]), 3), "values": short(X[i])} for i in chosen],
+        "holds": [f"{own.max() / own.sum():.0%} {names[own.argmax()]}" for own in counts],
+        "rows": [{"name": f"{i + 1} ({rows.classes[rows.y[i]]}"
+                          f"{', small margin' if margins[i] < 0.9 else ''})",
+                  "values": short(X[i])} for i in chosen],
         "gating": layers(model.model_.gating.layers),
         "encoder": layers(model.model_.autoencoder.encoder), "head": layers(model.model_.head)}
 
@@ -134,7 +138,7 @@ def idc() -> dict[str, Any]:
     """IDC's networks of the breast-cancer table and of scikit-learn's digits.
 
     A group of measurements has one of each kind: ``names`` has all groups' first kind, then all
-    groups' second. The digits' pixels are one group, and ``side`` says that they are a picture.
+    groups' second. The digits' pixels are one group, a picture of ``side`` rows.
     """
     table, digits = datasets.load("breast_cancer"), datasets.load("digits")
     X, measured = table.X.astype(np.float64), list(table.feature_names)
@@ -145,7 +149,7 @@ def idc() -> dict[str, Any]:
             "groups": [name.removeprefix("mean ") for name in measured[:10]],
             **gated("idc-breast_cancer", table, X.mean(0), X.std(0), list(table.classes))},
         "digits": {
-            "one": "digit", "names": pixels, "kinds": pixels, "groups": ["one pixel"], "side": 8,
+            "one": "digit", "names": pixels, "groups": ["Pixels"], "side": 8,
             **gated("idc-digits-network", digits, np.zeros(64), np.ones(64),
                     [f"{digit}s" for digit in digits.classes]),
             "least": [0] * 64, "largest": [1] * 64}}
@@ -169,7 +173,7 @@ def weights() -> dict[str, Any]:
         low, high = np.quantile([*test.null, test.value], [0, 1])
         ranges[k] = [float(end.round(2)) for end in (1.5 * low - high / 2, 1.5 * high - low / 2)]
         ticks[k] = [tick for tick in short(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(
-            *ranges[k])) if ranges[k][0] <= tick <= ranges[k][1]]
+            *ranges[k])) if ranges[k][0] < tick < ranges[k][1]]
     return {"profile": record.profile, "seed": seed, "cuts": cuts, "ranges": ranges,
             "ticks": ticks, "labels": labels, "weights": packed(W)}
 
@@ -177,7 +181,8 @@ def weights() -> dict[str, Any]:
 def deepcluster() -> dict[str, Any]:
     """Features of images by the kept network on MNIST and by the same one before its training.
 
-    They are the first two whitened principal components, which are not brought to length 1. The
+    They are the first two whitened principal components, which are not brought to length 1; the
+    corner of each, beyond its points, is where eight centers can start. The
     images are the first 50 of each digit in ``mnist-small``, in their order, 14 × 14 pixels.
     """
     record = next(one for one in load_records()
@@ -191,9 +196,11 @@ def deepcluster() -> dict[str, Any]:
     features = [torch.from_numpy(model.features(data.X[chosen])) for model in (before, trained)]
     planes = [clustering.reduce(part, clustering.fit_reduction(part, 2, normalize=False))
               for part in features]
+    corner = np.array([[0.6 + 0.13 * (c % 4), 0.9 + 0.13 * (c > 3)] for c in range(8)])
     small = data.X[chosen].reshape(-1, 14, 2, 14, 2).mean((2, 4))
     return {"profile": record.profile, "seed": record.seed, "names": list(data.classes),
             "classes": data.y[chosen].tolist(),
+            "corners": [(plane.abs().max().item() * corner).round(5).tolist() for plane in planes],
             "features": [plane.double().numpy().round(5).tolist() for plane in planes],
             "images": packed((small * 255).round(), "u1")}
 

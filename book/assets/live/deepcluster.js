@@ -17,16 +17,17 @@ live.splitEmpty = (points, labels, centers, random) => {
 
 live.figures.deepcluster = (place, network, find) => {
   const [features, begin] = place.querySelectorAll("select"), plane = find(".cb-live-plane");
-  const says = find(".cb-live-says");
   const [step, play, clear] = place.querySelectorAll("button"), refill = find("input");
-  const pixels = live.unpack(network.images, Uint8Array), size = 14 * 14, k = 8;
+  const says = find(".cb-live-says"), pixels = live.pixels(network.images), size = 14 * 14, k = 8;
   const colors = "#0072B2 #D55E00 #009E73 #E69F00 #56B4E9 #CC79A7 #F0E442 #8A8F98".split(" ");
   const dots = network.classes.map(() => live.add(plane, "span"));
+  const pictures = dots.map((_, i) => live.paint(
+    document.createElement("canvas"), pixels.subarray(size * i, size * (i + 1))));
   const groups = colors.map((color, c) => {
     const item = live.add(find(".cb-live-groups"), "li"), style = `border-color: ${color}`;
     live.add(item, "b", {style}, c + 1);
     return {mark: live.add(plane, "b", {style}, c + 1), text: live.add(item, "span"),
-            images: Array.from({length: 6}, () => live.add(item, "canvas"))};
+            images: live.add(item, "span", {class: "cb-live-six"})};
   });
   let points, first, centers, labels, before, widest;     // before: what the last assignment said
 
@@ -46,13 +47,11 @@ live.figures.deepcluster = (place, network, find) => {
       put(mark, centers[c]);
       text.textContent = own.length ? `${own.length}: ${percent}% ${network.names[most]}s`
         : labels.length ? "empty" : "";
-      images.forEach((canvas, j) => {
-        canvas.hidden = j >= own.length;
-        live.paint(canvas, Float32Array.from({length: size}, (_, i) => pixels[size * own[j] + i] / 255));
-      });
+      images.replaceChildren(...own.slice(0, 6).map(i => pictures[i]));
     });
     [step.textContent, step.disabled, play.disabled] = [next, next === "Ended", next === "Ended"];
-    live.say(says, text + (labels.length ? ` ${new Set(labels).size} of ${k} clusters have images.` : ""));
+    const full = new Set(labels).size;
+    live.say(says, text + (full ? ` ${full} of ${k} clusters have images.` : ""));
   };
   /** Take the step that the button names, and answer whether it was the last. */
   const go = () => {
@@ -65,11 +64,10 @@ live.figures.deepcluster = (place, network, find) => {
       draw(`Each empty cluster got part of another one, ${count(had)} images in all.`, "Move", had);
     } else {
       labels = live.assign(points, centers);
-      const changed = count(before), next = new Set(labels).size < k && refill.checked ? "Refill" : "Move";
-      if (changed) draw(`Each image has the label of its nearest center: ${changed} have a new one.`,
-                        next, before);
-      else draw("No label is new: k-means has ended. These are the labels that the network would learn.",
-                "Ended");
+      const changed = count(before), empty = new Set(labels).size < k;
+      draw(changed ? `Each image has the label of its nearest center: ${changed} have a new one.`
+        : "No label is new: k-means has ended. These are the labels that the network would learn.",
+           !changed ? "Ended" : empty && refill.checked ? "Refill" : "Move", before);
       before = labels;
     }
     return step.disabled;
@@ -83,13 +81,11 @@ live.figures.deepcluster = (place, network, find) => {
   const renew = () => {
     points = network.features[features.value];
     widest = 1.1 * Math.max(...points.flat().map(Math.abs));
-    first = begin.value === "0" ? live.firstCenters(points, k)
-      : colors.map((_, c) => [0.55 + 0.12 * (c % 4), 0.8 + 0.12 * (c > 3)].map(share => share * widest));
+    first = begin.value === "0" ? live.firstCenters(points, k) : network.corners[features.value];
     start("");
   };
   step.onclick = go;
   refill.onchange = () => start("The same start again, to compare both rules. ");
   features.onchange = begin.onchange = clear.onclick = renew;
-  live.credit(find, network);
   renew();
 };
