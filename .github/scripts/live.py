@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from matplotlib.ticker import MaxNLocator
 from sklearn.base import clone
 from torch import nn
 
@@ -172,8 +171,9 @@ def weights() -> dict[str, Any]:
         cuts[k] = float(found.normalized_cut_)
         low, high = np.quantile([*test.null, test.value], [0, 1])
         ranges[k] = [float(end.round(2)) for end in (1.5 * low - high / 2, 1.5 * high - low / 2)]
-        ticks[k] = [tick for tick in short(MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(
-            *ranges[k])) if ranges[k][0] < tick < ranges[k][1]]
+        low, high = ranges[k]
+        step = 0.01 if high - low < 0.08 else 0.02
+        ticks[k] = short(np.arange(low + step, high - step / 2, step))
     return {"profile": record.profile, "seed": seed, "cuts": cuts, "ranges": ranges,
             "ticks": ticks, "labels": labels, "weights": packed(W)}
 

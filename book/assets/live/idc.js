@@ -46,10 +46,10 @@ live.told = (names, j, before, after) => {
     + (list("opened") + list("closed") || (unseen && !moved ? "Nothing changes. "
       : moved < 0.005 ? "No other gate moved noticeably. "
       : `No other gate opened or closed; they moved by up to ${moved.toFixed(2)}. `))
-    + (before.cluster === after.cluster ? `The cluster is still ${after.cluster}; `
-      : `The cluster changed from ${before.cluster} to ${after.cluster}`
-        + (unseen ? ", through the other gates; " : "; "))
-    + (from === to ? `the margin is still ${to}.` : `the margin went from ${from} to ${to}.`);
+    + (before.cluster !== after.cluster ? `The cluster changed from ${before.cluster} to `
+        + `${after.cluster}${unseen ? ", through the other gates" : ""}; the margin is ${to}.`
+      : `The cluster is still ${after.cluster}; its margin `
+        + (from === to ? `is still ${to}.` : `went from ${from} to ${to}.`));
 };
 
 /** A margin as text: never 1, which a softmax does not reach. */
