@@ -178,8 +178,8 @@ def test_what_is_written_is_the_recorded_network(trained):
     found = model.predict(data.X)
     for center, told in zip(written["centers"], written["holds"], strict=True):
         own = data.y[found == (model.cluster_centers_ @ center).argmax()]
-        shares = {digit: int(share) / 100 for share, digit in re.findall(r"(\d+)% (\d)s", told)}
-        assert re.sub(r"\d+% \ds(, )?", "", told) == "" and list(shares) == sorted(
+        shares = {digit: int(share) / 100 for share, digit in re.findall(r"(\d+)%\u00a0(\d)s", told)}
+        assert re.sub(r"\d+%\u00a0\ds(, )?", "", told) == "" and list(shares) == sorted(
             shares, key=shares.get, reverse=True)
         # The record has all 70,000 digits.
         assert {digit: (own == int(digit)).mean() for digit in shares} == pytest.approx(
@@ -282,7 +282,7 @@ def test_keys_reach_everything_and_the_sentence_is_read_aloud(page):
     assert len({begins, between, ends}) == 3
     way.focus()
     page.keyboard.press("End")
-    assert way.get_attribute("aria-valuetext").startswith("100% of the way to the cluster of")
+    assert way.get_attribute("aria-valuetext").startswith("100% of the way to the cluster of\u00a0")
     assert page.evaluate(pixels) == [begins, ends, ends]
     page.keyboard.press("Home")
     assert page.evaluate(pixels) == [begins, begins, ends]
@@ -714,7 +714,7 @@ def test_the_network_and_the_rows_that_are_written_are_the_recorded_ones(tables,
     assert np.bincount(labels[chosen]).tolist() == [5 if many == 2 else 3] * many
     assert (margins[chosen] < 0.9).sum() >= 4
     for c, holds in enumerate(written["holds"]):
-        share, own = re.fullmatch(r"(\d+)% (\w+?)s?", holds).groups()
+        share, own = re.fullmatch(r"(\d+)%\u00a0(\w+?)s?", holds).groups()
         assert (data.y[labels == c] == data.classes.index(own)).mean() == pytest.approx(
             int(share) / 100, abs=0.005)
 

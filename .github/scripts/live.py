@@ -82,7 +82,7 @@ def tell() -> dict[str, Any]:
     margins = cosines[:, -1] - cosines[:, -2]
     classes = [np.flatnonzero(data.y == digit) for digit in range(len(counts))]
     digits = [int(own[0]) for own in classes] + [int(own[margins[own].argmin()]) for own in classes]
-    holds = [", ".join(f"{share:.0%} {digit}s" for share, digit in
+    holds = [", ".join(f"{share:.0%}\u00a0{digit}s" for share, digit in
                        sorted(zip(own, data.classes, strict=True), reverse=True)
                        if share == own.max() or share > 0.2)
              for own in (counts / counts.sum(0)).T[order]]
@@ -125,7 +125,7 @@ def gated(profile: str, rows: datasets.Dataset, means: np.ndarray, deviations: n
         "profile": record.profile, "seed": record.seed,
         "means": short(means), "deviations": short(deviations),
         "least": short(X.min(0)), "largest": short(X.max(0)),
-        "holds": [f"{own.max() / own.sum():.0%} {names[own.argmax()]}" for own in counts],
+        "holds": [f"{own.max() / own.sum():.0%}\u00a0{names[own.argmax()]}" for own in counts],
         "rows": [{"name": f"{i + 1} ({rows.classes[rows.y[i]]}"
                           f"{', small margin' if margins[i] < 0.9 else ''})",
                   "values": short(X[i])} for i in chosen],

@@ -126,7 +126,7 @@ live.figures.idc = (place, networks, find) => {
     for (const list of [...lists, choice]) list.replaceChildren();
     clusters = network.holds.map((holds, c) => {
       const item = live.add(lists[0], "li");
-      live.add(item, "span", {}, `cluster ${c}: ${holds}`);
+      live.add(item, "span", {}, `cluster\u00a0${c}: ${holds}`);
       const bar = live.add(live.add(item, "span", {class: "cb-live-bar"}), "span");
       return {item, bar, value: live.add(item, "b")};
     });

@@ -61,7 +61,7 @@ live.digit = strokes => {
 
 live.figures.tell = (place, network, find) => {
   const tell = new live.Tell(network), all = selector => [...place.querySelectorAll(selector)];
-  const named = j => `cluster of ${j}`;
+  const named = j => `cluster of\u00a0${j}`;
   const [given, made] = all(".cb-live-pair canvas"), pad = find(".cb-live-pad");
   const images = network.centers.map(center => tell.decode(center));
   const says = find(".cb-live-says"), [from, to] = all("select"), way = find("input");
