@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from sklearn.base import clone
-from sklearn.preprocessing import scale
 from torch import nn
 
 from bookledger import load_records
@@ -67,9 +66,9 @@ def layers(network: nn.Sequential) -> list[dict[str, Any]]:
 def tell() -> dict[str, Any]:
     """TELL's network of 30 epochs on MNIST with the smallest loss, its clusters, stored digits.
 
-    Clusters are in the order of the chapter's figures, by the digits matched to them. The digits
-    are the first of each class, and of each class the one whose two nearest centers are most nearly
-    equally near.
+    Clusters are in the order of the chapter's figures, by the digits matched to them. ``holds`` has
+    each cluster's most frequent digit, and others above a fifth. The digits are the first of each
+    class, and of each class the one whose two nearest centers are most nearly equally near.
     """
     record = min((one for one in load_records() if one.profile == "tell-mnist-30"),
                  key=lambda one: one.metrics["loss"])
@@ -83,49 +82,76 @@ def tell() -> dict[str, Any]:
     margins = cosines[:, -1] - cosines[:, -2]
     classes = [np.flatnonzero(data.y == digit) for digit in range(len(counts))]
     digits = [int(own[0]) for own in classes] + [int(own[margins[own].argmin()]) for own in classes]
+    holds = [", ".join(f"{share:.0%}\u00a0{digit}s" for share, digit in
+                       sorted(zip(own, data.classes, strict=True), reverse=True)
+                       if share == own.max() or share > 0.2)
+             for own in (counts / counts.sum(0)).T[order]]
     return {
         "profile": record.profile, "seed": record.seed,
         "far": round(float(np.quantile(cosines[:, -1], 0.01)), 3),
         "centers": model.cluster_centers_[order].astype(float).round(6).tolist(),
-        "shares": (counts / counts.sum(0)).T[order].round(3).tolist(),
+        "holds": holds,
         "digits": [packed((data.X[i] * 255).round(), "u1") for i in digits],
         "encoder": layers(model.network_.encoder), "decoder": layers(model.network_.decoder)}
 
 
-def idc() -> dict[str, Any]:
-    """IDC's network of seed 0 on the breast-cancer table, how that is scaled, and some rows.
+def short(values: Any) -> list[float]:
+    """Numbers with seven digits, as many as float32 has."""
+    return [float(f"{value:.7g}") for value in values]
 
-    Of each cluster these are the first two of its most frequent class, the first of the other, and
-    the two with the smallest margins. ``holds`` is that class and its share.
+
+def gated(profile: str, rows: datasets.Dataset, means: np.ndarray, deviations: np.ndarray,
+          names: list[str]) -> dict[str, Any]:
+    """IDC's network of seed 0, how its rows are scaled, some rows, and what each cluster holds.
+
+    Of two clusters these are the first two rows of the most frequent class, the first of another,
+    and the two with the smallest margins; of more, one of each. ``holds`` is a cluster's most
+    frequent class, by *names*, and its share.
     """
-    record = next(one for one in load_records()
-                  if (one.profile, one.seed) == ("idc-breast_cancer", 0))
+    record = next(one for one in load_records() if (one.profile, one.seed) == (profile, 0))
     model = IDC.load(paths.root() / "data" / "records" / f"{record.name}.pt", device="cpu")
-    data = datasets.load("breast_cancer")
-    X = data.X.astype(np.float64)
-    logits = model.model_.head(torch.tensor(model.transform(scale(X).astype(np.float32))))
-    shares, labels = logits.softmax(1).detach().numpy(), logits.argmax(1).numpy()
-    margins = np.ptp(shares, axis=1)        # of two clusters
-    counts = metrics.contingency(labels, data.y)        # (clusters, classes)
-    chosen = []
+    X = rows.X.astype(np.float64)
+    scaled = ((X - means) / deviations).astype(np.float32)
+    logits = model.model_.head(torch.tensor(model.transform(scaled)))
+    shares, labels = np.sort(logits.softmax(1).detach().numpy()), logits.argmax(1).numpy()
+    margins = shares[:, -1] - shares[:, -2]
+    counts = metrics.contingency(labels, rows.y)        # (clusters, classes)
+    chosen, many = [], 2 if len(counts) == 2 else 1
     for cluster, own in enumerate(counts):
         members = np.flatnonzero(labels == cluster)
-        usual, near = data.y[members] == own.argmax(), members[margins[members].argsort()]
-        chosen += [*members[usual][:2], *members[~usual][:1], *near[:2]]
-
-    def short(values: np.ndarray) -> list[float]:
-        return [float(f"{value:.7g}") for value in values]
-
+        usual, near = rows.y[members] == own.argmax(), members[margins[members].argsort()]
+        chosen += [*members[usual][:many], *members[~usual][:1], *near[:many]]
     return {
-        "profile": record.profile, "seed": record.seed, "names": list(data.feature_names),
-        "means": short(X.mean(0)), "deviations": short(X.std(0)),
+        "profile": record.profile, "seed": record.seed,
+        "means": short(means), "deviations": short(deviations),
         "least": short(X.min(0)), "largest": short(X.max(0)),
-        "holds": [{"name": data.classes[own.argmax()], "share": round(own.max() / own.sum(), 3)}
-                  for own in counts],
-        "rows": [{"number": int(i) + 1, "name": data.classes[data.y[i]],
-                  "margin": round(float(margins[i]), 3), "values": short(X[i])} for i in chosen],
+        "holds": [f"{own.max() / own.sum():.0%}\u00a0{names[own.argmax()]}" for own in counts],
+        "rows": [{"name": f"{i + 1} ({rows.classes[rows.y[i]]}"
+                          f"{', small margin' if margins[i] < 0.9 else ''})",
+                  "values": short(X[i])} for i in chosen],
         "gating": layers(model.model_.gating.layers),
         "encoder": layers(model.model_.autoencoder.encoder), "head": layers(model.model_.head)}
+
+
+def idc() -> dict[str, Any]:
+    """IDC's networks of the breast-cancer table and of scikit-learn's digits.
+
+    A group of measurements has one of each kind: ``names`` has all groups' first kind, then all
+    groups' second. The digits' pixels are one group, a picture of ``side`` rows.
+    """
+    table, digits = datasets.load("breast_cancer"), datasets.load("digits")
+    X, measured = table.X.astype(np.float64), list(table.feature_names)
+    pixels = [f"row {1 + j // 8}, column {1 + j % 8}" for j in range(64)]
+    return {
+        "breast_cancer": {
+            "one": "row", "names": measured, "kinds": ["mean", "error", "worst"],
+            "groups": [name.removeprefix("mean ") for name in measured[:10]],
+            **gated("idc-breast_cancer", table, X.mean(0), X.std(0), list(table.classes))},
+        "digits": {
+            "one": "digit", "names": pixels, "groups": ["Pixels"], "side": 8,
+            **gated("idc-digits-network", digits, np.zeros(64), np.ones(64),
+                    [f"{digit}s" for digit in digits.classes]),
+            "least": [0] * 64, "largest": [1] * 64}}
 
 
 def weights() -> dict[str, Any]:
@@ -137,7 +163,7 @@ def weights() -> dict[str, Any]:
     record = next(one for one in load_records() if one.profile == "weights-mnist" and not one.seed)
     stored = torch.load(paths.root() / "data" / "records" / f"{record.name}.pt", weights_only=True)
     W, seed = np.abs(stored["3.weight"].numpy()), record.seed
-    labels, cuts, ranges = {}, {}, {}
+    labels, cuts, ranges, ticks = {}, {}, {}, {}
     for k in range(2, 9):
         test = coclustering.null_tests(W, k, n_shuffles=50, random_state=seed)["cut"]
         found = coclustering.WeightCoclustering(k, random_state=seed).fit(W)
@@ -145,14 +171,18 @@ def weights() -> dict[str, Any]:
         cuts[k] = float(found.normalized_cut_)
         low, high = np.quantile([*test.null, test.value], [0, 1])
         ranges[k] = [float(end.round(2)) for end in (1.5 * low - high / 2, 1.5 * high - low / 2)]
+        low, high = ranges[k]
+        step = 0.01 if high - low < 0.08 else 0.02
+        ticks[k] = short(np.arange(low + step, high - step / 2, step))
     return {"profile": record.profile, "seed": seed, "cuts": cuts, "ranges": ranges,
-            "labels": labels, "weights": packed(W)}
+            "ticks": ticks, "labels": labels, "weights": packed(W)}
 
 
 def deepcluster() -> dict[str, Any]:
     """Features of images by the kept network on MNIST and by the same one before its training.
 
-    They are the first two whitened principal components, which are not brought to length 1. The
+    They are the first two whitened principal components, which are not brought to length 1; the
+    corner of each, beyond its points, is where eight centers can start. The
     images are the first 50 of each digit in ``mnist-small``, in their order, 14 × 14 pixels.
     """
     record = next(one for one in load_records()
@@ -166,9 +196,11 @@ def deepcluster() -> dict[str, Any]:
     features = [torch.from_numpy(model.features(data.X[chosen])) for model in (before, trained)]
     planes = [clustering.reduce(part, clustering.fit_reduction(part, 2, normalize=False))
               for part in features]
+    corner = np.array([[0.6 + 0.13 * (c % 4), 0.9 + 0.13 * (c > 3)] for c in range(8)])
     small = data.X[chosen].reshape(-1, 14, 2, 14, 2).mean((2, 4))
     return {"profile": record.profile, "seed": record.seed, "names": list(data.classes),
             "classes": data.y[chosen].tolist(),
+            "corners": [(plane.abs().max().item() * corner).round(5).tolist() for plane in planes],
             "features": [plane.double().numpy().round(5).tolist() for plane in planes],
             "images": packed((small * 255).round(), "u1")}
 

@@ -17,62 +17,75 @@ live.splitEmpty = (points, labels, centers, random) => {
 
 live.figures.deepcluster = (place, network, find) => {
   const [features, begin] = place.querySelectorAll("select"), plane = find(".cb-live-plane");
-  const [step, repeat, clear] = place.querySelectorAll("button"), refill = find("input");
-  const pixels = live.unpack(network.images, Uint8Array), size = 14 * 14, k = 8;
+  const [step, play, clear] = place.querySelectorAll("button"), refill = find("input");
+  const says = find(".cb-live-says"), pixels = live.pixels(network.images), size = 14 * 14, k = 8;
   const colors = "#0072B2 #D55E00 #009E73 #E69F00 #56B4E9 #CC79A7 #F0E442 #8A8F98".split(" ");
   const dots = network.classes.map(() => live.add(plane, "span"));
+  const pictures = dots.map((_, i) => live.paint(
+    document.createElement("canvas"), pixels.subarray(size * i, size * (i + 1))));
   const groups = colors.map((color, c) => {
     const item = live.add(find(".cb-live-groups"), "li"), style = `border-color: ${color}`;
     live.add(item, "b", {style}, c + 1);
     return {mark: live.add(plane, "b", {style}, c + 1), text: live.add(item, "span"),
-            images: Array.from({length: 6}, () => live.add(item, "canvas"))};
+            images: live.add(item, "span", {class: "cb-live-six"})};
   });
-  let points, centers, labels, before, widest;       // before: what the last assignment said
+  let points, first, centers, labels, before, widest;     // before: what the last assignment said
 
-  const draw = (text, next) => {
+  /** Show the clusters, with a ring around each image whose label is not the one it had. */
+  const draw = (text, next, had = labels) => {
     const put = (mark, [x, y]) => Object.assign(mark.style, {
       left: `${50 + 50 * x / widest}%`, top: `${50 - 50 * y / widest}%`});
-    dots.forEach((dot, i) => put(dot, points[i]).background = colors[labels[i]] ?? "");
+    dots.forEach((dot, i) => {
+      put(dot, points[i]).background = colors[labels[i]] ?? "";
+      dot.classList.toggle("cb-live-new", had.length > 0 && labels[i] !== had[i]);
+    });
     groups.forEach(({mark, text, images}, c) => {
       const far = i => live.squared(points[i], centers[c]);
       const own = [...points.keys()].filter(i => labels[i] === c).sort((i, j) => far(i) - far(j));
       const counts = network.names.map((_, y) => own.filter(i => network.classes[i] === y).length);
       const most = live.largest(counts), percent = Math.round(100 * counts[most] / own.length);
       put(mark, centers[c]);
-      text.textContent = own.length ? `${own.length}: ${percent}% ${network.names[most]}s` : "empty";
-      images.forEach((canvas, j) => {
-        canvas.hidden = j >= own.length;
-        live.paint(canvas, Float32Array.from({length: size}, (_, i) => pixels[size * own[j] + i] / 255));
-      });
+      text.textContent = own.length ? `${own.length}: ${percent}% ${network.names[most]}s`
+        : labels.length ? "empty" : "";
+      images.replaceChildren(...own.slice(0, 6).map(i => pictures[i]));
     });
-    [step.textContent, step.disabled, repeat.disabled] = [next, next === "Ended", next === "Ended"];
-    find(".cb-live-says").textContent = text
-      + (labels.length ? ` ${new Set(labels).size} of ${k} clusters have images.` : "");
+    [step.textContent, step.disabled, play.disabled] = [next, next === "Ended", next === "Ended"];
+    const full = new Set(labels).size;
+    live.say(says, text + (full ? ` ${full} of ${k} clusters have images.` : ""));
   };
-  /** Assign each image, or move each center. */
+  /** Take the step that the button names, and answer whether it was the last. */
   const go = () => {
+    const had = labels, count = from => labels.filter((c, i) => c !== from[i]).length;
     if (step.textContent === "Move") {
-      const filled = k - new Set(labels).size, random = below => Math.floor(below * Math.random());
-      if (refill.checked) labels = live.splitEmpty(points, labels, centers, random);
       centers = live.means(points, labels, centers);
-      return draw((filled && refill.checked ? `Empty clusters refilled: ${filled}. ` : "")
-                  + "Each center is now the mean of its images.", "Relabel");
+      draw("Each center is now the mean of its images.", "Relabel");
+    } else if (step.textContent === "Refill") {
+      labels = live.splitEmpty(points, labels, centers, below => Math.floor(below * Math.random()));
+      draw(`Each empty cluster got part of another one, ${count(had)} images in all.`, "Move", had);
+    } else {
+      labels = live.assign(points, centers);
+      const changed = count(before), empty = new Set(labels).size < k;
+      draw(changed ? `Each image has the label of its nearest center: ${changed} have a new one.`
+        : "No label is new: k-means has ended. These are the labels that the network would learn.",
+           !changed ? "Ended" : empty && refill.checked ? "Refill" : "Move", before);
+      before = labels;
     }
-    const found = live.assign(points, centers), changed = found.filter((c, i) => c !== before[i]).length;
-    labels = before = found;
-    draw(changed ? `Each image has the label of its nearest center: ${changed} have a new one.`
-      : "No label is new: k-means has ended. These are the labels that the network would learn.",
-         changed ? "Move" : "Ended");
+    return step.disabled;
   };
-  const start = () => {
-    [points, labels, before] = [network.features[features.value], [], []];
+  const stop = live.repeat(play, says, 300, 250, go);
+  const start = text => {
+    stop();
+    [centers, labels, before] = [first, [], []];
+    draw(`${text}No image has a label yet.`, "Assign");
+  };
+  const renew = () => {
+    points = network.features[features.value];
     widest = 1.1 * Math.max(...points.flat().map(Math.abs));
-    centers = begin.value === "0" ? live.firstCenters(points, k)
-      : colors.map((_, c) => [0.55 + 0.12 * (c % 4), 0.8 + 0.12 * (c > 3)].map(share => share * widest));
-    draw("", "Assign");
+    first = begin.value === "0" ? live.firstCenters(points, k) : network.corners[features.value];
+    start("");
   };
   step.onclick = go;
-  repeat.onclick = () => { for (let left = 200; left && !step.disabled; left--) go(); };
-  features.onchange = begin.onchange = clear.onclick = start;
-  start();
+  refill.onchange = () => start("The same start again, to compare both rules. ");
+  features.onchange = begin.onchange = clear.onclick = renew;
+  renew();
 };

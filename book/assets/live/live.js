@@ -6,7 +6,6 @@ window.live = {figures: {}, networks: {}};
 live.home = document.currentScript?.src;       // none where all of it is inside a notebook's output
 
 // ---- loading: a figure's script and its network, when it comes near the screen
-
 /** Run a script from beside this one. */
 live.load = file => new Promise((loaded, failed) => {
   const script = document.createElement("script");
@@ -18,33 +17,30 @@ live.load = file => new Promise((loaded, failed) => {
 
 /** Put the live figure in the place of its picture; without its files the picture stays. */
 live.start = async place => {
-  const name = place.dataset.live;
+  const name = place.dataset.live, find = selector => place.querySelector(selector);
   if (!live.figures[name]) await live.load(`${name}.js`);
   if (!live.networks[name]) await live.load(`${name}-weights.js`);
   if (place.classList.contains("cb-live-runs")) return;
-  place.append(place.querySelector("template").content.cloneNode(true));
-  const {profile, seed} = live.networks[name], find = selector => place.querySelector(selector);
+  place.append(find("template").content.cloneNode(true));
   live.figures[name](place, live.networks[name], find);
   find(".cb-live-says").setAttribute("aria-live", "polite");      // from now on
-  find(".cb-live-from").textContent = `live in your browser · network of ${profile}, seed ${seed}`;
   place.classList.add("cb-live-runs");
 };
 
 live.watch = () => {
-  const near = new IntersectionObserver(seen => {
-    for (const one of seen.filter(one => one.isIntersecting)) {
-      near.unobserve(one.target);
-      live.start(one.target).catch(() => {});
-    }
-  }, {rootMargin: "600px 0px"});
+  const near = new IntersectionObserver(seen => seen.filter(one => one.isIntersecting).forEach(one => {
+    near.unobserve(one.target);
+    live.start(one.target).catch(() => {});
+  }), {rootMargin: "600px 0px"});
   document.querySelectorAll("[data-live]:not(.cb-live-runs)").forEach(place => near.observe(place));
 };
 
 // ---- networks: what .github/scripts/live.py wrote of them, and the layers
-
 /** The numbers of a text in base64: Float32Array, Int8Array or Uint8Array. */
-live.unpack = (text, Kind) =>
-  new Kind(Uint8Array.from(atob(text), sign => sign.charCodeAt(0)).buffer);
+live.unpack = (text, Kind) => new Kind(Uint8Array.from(atob(text), sign => sign.charCodeAt(0)).buffer);
+
+/** The pixels of images, 0 black and 1 white, from bytes in base64. */
+live.pixels = text => Float32Array.from(live.unpack(text, Uint8Array), value => value / 255);
 
 /** A layer with its weights as numbers: an int8 times the scale of its output channel. */
 live.unpacked = layer => {
@@ -55,39 +51,33 @@ live.unpacked = layer => {
 };
 
 /** W x + b, with x (inputs) and W (outputs, inputs): (outputs). */
-live.linear = (x, {weight, bias}) => bias.map((sum, j) => {
-  for (let i = 0; i < x.length; i++) sum += weight[j * x.length + i] * x[i];
-  return sum;
-});
+live.linear = (x, {weight, bias}) => bias.map(
+  (value, j) => value + live.dot(weight.subarray(j * x.length, (j + 1) * x.length), x));
 
-/** A convolution by 3 × 3 weights (outputs, inputs, 3, 3), zeros around: the image (outputs, …). */
-live.convolution = (x, {weight, bias, shape: [outputs, inputs], stride}) => {
-  const side = Math.sqrt(x.length / inputs), across = side / stride;
-  const y = new Float32Array(outputs * across * across);
-  for (let o = 0; o < outputs; o++) {
-    y.fill(bias[o], o * across * across, (o + 1) * across * across);
-    for (let i = 0; i < inputs; i++)
-      for (let tap = 0; tap < 9; tap++) {
-        const w = weight[(o * inputs + i) * 9 + tap];
-        const down = Math.floor(tap / 3) - 1, right = tap % 3 - 1;
-        const begin = right < 0 ? 1 : 0, end = Math.min(across, Math.ceil((side - right) / stride));
-        for (let r = 0; r < across; r++) {
-          const row = r * stride + down;
-          if (row < 0 || row >= side) continue;
-          const to = (o * across + r) * across, from = (i * side + row) * side + right;
-          for (let c = begin; c < end; c++) y[to + c] += w * x[from + c * stride];
-        }
-      }
-  }
+/** An image with zeros around it, and between its pixels where a transposed convolution follows. */
+live.padded = (x, channels, stretch) => {
+  const side = Math.sqrt(x.length / channels), wide = side * stretch + 2;
+  const y = new Float32Array(channels * wide * wide);
+  x.forEach((value, i) => {
+    const row = Math.floor(i / side), channel = Math.floor(row / side);
+    y[(channel * wide + row % side * stretch + 1) * wide + i % side * stretch + 1] = value;
+  });
   return y;
 };
 
-/** An image with its pixels apart, zeros between them: a transposed convolution convolves this. */
-live.stretched = (x, channels, factor) => {
-  if (factor === 1) return x;
-  const side = Math.sqrt(x.length / channels), y = new Float32Array(x.length * factor * factor);
-  x.forEach((value, i) => { y[(Math.floor(i / side) * side * factor + i % side) * factor] = value; });
-  return y;
+/** The convolution (outputs, …) of a padded image by 3 × 3 weights (outputs, inputs, 3, 3). */
+live.convolution = (x, {weight, bias, shape: [outputs, inputs], stride}) => {
+  const wide = Math.sqrt(x.length / inputs), across = (wide - 2) / stride;
+  return new Float32Array(outputs * across * across).map((_, at) => {
+    const row = Math.floor(at / across), o = Math.floor(row / across);
+    let sum = bias[o];
+    for (let i = 0; i < inputs; i++) {
+      const from = (i * wide + row % across * stride) * wide + at % across * stride;
+      for (let tap = 0; tap < 9; tap++)
+        sum += weight[(o * inputs + i) * 9 + tap] * x[from + Math.floor(tap / 3) * wide + tap % 3];
+    }
+    return sum;
+  });
 };
 
 live.activations = {none: a => a, relu: a => Math.max(a, 0), sigmoid: a => 1 / (1 + Math.exp(-a)),
@@ -96,7 +86,7 @@ live.activations = {none: a => a, relu: a => Math.max(a, 0), sigmoid: a => 1 / (
 /** What the layers of an encoder or decoder make of x. */
 live.forward = (layers, x) => layers.reduce((x, layer) => {
   const y = layer.shape.length === 2 ? live.linear(x, layer)
-    : live.convolution(live.stretched(x, layer.shape[1], layer.stretch), layer);
+    : live.convolution(live.padded(x, layer.shape[1], layer.stretch), layer);
   return y.map(live.activations[layer.activation]);
 }, x);
 
@@ -112,7 +102,6 @@ live.largest = numbers => numbers.indexOf(Math.max(...numbers));
 live.sum = numbers => numbers.reduce((sum, value) => sum + value, 0);
 
 // ---- k-means, as src/clusterbook/deepcluster/clustering.py has it; points and centers are rows
-
 live.squared = (a, b) => live.sum(a.map((value, d) => (value - b[d]) ** 2));
 
 /** The nearest center of each point: the largest inner product, less half the center's square. */
@@ -135,7 +124,6 @@ live.firstCenters = (points, k) => Array(k).fill().reduce(centers => {
 }, []);
 
 // ---- the page
-
 /** An element with attributes and text, put into its parent. */
 live.add = (parent, kind, attributes = {}, text = "") => {
   const made = parent.appendChild(document.createElement(kind));
@@ -144,13 +132,42 @@ live.add = (parent, kind, attributes = {}, text = "") => {
   return made;
 };
 
+/** Say sentences in which no line ends between a number and its name. */
+live.say = (says, text) => {
+  says.textContent = text.replace(/-(?=\d)/g, "−").replace(/(?<![.:;,]) (?=[−\d=])|(?<==) /g, "\u00a0");
+};
+
+/** Let a button repeat what() until it answers true, at most so many times, and be its own stop.
+ * The sentence is read aloud at the end, not at each time. Returns what stops it. */
+live.repeat = (button, says, times, pause, what) => {
+  const label = button.textContent;
+  let timer = 0;
+  const stop = () => {
+    clearTimeout(timer);
+    [timer, button.textContent] = [0, label];
+    says.setAttribute("aria-live", "polite");
+    says.replaceChildren(says.textContent);         // only a change is read aloud
+  };
+  const next = left => {
+    timer = setTimeout(next, pause, left - 1);
+    if (what() || left === 1) stop();
+  };
+  button.onclick = () => {
+    if (timer) return stop();
+    button.textContent = "Stop";
+    says.setAttribute("aria-live", "off");
+    next(times);
+  };
+  return stop;
+};
+
 /** Paint an image (1, side, side), 0 black and 1 white, on a canvas of any size. */
 live.paint = (canvas, x) => {
   const side = Math.sqrt(x.length), pixels = new ImageData(side, side);
-  x.forEach((value, i) => pixels.data.fill(255 * value, 4 * i, 4 * i + 3));
-  for (let i = 0; i < x.length; i++) pixels.data[4 * i + 3] = 255;
+  x.forEach((value, i) => pixels.data.set([255 * value, 255 * value, 255 * value, 255], 4 * i));
   canvas.width = canvas.height = side;
   canvas.getContext("2d").putImageData(pixels, 0, 0);
+  return canvas;
 };
 
 if (document.readyState === "loading") addEventListener("DOMContentLoaded", live.watch);

@@ -19,78 +19,70 @@ live.Tell = class {
 
   /** The point at a share of the way between two centers, on the sphere. */
   between(from, to, share) {
-    return live.normalize(Float32Array.from(
-      this.centers[from], (value, i) => (1 - share) * value + share * this.centers[to][i]));
+    const [begin, end] = [this.centers[from], this.centers[to]];
+    return live.normalize(begin.map((value, i) => (1 - share) * value + share * end[i]));
   }
 };
 
-/** The strokes as MNIST has its digits: in a box of 20 pixels, their center of mass in the middle.
- * A stroke is a list of points [x, y]. The image (1, 28, 28), or a sentence if that is no digit. */
-live.digit = strokes => {
-  const points = strokes.flat(), wide = 2.6;        // pixels of a stroke's width
-  if (!points.length) return "Nothing is drawn yet.";
-  const [left, top] = [0, 1].map(i => Math.min(...points.map(point => point[i])));
-  const [right, bottom] = [0, 1].map(i => Math.max(...points.map(point => point[i])));
-  const size = Math.max(right - left, bottom - top);
-  if (size < 0.1) return "That is a dot: draw a digit that fills most of the square.";
-  const drawn = (x, y) => {       // with the middle of the box there
-    const canvas = document.createElement("canvas");
-    canvas.width = canvas.height = 28;
-    const pen = canvas.getContext("2d", {willReadFrequently: true});
-    live.draw(pen, strokes.map(stroke => stroke.map(point => [
-      x + (point[0] - (left + right) / 2) * (20 - wide) / size,
-      y + (point[1] - (top + bottom) / 2) * (20 - wide) / size])), wide, "#fff");
-    const {data} = pen.getImageData(0, 0, 28, 28);
-    return Float32Array.from({length: 784}, (_, i) => data[4 * i + 3] / 255);
-  };
-  const first = drawn(14, 14), ink = first.reduce((sum, value) => sum + value);
-  if (ink > 300) return "That is more ink than a digit has: clear, and draw lines.";
-  const middle = weight => first.reduce((sum, value, i) => sum + value * weight(i), 0) / ink + 0.5;
-  return drawn(28 - middle(i => i % 28), 28 - middle(i => Math.floor(i / 28)));
-};
-
-/** Draw strokes as round lines. */
-live.draw = (pen, strokes, wide, color) => {
-  Object.assign(pen, {lineWidth: wide, lineCap: "round", lineJoin: "round", strokeStyle: color});
+/** Draw strokes [[x, y], …], this wide, in white on a canvas, scaled and then moved. */
+live.draw = (canvas, size, strokes, wide, scale, x = 0, y = 0) => {
+  canvas.width = canvas.height = size;
+  const pen = canvas.getContext("2d", {willReadFrequently: true});
+  pen.setTransform(scale, 0, 0, scale, x, y);
+  Object.assign(pen, {lineWidth: wide, lineCap: "round", lineJoin: "round", strokeStyle: "#fff"});
   for (const stroke of strokes) {
     pen.beginPath();
     pen.moveTo(...stroke[0]);
     stroke.forEach(point => pen.lineTo(...point));
     pen.stroke();
   }
+  return pen;
+};
+
+/** The strokes as MNIST has its digits: in a box of 20 pixels, their center of mass in the middle.
+ * The image (1, 28, 28), or a sentence if that is no digit. */
+live.digit = strokes => {
+  const points = strokes.flat(), wide = 2.6;        // pixels of a stroke's width
+  if (!points.length) return "Nothing is drawn yet.";
+  const [left, top] = [0, 1].map(i => Math.min(...points.map(point => point[i])));
+  const [right, bottom] = [0, 1].map(i => Math.max(...points.map(point => point[i])));
+  const size = Math.max(right - left, bottom - top), scale = (20 - wide) / size;
+  if (size < 0.1) return "That is a dot: draw a digit that fills most of the square.";
+  const drawn = (x, y) => {       // with the middle of the box there
+    const {data} = live.draw(document.createElement("canvas"), 28, strokes, wide / scale, scale,
+      x - scale * (left + right) / 2, y - scale * (top + bottom) / 2).getImageData(0, 0, 28, 28);
+    return Float32Array.from({length: 784}, (_, i) => data[4 * i + 3] / 255);
+  };
+  const first = drawn(14, 14), ink = live.sum(first);
+  if (ink > 300) return "That is more ink than a digit has: clear, and draw lines.";
+  const middle = weight => live.sum(first.map((value, i) => value * weight(i))) / ink + 0.5;
+  return drawn(28 - middle(i => i % 28), 28 - middle(i => Math.floor(i / 28)));
 };
 
 live.figures.tell = (place, network, find) => {
-  const tell = new live.Tell(network);
-  const all = selector => [...place.querySelectorAll(selector)];
-  const named = j => `cluster of ${j}`, percent = share => `${Math.round(100 * share)}%`;
+  const tell = new live.Tell(network), all = selector => [...place.querySelectorAll(selector)];
+  const named = j => `cluster of\u00a0${j}`;
   const [given, made] = all(".cb-live-pair canvas"), pad = find(".cb-live-pad");
+  const images = network.centers.map(center => tell.decode(center));
   const says = find(".cb-live-says"), [from, to] = all("select"), way = find("input");
   let strokes = [], open = null;
-
-  // What each cluster holds, by the record: its most frequent digits.
-  const holds = network.shares.map(shares => shares.map((share, digit) => ({share, digit}))
-    .sort((a, b) => b.share - a.share).filter((one, i) => i === 0 || one.share > 0.2)
-    .map(({share, digit}) => `${percent(share)} ${digit}s`).join(", "));
-  const centers = network.centers.map((center, j) => {
+  const centers = images.map((image, j) => {
     const item = live.add(find(".cb-live-centers"), "li");
     live.add(item, "small", {}, named(j));
-    live.paint(live.add(item, "canvas", {role: "img", "aria-label": `Decoded center, ${named(j)}`}),
-               tell.decode(center));
+    live.paint(live.add(item, "canvas", {role: "img", "aria-label": `Center, ${named(j)}`}), image);
     const bar = live.add(live.add(item, "span", {class: "cb-live-bar"}), "span");
     const value = live.add(item, "b");
-    live.add(item, "small", {}, holds[j]);
+    live.add(item, "small", {}, network.holds[j]);
     [from, to].forEach(list => live.add(list, "option", {value: j}, named(j)));
     return {item, bar, value};
   });
-
   const walk = () => {
-    live.paint(find(".cb-live-walk canvas"),
-               tell.decode(tell.between(from.value, to.value, way.value / 100)));
-    way.setAttribute("aria-valuetext",
-                     `${way.value}% of the way to the center of the ${named(to.value)}`);
+    const [begin, between, end] = all(".cb-live-walk canvas");
+    live.paint(begin, images[from.value]);
+    live.paint(between, tell.decode(tell.between(from.value, to.value, way.value / 100)));
+    live.paint(end, images[to.value]);
+    way.setAttribute("aria-valuetext", `${way.value}% of the way to the ${named(to.value)}`);
   };
-
   /** Show what the network says of an image (1, 28, 28), or a sentence instead. */
   const answer = x => {
     const bad = typeof x === "string", z = bad ? null : tell.encode(x);
@@ -100,33 +92,28 @@ live.figures.tell = (place, network, find) => {
     place.classList.toggle("cb-live-empty", bad);
     centers.forEach(({item, bar, value}, j) => {
       item.classList.toggle("cb-live-nearest", j === first);
-      bar.style.width = bad ? 0 : percent(Math.max(cosines[j], 0));
+      bar.style.width = `${bad ? 0 : 100 * Math.max(cosines[j], 0)}%`;
       value.textContent = bad ? "" : cosines[j].toFixed(2).replace("-", "−");
     });
-    says.textContent = bad ? x : `Nearest is the center of the ${named(first)}, cosine `
-      + `${cosines[first].toFixed(2)}; its cluster holds ${holds[first]}. Next, the ${named(second)}, `
-      + `cosine ${cosines[second].toFixed(2)}. `
+    live.say(says, bad ? x : `Nearest is the center of the ${named(first)}, cosine `
+      + `${cosines[first].toFixed(2)}; its cluster holds ${network.holds[first]}. `
+      + `Next, the ${named(second)}, cosine ${cosines[second].toFixed(2)}. `
       + (cosines[first] - cosines[second] < 0.05 ? "That is almost a tie. " : "")
-      + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center." : "");
+      + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center." : ""));
     live.paint(given, bad ? new Float32Array(784) : x);
     live.paint(made, bad ? new Float32Array(784) : tell.decode(z));
     if (!bad) [from.value, to.value, way.value] = [first, second, 50];
     walk();
   };
-
-  // A drawing has coordinates from 0 to 1; the canvas has 280 pixels.
-  const redraw = () => {
-    pad.width = pad.height = 280;
-    const pen = pad.getContext("2d");
-    pen.fillRect(0, 0, 280, 280);
-    live.draw(pen, strokes.map(stroke => stroke.map(([x, y]) => [280 * x, 280 * y])), 24, "#fff");
+  const redraw = () => live.draw(pad, 280, strokes, 0.086, 280);      // x and y are from 0 to 1
+  const point = event => [event.offsetX, event.offsetY].map(
+    pixels => Math.min(Math.max(pixels / pad.clientWidth, 0), 1));
+  /** Begin anew: with a drawing, or with a stored digit, which is marked. */
+  const clear = digit => {
+    strokes = [];
+    all(".cb-live-digits button").forEach(one => one.setAttribute("aria-pressed", one === digit));
+    redraw();
   };
-  const point = event => {
-    const box = pad.getBoundingClientRect(), inside = share => Math.min(Math.max(share, 0), 1);
-    return [inside((event.clientX - box.left) / box.width),
-            inside((event.clientY - box.top) / box.height)];
-  };
-  const clear = () => { strokes = []; redraw(); };
   pad.onpointerdown = event => {
     if (event.button || open) return;
     if (!strokes.length) clear();       // a stored digit
@@ -141,12 +128,11 @@ live.figures.tell = (place, network, find) => {
   };
   find(".cb-live-clear").onclick = () => { clear(); answer(live.digit(strokes)); };
   network.digits.forEach((text, i) => {
-    const x = Float32Array.from(live.unpack(text, Uint8Array), value => value / 255);
-    const label = `${i < 10 ? "A" : "A hard"} ${i % 10}`;
-    const button = live.add(all(".cb-live-digits")[i < 10 ? 0 : 1], "button",
-                            {type: "button", "aria-label": label, title: label});
+    const x = live.pixels(text), label = `${i < 10 ? "A" : "A hard"} ${i % 10}`;
+    const group = all(".cb-live-digits")[i < 10 ? 0 : 1];
+    const button = live.add(group, "button", {type: "button", "aria-label": label, title: label});
     live.paint(live.add(button, "canvas"), x);
-    button.onclick = () => { clear(); live.paint(pad, x); answer(x); };
+    button.onclick = () => { clear(button); live.paint(pad, x); answer(x); };
     if (i === 4) button.click();
   });
   [from, to, way].forEach(control => control.oninput = walk);

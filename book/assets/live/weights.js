@@ -28,9 +28,9 @@ live.Coclustering = class {
   /** Each neuron's entries in the first k singular vectors of the degree-scaled weights, at length 1,
    * rows before columns. Jacobi's rotations make two columns orthogonal at a time, until all are. */
   points(k) {
-    const [rows, columns] = this.degrees, m = columns.length;
-    const left = Array.from(columns, () => new Float64Array(rows.length));
-    const right = left.map((_, j) => new Float64Array(m).fill(1, j, j + 1));
+    const [rows, columns] = this.degrees, [n, m] = this.sizes;
+    const both = Array.from(columns, (_, j) => new Float64Array(n + m).fill(1, n + j, n + j + 1));
+    const left = both.map(column => column.subarray(0, n));         // of weights, above an identity
     this.each((a, i, j) => { left[j][i] = a / Math.sqrt(rows[i] * columns[j]); });
     for (let sweep = 0; sweep < 15; sweep++)
       for (let p = 0; p < m; p++)
@@ -39,15 +39,14 @@ live.Coclustering = class {
           if (Math.abs(pq) < 1e-9) continue;
           const half = (live.dot(left[q], left[q]) - live.dot(left[p], left[p])) / (2 * pq);
           const tan = (half < 0 ? -1 : 1) / (Math.abs(half) + Math.hypot(1, half));
-          const cos = 1 / Math.hypot(1, tan), sin = cos * tan;
-          for (const [x, y] of [[left[p], left[q]], [right[p], right[q]]])
-            for (let i = 0; i < x.length; i++)
-              [x[i], y[i]] = [cos * x[i] - sin * y[i], sin * x[i] + cos * y[i]];
+          const cos = 1 / Math.hypot(1, tan), sin = cos * tan, x = both[p], y = both[q];
+          for (let i = 0; i < n + m; i++)
+            [x[i], y[i]] = [cos * x[i] - sin * y[i], sin * x[i] + cos * y[i]];
         }
     const values = left.map(column => Math.sqrt(live.dot(column, column)));      // singular values
     const first = [...values.keys()].sort((p, q) => values[q] - values[p]).slice(0, k);
-    return [...Array.from(rows, (_, i) => first.map(p => left[p][i] / values[p])),
-            ...Array.from(columns, (_, j) => first.map(p => right[p][j]))].map(live.normalize);
+    return Array.from(both[0], (_, i) => live.normalize(
+      first.map(p => both[p][i] / (i < n ? values[p] : 1))));
   }
 
   /** Labels in k clusters and their cut: the best of ten k-means, then moves while the cut shrinks. */
@@ -105,32 +104,29 @@ live.kmeans = (points, k) => {
 };
 
 live.figures.weights = (place, network, find) => {
-  const [own, last] = place.querySelectorAll(".cb-live-matrix"), chart = find(".cb-live-chart");
-  const [shuffle, play, clear] = place.querySelectorAll("button"), ends = find(".cb-live-ends").children;
+  const [own, last] = place.querySelectorAll(".cb-live-matrix");
+  const bricks = find(".cb-live-bricks"), lines = find(".cb-live-lines");
+  const [shuffle, play, clear] = place.querySelectorAll("button"), says = find(".cb-live-says");
   const A = live.unpack(network.weights, Float32Array), layer = new live.Coclustering(A, 128);
-  const chosen = find("select"), bins = 30, white = A.slice().sort()[Math.floor(0.99 * A.length)];
-  let k, value, cuts, waiting;
+  const chosen = find("select"), white = A.slice().sort()[Math.floor(0.99 * A.length)];
+  let k, value, cuts;
 
   const draw = () => {
-    const [low, high] = network.ranges[k], n = cuts.length, heights = Array(bins).fill(0);
+    const [low, high] = network.ranges[k], n = cuts.length;
     const share = cut => Math.min(Math.max((cut - low) / (high - low), 0), 0.999);
-    const bricks = cuts.map(share).map(x => [Math.floor(bins * x), heights[Math.floor(bins * x)]++]);
-    const most = Math.max(10, ...heights), put = (kind, style) => Object.assign(
-      live.add(chart, "span", {class: `cb-live-${kind}`}).style, style);
-    chart.replaceChildren();
-    bricks.forEach(([bin, below]) => put("brick", {
-      left: `${100 * bin / bins}%`, bottom: `${100 * below / most}%`, height: `${100 / most}%`}));
-    const library = network.cuts[k], same = Math.abs(value - library) < 1e-6;
-    if (!same) put("library", {left: `${100 * share(library)}%`});
-    put("value", {left: `${100 * share(value)}%`});
-    find(".cb-live-count").textContent = `${n} shuffle${n === 1 ? "" : "s"}`;
-    [shuffle.disabled, play.textContent] = [waiting > 0, waiting ? "Stop" : "Play 30"];
-    if (waiting) return;           // the sentence would be read aloud thirty times
+    const line = (kind, cut, digits) => live.add(lines, "span", {
+      class: `cb-live-${kind}`, style: `left: ${100 * share(cut)}%`}, cut.toFixed(digits));
+    for (const list of [bricks, lines]) list.replaceChildren();
+    cuts.forEach(cut => live.add(bricks, "span", {
+      class: "cb-live-brick", style: `grid-column: ${1 + Math.floor(30 * share(cut))}`}));
+    if (Math.abs(value - network.cuts[k]) > 1e-6) line("library", network.cuts[k], 4);
+    line("value", value, 4);
+    network.ticks[k].forEach(tick => line("tick", tick, 2));
     const below = cuts.filter(cut => cut <= value + 1e-9).length, mean = live.sum(cuts) / n;
     const z = (mean - value) / Math.sqrt(live.sum(cuts.map(cut => (cut - mean) ** 2)) / (n - 1));
-    find(".cb-live-says").textContent = `The layer's cut with ${k} clusters is ${value.toFixed(4)}. `
+    live.say(says, `The layer's cut with ${k} clusters is ${value.toFixed(4)}. `
       + (n ? `Shuffle ${n}: ${cuts.at(-1).toFixed(4)}. ${below} of ${n} are at most the layer's. ` : "")
-      + (n > 1 ? `z = ${z.toFixed(1).replace("-", "−")}, p = ${((below + 1) / (n + 1)).toFixed(2)}.` : "");
+      + (n > 1 ? `z = ${z.toFixed(1)}, p = ${((below + 1) / (n + 1)).toFixed(2)}.` : ""));
   };
   const drop = () => {
     const mixed = layer.shuffled(), {labels, cut} = mixed.search(k);
@@ -139,17 +135,16 @@ live.figures.weights = (place, network, find) => {
     place.classList.remove("cb-live-empty");
     draw();
   };
-  const tick = () => { if (waiting) { waiting--; drop(); setTimeout(tick, 20); } };
+  const stop = live.repeat(play, says, 30, 20, drop);
   const start = () => {
-    [k, cuts, waiting] = [+chosen.value, [], 0];
+    stop();
+    [k, cuts] = [+chosen.value, []];
     value = layer.search(k).cut;
     layer.paint(own, network.labels[k], k, white);
     place.classList.add("cb-live-empty");
-    [ends[0].textContent, ends[2].textContent] = network.ranges[k].map(end => end.toFixed(2));
     draw();
   };
   shuffle.onclick = drop;
-  play.onclick = () => { waiting = waiting ? 0 : 30; draw(); setTimeout(tick); };
   clear.onclick = chosen.onchange = start;
   start();
 };
