@@ -20,7 +20,7 @@ def needed(*cells: str) -> list[str]:
     """The cells that the figure of the last cell needs, without that cell."""
     every = [nbformat.v4.new_code_cell(cell) for cell in cells]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *every])
-    kept = slices.alone(notebook, slices.figures(notebook, ()).values())
+    kept = slices.alone(notebook, slices.figures(notebook, {}).values())
     return [cell.source for cell in kept.cells[1:-1]]
 
 
@@ -51,7 +51,7 @@ def test_a_cell_is_left_out_that_changes_nothing_that_is_read(beside):
 
 PARAMETERS = f"""\
 n: int = 3  # points | paper: 1 | more
-m: int = 1  # other | paper: 1 | more
+m: int = 1  # other | paper: 1 | more | try: 5 with n 4
 {SEED}"""
 CELLS = ("import numpy as np\nfrom clusterbook import figures", "print(m)",
          "rng = np.random.default_rng(seed)\nfirst = rng.normal(size=n)",
@@ -100,10 +100,36 @@ def test_a_mistake_is_refused_before_anything_runs(book: Book, monkeypatch, aske
         runs.run("tiny", **asked)
 
 
+def test_a_parameter_is_refused_that_changed_nothing_when_it_was_tried(book: Book, monkeypatch):
+    book.notebook("tiny", *CELLS, "figures.show(figures.seed_strip({'a': [n, m, seed]}, quantity="
+                  "'q'), name='all', alt='A.', caption='C.')", parameters=PARAMETERS)
+    digest = parameters.read("tiny").figures()["all"].digest
+    book.write("book/figures.csv", f"{','.join(slices.COLUMNS)}\ntiny,all,{digest},m+n,seed\n")
+    monkeypatch.setattr(runs, "make", lambda *run: [])
+    tiny = parameters.read("tiny")
+    assert tiny.figures()["all"].depends() == "m (with n); not tried: n"
+    for given, says in (({"seed": "1"}, "all can't change with seed, only with: m (with n)"),
+                        ({"m": "2"}, "all can change with m only if n is given too: -p m 5 -p n 4"),
+                        ({"m": "2", "n": "2"}, None), ({"n": "2"}, None)):
+        try:
+            assert runs.run("tiny", only=["all"], overrides=given) == [] and says is None
+        except InputError as error:
+            assert str(error).startswith(says)
+    # A changed cell, or another default: what was tried says nothing any more.
+    book.notebook("tiny", *CELLS[:-1], "figures.show(figures.seed_strip({'a': [n, m, seed, 0]}, "
+                  "quantity='q'), name='all', alt='A.', caption='C.')", parameters=PARAMETERS)
+    assert parameters.read("tiny").figures()["all"].depends() == "n, m, seed"
+
+
 @pytest.mark.parametrize("name", config.chapters())
-def test_every_figure_of_a_chapter_is_found_and_listed(name):
+def test_every_figure_of_a_chapter_was_tried_as_it_is(name):
     drawn = json.loads((paths.root() / f"data/expectations/drawn/{name}.json").read_text())
-    assert {row[0] for row in parameters.figure_table(name).rows} == drawn.keys()
+    chapter, table = parameters.read(name), slices.tried()
+    assert chapter.figures().keys() == drawn.keys()
+    for figure in chapter.figures().values():
+        assert figure.digest in table, (
+            f"{figure.name} or a parameter of it has changed: run python tests/alone {name}")
+        assert all(chapter.parameters[one].other is None for one in figure.untried)
 
 
 def test_a_chapters_figure_alone_has_its_expected_numbers(tmp_path, monkeypatch):

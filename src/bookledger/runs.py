@@ -149,11 +149,16 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
     for name in names:
         one_of(f"figure of {chapter.name}", name, known)
     drawn = [known[name] for name in dict.fromkeys(names)]
-    reached = [one for one in chapter.parameters if any(one in each.parameters for each in drawn)]
+    those = ", ".join(each.name for each in drawn)
     for name in given:
-        if name not in reached:
-            raise InputError(f"{', '.join(each.name for each in drawn)} can't change with {name}, "
-                             f"only with: {', '.join(reached) or 'no parameter'}")
+        needs = {each.parameters.get(name, "") for each in drawn
+                 if name in (*each.parameters, *each.untried)}
+        if not needs:
+            reach = dict.fromkeys(each.depends() for each in drawn)
+            raise InputError(f"{those} can't change with {name}, only with: {'; '.join(reach)}")
+        if needs.isdisjoint(["", *given]):
+            raise InputError(f"{those} can change with {name} only if {needs.pop()} is given too:"
+                             f"{chapter.to_try(name)}")
     return drawn
 
 
