@@ -75,7 +75,8 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
     assert listed(tmp_path / "one") == {"a-second": whole["a-second"]}
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
         "a-second.csv", "a-second.pdf", "figures.json", "index.html"]
-    assert (tmp_path / "one" / "a-second.csv").read_text().startswith("series,x,y\n")
+    assert (tmp_path / "one" / "a-second.csv").read_text().split("\n")[:3] == [
+        "# figure: a-second", '# parameters: {"n": 4, "m": 1, "seed": 0}', "series,q,row"]
     assert b"/FontFile2" in (tmp_path / "one" / "a-second.pdf").read_bytes(), "no font is embedded"
     code = "\n".join(cell.source for cell in nbformat.read(kept, as_version=4).cells)
     assert "first = rng" in code and "a-first" not in code and "fixed" not in code

@@ -5,10 +5,11 @@ The cell tagged ``parameters`` holds one literal a line::
     epochs: int = 40  # passes over the data | paper: 5 | more: higher accuracy, slower | try: 50
 
 The last part, a value that shows what changes, may be missing; ``try: 0.9 with regimes dropout``
-sets another parameter too. A long comment continues in lines that begin with ``#`` and two spaces. One that begins with ``@param`` makes the line a field of
-Colab's form: ``# @param {"type":"integer"}``, or a list of choices. Papermill reads the lines and
-executes none. It ignores a line that it can't read, only logs an unknown name and takes a value of
-any type; here each of these is an error before the first cell runs.
+sets another parameter too. A long comment continues in lines that begin with ``#`` and two spaces.
+One that begins with ``@param`` makes the line a field of Colab's form: ``# @param
+{"type":"integer"}``, or a list of choices. Papermill reads the lines and executes none. It ignores
+a line that it can't read, only logs an unknown name and takes a value of any type; here each of
+these is an error before the first cell runs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Cells are kept whole, and in doubt: calls for their effect (``model.fit(X)``), guards that raise,
 seeds and settings of modules count as changes of what they name. An object under two names is not
-followed. What changes a figure was found by drawing it: ``tests/alone`` writes ``book/figures.csv``,
-and compares each figure alone with the whole run.
+followed. ``tests/alone`` compares each figure alone with the whole run, and finds what changes it by
+drawing it: ``book/figures.csv`` has that.
 """
 
 from __future__ import annotations
