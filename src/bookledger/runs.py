@@ -28,7 +28,7 @@ import nbformat
 
 from clusterbook import paths
 from clusterbook.checks import InputError, OutOfTime, one_of
-from clusterbook.figures.showing import LIST, as_asked
+from clusterbook.figures.showing import LIST, as_asked, files, listed
 from clusterbook.paths import write_atomically
 
 from . import config, execution, parameters, slices
@@ -40,6 +40,7 @@ from .verdicts import stale_among
 from .wording import so_far
 
 PAGE = "index.html"     # the executed notebook, beside the figures of its run
+_STAGE = ".clusterbook-"        # begins the name of a folder in which figures wait
 MOST_ROWS = 300         # of a training's history in a progress file
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 _KEPT = ("chapter", "profile", "seed", "parameters", "assumed", "started", "git", "code")
@@ -179,6 +180,11 @@ def _refuse_others(run: Run) -> None:
                                  "another file")
     if run.figures:
         own_folder(run.figures, LIST)
+        names = {one.name for one in run.only} or run.chapter.figures().keys()
+        for one in listed(run.figures):
+            if one["name"] in names and one.get("chapter", run.chapter.name) != run.chapter.name:
+                raise InputError(f"{run.figures} has a figure {one['name']} of {one['chapter']}; "
+                                 "name another folder")
     if run.records:
         own_folder(run.records)
 
@@ -195,14 +201,15 @@ def own_folder(folder: Path, mark: str = "") -> None:
     except OSError as error:
         raise InputError(f"nothing can be written to {folder}: {error.strerror}; name another "
                          "folder") from None
-    if mark and any(folder.iterdir()) and not (folder / mark).exists():
+    others = [file for file in folder.iterdir() if not file.name.startswith(_STAGE)]
+    if mark and others and not (folder / mark).exists():
         raise InputError(f"{folder} holds files, but not of a run; name another folder")
 
 
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
     """Execute a run's notebook; the lines of its checks that failed or were not made.
 
-    Figures of an earlier run are replaced at the end, if this one succeeds. A run that is stopped,
+    Figures of an earlier run are replaced at the end, if this one succeeds (see `_publish`). A run that is stopped,
     by Ctrl-C or at the time *until*, leaves its progress file with its records.
 
     Raises the errors of `execute`, and ChapterError if no record was made that was asked for.
@@ -247,11 +254,8 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                     epoch = next(iter(found.values()))["epoch"]
                     error.args = (f"the same command resumes from epoch {epoch:,}",)
             raise
-        if run.figures:         # the list first: what it lies beside may be replaced
-            write_atomically(run.figures / LIST, b"[]")
-            for file in sorted(drawn.iterdir(), key=lambda file: file.name == LIST):
-                write_atomically(run.figures / file.name, file.read_bytes())
-            execution.write_page(executed, run.figures / PAGE, run.command)
+        if run.figures:
+            _publish(run, drawn, executed)
     if run.records:
         if not run.record.is_file():
             raise execution.ChapterError(f"{run.name} ran to its end but left no record in "
@@ -262,6 +266,31 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
             execution.write_notebook(executed, run.output)
         _tidy(run)
     return execution.failed_checks(executed, UNMADE)
+
+
+def _publish(run: Run, drawn: Path, executed: nbformat.NotebookNode) -> None:
+    """Put a run's figures into its folder, all of them or none; those of other runs stay.
+
+    The list says which command made which. All is written beside the figures first: a full disk
+    leaves the earlier ones whole.
+    """
+    made = [{**one, "chapter": run.chapter.name, "command": run.command} for one in listed(drawn)]
+    before, names = listed(run.figures), {one["name"] for one in made}
+    kept = [one for one in before if one["name"] not in names]
+    says = [run.command, *(f"{one['name']} is of an earlier run: {one.get('command', '')}"
+                           for one in kept)]
+    with tempfile.TemporaryDirectory(prefix=_STAGE, dir=run.figures) as stage:
+        content = json.dumps([*kept, *made], ensure_ascii=False, indent=1) + "\n"
+        for file in drawn.iterdir():
+            write_atomically(Path(stage, file.name), file.read_bytes())
+        execution.write_page(executed, Path(stage, PAGE), "\n".join(says))
+        write_atomically(Path(stage, LIST), content.encode())
+        new = sorted(Path(stage).iterdir(), key=lambda file: file.name == LIST)
+        for file in new:
+            os.replace(file, run.figures / file.name)
+    for name in {file for one in before if one not in kept for file in files(one)} - {
+            file.name for file in new}:
+        (run.figures / name).unlink(missing_ok=True)
 
 
 def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:

@@ -364,6 +364,14 @@ def listed(folder: Path) -> list[dict[str, Any]]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
+def files(entry: Mapping[str, Any]) -> list[str]:
+    """The names of a listed figure's files."""
+    stems = [f"{entry['name']}-{i}" for i in range(1, 1 + len(entry.get("steps", [])))]
+    endings = [kind.partition("-")[0] for kind in entry["formats"]]
+    return [f"{entry['name']}.csv", *(f"{stem}.{ending}" for stem in stems or [entry["name"]]
+                                      for ending in endings)]
+
+
 def _drawn(figure: Figure, text: bool = False, **options) -> bytes:
     buffer = io.BytesIO()
     with mpl.style.context(["default", _BOOK, {"svg.fonttype": "none" if text else "path"}]):
