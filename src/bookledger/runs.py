@@ -225,7 +225,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                "assumed": sorted(run.profile.assumed) if run.profile else [],
                "folder": run.folder, "output": beside and beside.stem}
     if run.records:             # the code at the beginning, even if it is edited while it runs
-        context |= code_in_use(chapter.name) | clock(run.checkpoints)
+        context |= code_in_use(chapter.name) | clock(run.checkpoints, run.command)
     with tempfile.TemporaryDirectory(
             prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
@@ -350,8 +350,10 @@ def checkpoints() -> Path:
     return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
 
 
-def clock(folder: Path) -> dict[str, str | float]:
+def clock(folder: Path, command: str = "") -> dict[str, str | float]:
     """When a run and its present piece began (UTC, ISO 8601), and the seconds of earlier pieces.
+
+    The *command* that was typed is kept too, for `unfinished`.
 
     They are kept in a file beside the checkpoints. A stopped piece counts up to its last
     checkpoint, from which the next one resumes; without a checkpoint a run begins anew.
@@ -363,7 +365,7 @@ def clock(folder: Path) -> dict[str, str | float]:
         times = config.load_json(kept)
         begun = datetime.fromisoformat(times["piece"]).timestamp()
         times["earlier"] += max(0.0, max(saved) - begun)
-    times["piece"] = now
+    times |= {"piece": now, "command": command}
     write_atomically(kept, json.dumps(times).encode())
     return times
 
@@ -394,9 +396,7 @@ def unfinished() -> list[str]:
     """A paragraph for each unfinished run: its trainings, and the command that resumes it."""
     said = []
     for folder in sorted({path.parent for path in checkpoints().glob("*/*.pt")}):
-        profile, _, seed = folder.name.rpartition("-seed")
-        resumes = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
-                   "--record" if profile else "the same sweep again")
+        typed = config.load_json(folder / "clock.json").get("command")
         said.append("\n    ".join([folder.name, *starmap(so_far, reports(folder).items()),
-                                   f"resume: {resumes}"]))
+                                   f"resume: {typed or 'the same command again'}"]))
     return said
