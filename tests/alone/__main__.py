@@ -1,7 +1,8 @@
 """What changes each figure, found by drawing it: ``python tests/alone [--check] [CHAPTER…]``.
 
 A chapter is executed whole, and once for each of its figures alone, whose picture and numbers must
-be the same. Then its figures are drawn with the value to try of each parameter that their cells
+be the same; at a paper's widths, in every style, none of its texts may be cut or overlap another
+(`startup.py`). Then its figures are drawn with the value to try of each parameter that their cells
 read, one parameter at a time. What changed is written to ``book/figures.csv``; ``--check`` compares
 instead. Drawings are kept in ``_build/alone``: a stopped run resumes, and only figures whose cells
 changed are drawn again. After a change of the library, remove that folder. ``WORKERS=4`` draws four
@@ -15,6 +16,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +29,7 @@ from clusterbook.checks import InputError
 from clusterbook.paths import write_atomically
 
 KEPT = config.root() / "_build" / "alone"
+UNFIT: list[str] = []       # figures that can't be read at a paper's width
 ASIDE = {**execution.ONE_THREAD, "CLUSTERBOOK_FORMAT": "png", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -38,14 +41,20 @@ def drawn(chapter: parameters.Chapter, only: list[str], whole: bool = False, **t
     kept = {name: KEPT / chapter.name / f"{one.digest}-{words}" for name, one in figures.items()}
     missing = [one for name, one in figures.items() if not kept[name].is_file()]
     if missing:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as profile:
+            starts = Path(profile, "profile_default", "startup")
+            if whole:
+                shutil.copytree(Path(__file__).parent, starts, ignore=shutil.ignore_patterns("__*"))
             try:
                 runs.make(runs.Run(
                     chapter, None, chapter.values(None, typed), figures=Path(folder),
-                    only=() if whole else missing, variables=ASIDE))
+                    only=() if whole else missing, variables=ASIDE | {"IPYTHONDIR": profile}))
             except InputError as error:
                 print(f"{chapter.name} {typed}: {error}", flush=True)
             for one in missing:
+                for file in Path(folder).glob(f"{one.name}.faults"):
+                    UNFIT.extend(f"{chapter.name} {one.name}, {line}" for line
+                                 in file.read_text(encoding="utf-8").splitlines())
                 write_atomically(kept[one.name], digest(Path(folder), one.name).encode())
     return {name: path.read_text(encoding="utf-8") for name, path in kept.items()}
 
@@ -55,7 +64,7 @@ def digest(folder: Path, name: str) -> str:
     numbers = folder / f"{name}.csv"
     if not numbers.is_file():
         return ""
-    told = [numbers.read_bytes()]
+    told = [line for line in numbers.read_bytes().splitlines() if not line.startswith(b"#")]
     for path in sorted(folder.glob(f"{name}*.png")):
         if re.fullmatch(r"(-\d+)?", path.stem.removeprefix(name)):
             told.append(Image.open(path).convert("RGB").tobytes())
@@ -119,7 +128,8 @@ def main(arguments: list[str]) -> int:
         elif out.getvalue() != before:
             wrong += 1
             print(f"{path} has other rows of {name}; python tests/alone {name} writes them")
-    return wrong
+    print(*UNFIT, sep="\n", flush=True)
+    return wrong + len(UNFIT)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def fitted(draw: Callable[[bool], Figure], narrow_first: bool) -> Figure:
                 height = min(1.05 * height, MOST_HEIGHT)
                 figure.set_figheight(height)
         tried.append((not found, smallest(figure), figure))
-        if not found and smallest(figure) > 1.2 * SMALLEST:
+        if not found and smallest(figure) > 1.4 * SMALLEST:
             break
     return max(tried, key=lambda one: one[:2])[2]
 
