@@ -311,7 +311,7 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
     (TELL, {"alpha": 0}, "alpha must be a number above 0, not 0"),
     (TELL, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
     (TELL, {"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"),
-    (IDC, {"epochs": 1}, "ae_pretrain_epochs=2 and epochs=1 must not decrease.*ae_pretrain_epochs=0"),
+    (IDC, {"epochs": 1}, "ae_pretrain_epochs=2 and epochs=1 must not decrease.*pretrain_epochs=0"),
     *((DeepCluster, {"network": network}, f"{name} is no function .* a name: convnet, alexnet")
       for network, name in ((resnet18(), "ResNet"), (resnet18, "resnet18"))),
     (IDC, {"mask_percentage": 1.0}, "mask_percentage is a fraction from 0 to below 1"),

@@ -102,24 +102,25 @@ def test_a_mistake_is_refused_before_anything_runs(book: Book, monkeypatch, aske
 
 
 def test_a_parameter_is_refused_that_changed_nothing_when_it_was_tried(book: Book, monkeypatch):
-    book.notebook("tiny", *CELLS, "figures.show(figures.seed_strip({'a': [n, m, seed]}, quantity="
-                  "'q'), name='all', alt='A.', caption='C.')", parameters=PARAMETERS)
+    known = f"on: bool = False  # whether | paper: no | more\n{PARAMETERS}"
+    shows = "figures.show([n, m, on, seed], name='all', alt='A.', caption='C.')"
+    book.notebook("tiny", shows, parameters=known)
     digest = parameters.read("tiny").figures()["all"].digest
-    book.write("book/figures.csv", f"{','.join(slices.COLUMNS)}\ntiny,all,{digest},m+n,seed\n")
+    book.write("book/figures.csv",
+               f"{','.join(slices.COLUMNS)}\ntiny,all,{digest},on m+n,seed\n")
     monkeypatch.setattr(runs, "make", lambda *run: [])
-    tiny = parameters.read("tiny")
-    assert tiny.figures()["all"].depends() == "m (with n); not tried: n"
-    for given, says in (({"seed": "1"}, "all can't change with seed, only with: m (with n)"),
+    assert parameters.read("tiny").figures()["all"].depends() == "on, m (with n); not tried: n"
+    for given, says in (({"seed": "1"}, "all can't change with seed, only with: on, m (with n)"),
                         ({"m": "2"}, "all can change with m only if n is given too: -p m 5 -p n 4"),
-                        ({"m": "2", "n": "2"}, None), ({"n": "2"}, None)):
+                        ({"m": "2", "n": "2"}, None), ({"n": "2"}, None),
+                        ({"on": "true", "seed": "1"}, None)):      # who knows what it switches on
         try:
             assert runs.run("tiny", only=["all"], overrides=given) == [] and says is None
         except InputError as error:
             assert str(error).startswith(says)
-    # A changed cell, or another default: what was tried says nothing any more.
-    book.notebook("tiny", *CELLS[:-1], "figures.show(figures.seed_strip({'a': [n, m, seed, 0]}, "
-                  "quantity='q'), name='all', alt='A.', caption='C.')", parameters=PARAMETERS)
-    assert parameters.read("tiny").figures()["all"].depends() == "n, m, seed"
+    # A changed cell, or another value to try: what was tried says nothing any more.
+    book.notebook("tiny", shows, parameters=known.replace("n 4", "n 5"))
+    assert parameters.read("tiny").figures()["all"].depends() == "on, n, m, seed"
 
 
 @pytest.mark.parametrize("name", config.chapters())

@@ -153,7 +153,7 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
     those = ", ".join(each.name for each in drawn)
     for name in given:
         needs = {each.parameters.get(name, "") for each in drawn
-                 if name in (*each.parameters, *each.untried)}
+                 if name in (*each.parameters, *each.untried, *_switched(chapter, each, given))}
         if not needs:
             reach = dict.fromkeys(each.depends() for each in drawn)
             raise InputError(f"{those} can't change with {name}, only with: {'; '.join(reach)}")
@@ -161,6 +161,13 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
             raise InputError(f"{those} can change with {name} only if {needs.pop()} is given too:"
                              f"{chapter.to_try(name)}")
     return drawn
+
+
+def _switched(chapter: Chapter, figure: slices.Drawn, given: Sequence[str]) -> Sequence[str]:
+    """All that a figure's cells read, if a given parameter makes it of what is empty otherwise."""
+    switched = any(name in figure.parameters and not chapter.parameters[name].default
+                   for name in given)
+    return figure.reached if switched else ()
 
 
 def _refuse_others(run: Run) -> None:
@@ -209,8 +216,8 @@ def own_folder(folder: Path, mark: str = "") -> None:
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
     """Execute a run's notebook; the lines of its checks that failed or were not made.
 
-    Figures of an earlier run are replaced at the end, if this one succeeds (see `_publish`). A run that is stopped,
-    by Ctrl-C or at the time *until*, leaves its progress file with its records.
+    Figures of an earlier run are replaced at the end, if this one succeeds: see `_publish`. A run
+    that is stopped, by Ctrl-C or at the time *until*, leaves its progress file with its records.
 
     Raises the errors of `execute`, and ChapterError if no record was made that was asked for.
     """

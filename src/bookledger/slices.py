@@ -2,8 +2,8 @@
 
 Cells are kept whole, and in doubt: calls for their effect (``model.fit(X)``), guards that raise,
 seeds and settings of modules count as changes of what they name. An object under two names is not
-followed. ``tests/alone`` compares each figure alone with the whole run, and finds what changes it by
-drawing it: ``book/figures.csv`` has that.
+followed. ``tests/alone`` compares each figure alone with the whole run, and finds what changes it
+by drawing it: ``book/figures.csv`` has that.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Drawn:
     digest: str                     # of these cells, and of the parameters that they read
     parameters: Mapping[str, str]
     untried: tuple[str, ...] = ()
+    reached: tuple[str, ...] = ()   # all that its cells read
 
     def depends(self) -> str:
         """What changes it, in words."""
@@ -74,7 +75,8 @@ def figures(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any],
         changed, same = table.get(digest, (dict.fromkeys(reached, ""), {}))
         found[name] = Drawn(name, tuple(kept), digest,
                             {one: changed[one] for one in reached if one in changed},
-                            tuple(one for one in reached if one not in changed | same))
+                            tuple(one for one in reached if one not in changed | same),
+                            tuple(reached))
     return found
 
 

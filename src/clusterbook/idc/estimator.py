@@ -392,8 +392,8 @@ class IDC(DeepClusterer):
         if not self.ae_non_gated_epochs <= self.ae_pretrain_epochs <= self.epochs:
             raise InputError(
                 f"ae_non_gated_epochs={self.ae_non_gated_epochs}, ae_pretrain_epochs="
-                f"{self.ae_pretrain_epochs} and epochs={self.epochs} must not decrease, because each "
-                f"includes the one before; for so many epochs give for example "
+                f"{self.ae_pretrain_epochs} and epochs={self.epochs} must not decrease, because "
+                f"each includes the one before; for so many epochs give for example "
                 f"ae_non_gated_epochs={self.epochs // 10}, ae_pretrain_epochs={self.epochs // 2}")
 
 

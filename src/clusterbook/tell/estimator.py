@@ -145,9 +145,9 @@ class TELL(DeepClusterer):
         X = self._validated(X, fitting=True)
         spreads = X.std(0)[X.std(0) > 0]
         if len(spreads) and spreads.max() > UNSCALED * np.median(spreads):
-            warnings.warn(f"a feature varies {spreads.max() / np.median(spreads):,.0f} times as much "
-                          "as most: it alone decides; scale X before, for example by scikit-learn's "
-                          "StandardScaler", UserWarning, stacklevel=2)
+            warnings.warn(f"a feature varies {spreads.max() / np.median(spreads):,.0f} times as "
+                          "much as most: it alone decides; scale X before, for example by "
+                          "scikit-learn's StandardScaler", UserWarning, stacklevel=2)
         data = as_tensor(X, training.resolve_device(self.device))
         with self._fitting(data, y, X.shape[1], X) as (generator, train):
             model = self._new_model(X.shape[1]).to(data.device)
