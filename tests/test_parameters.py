@@ -8,7 +8,7 @@ import shlex
 import pytest
 from _support import Book
 
-from bookledger import config, parameters
+from bookledger import cli, config, parameters, runs
 from bookledger.parameters import Parameter, from_text, parse
 from bookledger.views import plain
 from clusterbook import paths
@@ -121,6 +121,10 @@ def test_a_command_is_shown_where_there_is_a_value_to_try(name):
         (one.name, one.other is not None) for one in known.values()]
     commands = [row[2] for row in table.rows] + [row[2] for row in
                                                  parameters.figure_table(name).rows]
+    for command in filter(None, commands):
+        options = cli._parser().parse_args(shlex.split(command)[1:])
+        chapter.values(None, dict(options.overrides))
+        runs._alone(chapter, options.only, [one for one, _ in options.overrides])
     changes = [command.removesuffix(" --figures out").split(" -p ")[1:] for command in commands]
     assert len([*filter(None, changes)]) >= 2
     for one, *beside in (change for change in changes if change):

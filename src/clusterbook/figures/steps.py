@@ -137,7 +137,7 @@ def _labeled(axis: Axes, frame: pd.DataFrame, value: str) -> pd.DataFrame:
                 re.search("[a-z]", name) for name in names):
             named = dict(zip(side.get_ticklocs(), names, strict=False))
             frame[key] = [named.get(at, at) for at in frame[key].round()]
-        label = " ".join(side.get_label_text().split()) if names else ""
+        label = " ".join(side.get_label_text().split()) if names or not cells else ""
         heads[key] = label or (usual if cells or any(names) else key)
     return frame if heads["x"] == heads["y"] else frame.rename(columns=heads)
 
