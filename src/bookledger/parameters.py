@@ -99,14 +99,11 @@ class Chapter:
 
     def command(self, figure: slices.Drawn) -> str:
         """What draws a figure alone, with another value of a parameter where there is one."""
-        tried = [name for name in sorted(figure.parameters, key=self._hardly)
-                 if self.parameters[name].other is not None]
+        tried = [name for name in figure.parameters if self.parameters[name].other is not None]
+        # Last what needs another value too, and other data, which explain least.
+        tried.sort(key=lambda name: (bool(self.parameters[name].beside), name == "dataset"))
         changed = self.to_try(tried[0]) if tried else ""
         return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
-
-    def _hardly(self, name: str) -> tuple[bool, bool]:
-        """Last what needs another value too, and other data: they explain least."""
-        return bool(self.parameters[name].beside), name == "dataset"
 
     def to_try(self, name: str) -> str:
         """The options that set a parameter to its value to try, and what has to be given too."""

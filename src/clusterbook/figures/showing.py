@@ -339,23 +339,16 @@ def as_asked(formats: str | None, width: str | None, style: str | None) -> dict[
 
 def for_paper(figure: Figure, width: float, style: str) -> Figure:
     """A figure of that width and style, with letters for its panels, in which all can be read."""
-    if not isinstance(figure, Chart) or figure.redraw is None:
-        return _redrawn(figure, width)
+    if not isinstance(figure, Chart) or figure.redraw is None:      # a scaled copy
+        scaled = copy.deepcopy(figure)
+        scaled.set_size_inches(scaled.get_size_inches() * width / scaled.get_figwidth())
+        return scaled
     wide = _BOOK["figure.figsize"][0]
     with mpl.style.context(["default", _BOOK, STYLES[style]]):
         drawn = fitting.fitted(
             lambda narrow: figure.redraw(width, style, NARROW if narrow else wide),
             width <= NARROW)
     return fitting.darken(drawn) if style == "dark" else drawn
-
-
-def _redrawn(figure: Figure, width: float, style: str = "plain") -> Figure:
-    """A figure of that width and style: drawn again, or else a scaled copy."""
-    if isinstance(figure, Chart) and figure.redraw:
-        return figure.redraw(width, style)
-    scaled = copy.deepcopy(figure)
-    scaled.set_size_inches(scaled.get_size_inches() * width / scaled.get_figwidth())
-    return scaled
 
 
 def listed(folder: Path) -> list[dict[str, Any]]:
@@ -381,8 +374,8 @@ def _drawn(figure: Figure, text: bool = False, **options) -> bytes:
 
 def _svgs(figure: Figure) -> list[str]:
     """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow."""
-    narrow = [_redrawn(figure, NARROW)] if isinstance(figure, Chart) and figure.redraw else []
-    return [_svg(each) for each in [figure, *narrow]]
+    redraws = isinstance(figure, Chart) and figure.redraw
+    return [_svg(each) for each in [figure, *([redraws(NARROW, "plain")] if redraws else [])]]
 
 
 def _svg(figure: Figure) -> str:
