@@ -41,16 +41,26 @@ TYPED = [
     ("run tiny --record out", "give --profile and no -p"),
     ("run tyni", "there is no chapter 'tyni'; did you mean 'tiny'?"),
     ("data digits mnits", "data set 'mnits'; did you mean 'mnist'"),
+    *[(f"run tiny {words}", "-p takes a name and a value: -p n 8")
+      for words in ("-p n=8", "-p n=8 -p rate=1")],
+    ("run tiny -p n", "-p/--parameter: expected 2 arguments; clusterbook run --help"),
+    ("runn tiny", "invalid choice: 'runn'"), ("run", "required: CHAPTER; clusterbook run --help"),
+    ("run tiny --width", "--width: expected one argument"),
+    ("run tiny --only a --bogus 3", "unrecognized arguments: --bogus"),
+    ("run tiny --figures out --width 0.5in", "single, double or inches"),
+    ("run tiny --figures out --format svg-txt", "did you mean 'svg-text'"),
+    ("run tiny --figures out --style drak", "did you mean 'dark'"),
+    ("run tiny --figures out --only al", "there is no figure of tiny 'al'"),
     # sweeps
+    ("sweep tiny -p n 1,2 --scheduler foo", "no Dask scheduler with a worker answers at 'foo'"),
     ("sweep tiny -p rate -1,fast", "takes float, for example 0.5, not 'fast'"),
     ("sweep tiny -p n 1,,2", "n takes int, for example 1, not ''"),
     ("sweep tiny -p rate 0.1,1e-1", "needs one or two parameters with several"),
     ("sweep tiny -p rate 1,2 -p n 1,2 -p name a,b", "one or two parameters"),
     ("sweep tiny -p seed 1,2", "with --seeds, for example --seeds 0-4"),
     # seeds and ranges
-    ("run tiny --seeds a-b", "--seeds takes list[int]"),
-    ("run tiny --seeds ", "--seeds names no seed"),
-    ("run tiny --seeds 4-0", "runs backwards"),
+    *[(f"run tiny --seeds {text}", "--seeds takes whole numbers, for example 0-4 or 0,2,7, not "
+       f"'{text}'") for text in ("a-b", "", "4-0", "0..4", "1.5")],
     ("run tiny -p seeds 0-99999999999", "has more than 10,000 values"),
     # paths
     ("run ../notebooks/tiny", "there is no chapter '../notebooks/tiny'"),

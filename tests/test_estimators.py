@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
 from torch import nn
+from torchvision.models import resnet18
 
 from bookledger import records
 from clusterbook import IDC, TELL, DeepCluster, paths, training
@@ -186,9 +187,12 @@ def test_files_that_hold_no_model_or_a_former_setting_are_refused(tmp_path):
             *(({"without": part}, part) for part in ("clusterbook", "settings", "weights"))):
         with pytest.raises(InputError, match=f"no model that TELL.save wrote .*{says}"):
             load(**wrong)
-    for name in ("cut", "run", "missing"):
-        with pytest.raises(InputError, match=f"{name}.pt is no model"):
+    torch.save(nn.Linear(2, 2), tmp_path / "whole.pt")
+    for name, says in (("cut", ""), ("run", ""), ("missing", "No such file or directory"),
+                       ("whole", "it holds other things than settings and weights")):
+        with pytest.raises(InputError, match=rf"{name}.pt is no model .*\({says}") as error:
             TELL.load(tmp_path / f"{name}.pt")
+        assert "weights_only" not in str(error.value)
     for path, says in ((tmp_path, "it is a folder"), ("/dev/full", "it is not a file")):
         with pytest.raises(InputError, match=rf"^the model .* can't be written \({says}\); name a"):
             model.save(path)
@@ -307,7 +311,9 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
     (TELL, {"alpha": 0}, "alpha must be a number above 0, not 0"),
     (TELL, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
     (TELL, {"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"),
-    (IDC, {"epochs": 1}, "ae_pretrain_epochs and epochs must not decrease"),
+    (IDC, {"epochs": 1}, "ae_pretrain_epochs=2 and epochs=1 must not decrease.*pretrain_epochs=0"),
+    *((DeepCluster, {"network": network}, f"{name} is no function .* a name: convnet, alexnet")
+      for network, name in ((resnet18(), "ResNet"), (resnet18, "resnet18"))),
     (IDC, {"mask_percentage": 1.0}, "mask_percentage is a fraction from 0 to below 1"),
     (IDC, {"select": "best"}, "no select 'best'.*Known: last, loss, silhouette"),
     *((IDC, {name: widths}, "must be positive whole numbers, the head's") for name, widths in (
@@ -322,6 +328,20 @@ def test_settings_out_of_range_are_refused_before_training(kind, options, says):
     with before_steps() as counted, pytest.raises(InputError, match=says):
         make(kind, **options).fit(X)
     assert counted[0] == 0
+
+
+@EVERY_KIND
+def test_images_that_are_no_rows_are_refused_with_what_to_give(kind):
+    shape = "" if kind is IDC else r" and image_shape=\(1, 8, 8\)"
+    for images in (X.reshape(60, 1, 8, 8), torch.tensor(X).view(60, 8, 8)):
+        with pytest.raises(InputError, match=rf"give X.reshape\(len\(X\), -1\){shape}$"):
+            make(kind, **{} if kind is IDC else {"image_shape": None}).fit(images)
+
+
+def test_tell_warns_where_one_feature_decides():
+    wide = X * np.r_[1000, np.ones(63)].astype(np.float32)
+    with pytest.warns(UserWarning, match="a feature varies .* scale X before"):
+        make(TELL, image_shape=None, network="none", epochs=1).fit(wide)
 
 
 @EVERY_KIND

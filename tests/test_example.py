@@ -112,7 +112,7 @@ def test_it_is_built_once_and_a_warning_leaves_the_site_as_it_is(book):
     assert figure["id"] == "needle-estimate" and figure.select("svg.cb-wide, svg.cb-narrow")
     assert len(figure.select("figcaption")) == 1 and "One series" in figure.figcaption.text
     assert not pages["notebooks/needle.html"].select(".cell_output em"), "twice"
-    assert [link.text for link in figure.select(".cb-row a")] == ["PNG", "SVG"]
+    assert [link.text for link in figure.select(".cb-row a")] == ["PNG", "SVG", "CSV"]
     assert all((html / "notebooks" / link["href"]).is_file() for link in figure.select(".cb-row a"))
     assert figure.select_one(".cb-row pre").text.startswith("clusterbook run needle --only estima")
     assert [line.text[0] for line in pages["notebooks/needle.html"].select("p.cb-check")] == ["✓"]

@@ -24,7 +24,8 @@ from PIL import Image
 
 from clusterbook import figures
 from clusterbook.checks import InputError
-from clusterbook.figures.showing import listed
+from clusterbook.figures.fitting import SMALLEST, faults, smallest
+from clusterbook.figures.showing import for_paper, listed
 
 RNG = np.random.default_rng(0)
 EPOCHS = np.arange(1, 6)
@@ -323,3 +324,69 @@ def test_files_are_written_where_the_run_asks(tmp_path, monkeypatch):
             ({"alt": "  "}, "needs an alternative text"), ({"caption": ""}, "and a caption")):
         with pytest.raises(InputError, match=re.escape(says)):
             shown(Figure(), **about)
+
+
+# --- in a paper's column ---------------------------------------------------------------------
+
+
+LONG = {
+    "training_curves": ([[{"label": f"agreement with the labels ({unit})", "runs": {
+        name: (EPOCHS, EPOCHS / k) for k, name in enumerate(
+            ("whole samples", "gated samples", "recorded, same seed")[i:], 2)}}
+        for i, unit in enumerate(("NMI", "ARI", "ACC"))]], {}),
+    "seed_strip": ([{f"scikit-learn's digits, {n} epochs, 5 recorded seeds": [n, n + 1]
+                     for n in range(60, 67)}],
+                   {"quantity": "mean cut of the shuffles, minus the network's (positive: better) "
+                    "weight co-clustering on MNIST, 20 epochs", "log": True,
+                    "references": {"mean of the paper's five runs": 61, "the paper's": 62}}),
+    "heatmap": ([{"5,000 MNIST digits: ARI": RNG.random((8, 8)) - 0.5}],
+                {"rows": [f"worst fractal dimension {i}" for i in range(8)],
+                 "columns": ["autoencoder +\nk-means", *(f"Cluster {i}" for i in range(7))]}),
+    "scatter": ([{f"the paper's network, pruned to {n}%": ([n], [n]) for n in range(90, 98)}], {}),
+}
+wide = pytest.mark.parametrize("width", [3.5, 4.5, 5.5, 7.2])
+
+
+@wide
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_at_every_width_and_in_every_style_all_can_be_read(name, width):
+    long, options = LONG.get(name, ([], {}))
+    for style in ("plain", "paper"):        # dark differs in colors alone
+        drawn = for_paper(draw(name, *long, **options), width, style)
+        assert faults(drawn) == [] and smallest(drawn) >= 0.92 * SMALLEST
+        assert drawn.get_figwidth() == width and drawn.get_figheight() <= 9
+    panels = [axis for axis in drawn.axes if axis.get_label() != "<colorbar>"]
+    bold = {text.get_text()[:1] for text in drawn.findobj(mpl.text.Text)
+            if text.get_weight() == "bold"}
+    assert len(panels) == 1 or {*"abc"[:len(panels)]} <= bold
+
+
+def test_what_can_not_be_read_is_found():
+    figure = Figure(figsize=(3, 2))
+    left, right = figure.subplots(1, 2)
+    assert faults(figure) == []
+    left.text(0.2, 0.5, "one text"), left.text(0.3, 0.5, "another one")
+    right.set_ylabel("much too long for so low a figure", fontsize=14)
+    found = faults(figure)
+    assert "one text overlaps another one" in found
+    assert "cut: much too long for so low a figure" in found
+
+
+def test_on_a_dark_ground_what_was_drawn_for_white_paper_is_light():
+    drawn = for_paper(draw("schematic"), 7.2, "dark")
+    boxes = [patch.get_facecolor() for patch in drawn.axes[0].patches]
+    assert max(map(luminance, boxes)) < 0.05 < 0.3 < min(
+        luminance(text.get_color()) for text in drawn.axes[0].texts if text.get_text())
+
+
+def test_the_numbers_have_the_names_of_rows_columns_series_and_axes():
+    text = figures.plotted(draw("heatmap"), notes={"origin": "live", "parameters": '{"k": 2}'})
+    assert text.split("\n")[:4] == ["# origin: live", '# parameters: {"k": 2}',
+                                    "digit,cluster,absolute weight", "0,a,0.5"]
+    assert figures.plotted(draw("heatmap"), wide=True).split("\n")[:2] == [
+        "cluster,0,1", "a,0.5,-0.25"]
+    assert figures.plotted(draw("training_curves")).split("\n")[:2] == [
+        "panel,series,epoch,loss (nats),accuracy", "loss (nats),seed 0,1,0.5,"]
+    assert figures.plotted(draw("seed_strip")).split("\n")[:3] == [
+        "series,accuracy,row", "paper,0.9,", "chance,0.1,"]
+    assert figures.plotted(draw("image_grid")).split("\n")[1].startswith("epoch 1 a,0,0,")

@@ -23,7 +23,7 @@ FLOORS = {
         ("table",), ("datasets", "training"), ("base",),
         ("classifier", *METHODS), ("weights",), ("comparison",), ("__main__",)),
     "bookledger": (
-        ("config", "slices"), ("claims", "machine"), ("checks",), ("records",), ("verdicts",),
+        ("config",), ("claims", "machine", "slices"), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),
         ("light", "outputs", "runs"), ("pages", "sweep", "verify"), ("build",), ("cli",)),
 }

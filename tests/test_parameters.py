@@ -8,7 +8,7 @@ import shlex
 import pytest
 from _support import Book
 
-from bookledger import config, parameters
+from bookledger import cli, config, parameters, runs
 from bookledger.parameters import Parameter, from_text, parse
 from bookledger.views import plain
 from clusterbook import paths
@@ -121,11 +121,18 @@ def test_a_command_is_shown_where_there_is_a_value_to_try(name):
         (one.name, one.other is not None) for one in known.values()]
     commands = [row[2] for row in table.rows] + [row[2] for row in
                                                  parameters.figure_table(name).rows]
-    changes = [command.removesuffix(" --figures out").partition(" -p ")[2] for command in commands]
+    for command in filter(None, commands):
+        options = cli._parser().parse_args(shlex.split(command)[1:])
+        chapter.values(None, dict(options.overrides))
+        runs._alone(chapter, options.only, [one for one, _ in options.overrides])
+    changes = [command.removesuffix(" --figures out").split(" -p ")[1:] for command in commands]
     assert len([*filter(None, changes)]) >= 2
-    for one, typed in (change.split(" ", 1) for change in changes if change):
-        (text,) = shlex.split(typed)
+    for one, *beside in (change for change in changes if change):
+        (one, text), typed = shlex.split(one), one.split(" ", 1)[1]
         assert from_text(known[one], text) == known[one].other != known[one].default
+        for other, value in map(shlex.split, beside):
+            assert (other,) == known[one].beside[:1]
+            assert from_text(known[other], value) != known[other].default
         # bash, zsh and PowerShell read it alike: quoted unless it is a plain word.
         assert typed == (text if re.fullmatch(r"[\w./+-]+", text) else f'"{text}"')
         assert not set(text) & set("'\"$`!")
@@ -137,7 +144,7 @@ def test_the_command_of_a_figure_changes_what_may_reach_it():
     assert commands["effects"] == (
         'clusterbook run weights --only effects -p hidden "64,64" --figures out')
     assert " -p " not in commands["six-neurons"]
-    assert weights.parameter("layer").other is None, "alone, another layer does not fit"
+    assert weights.to_try("layer") == ' -p layer 2 -p hidden "64,64,64"', "alone, it does not fit"
 
 
 def test_the_page_shows_every_chapter_in_the_order_of_the_book():

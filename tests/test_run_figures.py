@@ -54,28 +54,44 @@ def test_a_run_that_does_not_end_leaves_the_figures_before_it(book: Book, tmp_pa
     assert tree(tmp_path / "out") == before
 
 
-def test_a_full_disk_leaves_no_half_of_a_file_and_the_same_command_works(book: Book, tmp_path,
-                                                                         monkeypatch, capsys):
+def test_a_full_disk_leaves_the_earlier_figures_whole(book: Book, tmp_path, monkeypatch, capsys):
     book.notebook("tiny", SHOWS, parameters=PARAMETERS)
     inline(monkeypatch)
-    command = ["run", "tiny", "--figures", str(tmp_path / "out")]
-    replace = os.replace
+    command = ["run", "tiny", "--figures", str(tmp_path / "out"), "-p", "n"]
+    assert cli.main([*command, "2"]) == 0
+    before, replace = tree(tmp_path / "out"), os.replace
 
     def full(source, target):
-        if str(target).endswith(".svg"):
+        if "out" in str(target) and str(target).endswith(".svg"):
             raise OSError(28, "No space left on device")
         replace(source, target)
 
     with monkeypatch.context() as now:
-        now.setattr(execution, "write_page", lambda *arguments: None)
         now.setattr("clusterbook.paths.os.replace", full)
-        monkeypatch.setattr(showing, "save", lambda figure, folder, name, **about: (
-            [(folder / file).write_text("drawn") for file in ("a-line.png", "a-line.svg")],
-            (folder / "figures.json").write_text(json.dumps([{"name": name}]))))
-        assert cli.main(command) == 2
+        assert cli.main([*command, "3"]) == 2
     assert "a-line.svg can't be written (No space left on device)" in capsys.readouterr().err
-    assert {file.stat().st_size > 0 for file in (tmp_path / "out").iterdir()} == {True}
-    assert cli.main(command) == 0
+    assert tree(tmp_path / "out") == before
+    assert cli.main([*command, "3"]) == 0 and tree(tmp_path / "out") != before
+
+
+def test_a_folder_holds_figures_of_several_runs_and_says_which_command_made_which(
+        book: Book, tmp_path, monkeypatch, capsys):
+    steps = SHOWS.replace("show(drawn,", "show({str(i): drawn for i in range(n)},")
+    book.notebook("tiny", SHOWS, steps.replace("a-line", "steps"), parameters=PARAMETERS)
+    book.notebook("other", SHOWS, parameters=PARAMETERS)
+    inline(monkeypatch)
+    (out := tmp_path / "out").mkdir()
+    (out / ".clusterbook-killed").mkdir()       # of a run that was killed
+    for typed in ("-p n 3", "-p n 2 --only steps"):
+        assert cli.main(f"run tiny --figures {out} {typed}".split()) == 0
+    listed = json.loads((out / "figures.json").read_text())
+    assert {one["name"]: one["command"].partition(" -p ")[2] for one in listed} == {
+        "a-line": "n 3", "steps": "n 2 --only steps"}
+    assert not (out / "steps-3.png").exists() and (out / "steps-2.svg").exists()
+    assert "a-line is of an earlier run: clusterbook run tiny" in (out / "index.html").read_text()
+    before = tree(out)
+    assert cli.main(f"run other --figures {out}".split()) == 2 and tree(out) == before
+    assert "has a figure a-line of tiny; name another folder" in capsys.readouterr().err
 
 
 def test_checks_that_do_not_hold_are_named(book: Book, tmp_path, monkeypatch):

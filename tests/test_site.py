@@ -127,25 +127,30 @@ def test_the_command_says_and_writes(copy, capsys):
 
 def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_numpy(
         addressed, monkeypatch):
-    """On a machine like Colab; on any other the cell does nothing."""
-    called, status = [], 0
+    """Where it is missing; where it imports, the cell does nothing."""
+    called, status, found = [], 0, True
     monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or status)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: found or None)
     for chapter in config.chapters():
         notebook = nbformat.read(addressed[0] / f"notebooks/{chapter}.ipynb", as_version=4)
         (cell,) = [c.source for c in notebook.cells if "bootstrap" in c.metadata.get("tags", [])]
-        monkeypatch.delenv("COLAB_RELEASE_TAG", raising=False)
-        exec(cell, {})
-        assert not called
+        found = True
         monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
+        exec(cell, {})
+        assert not called, "a wheel that is installed stays"
+        found = False
         exec(cell, {})
         command = called.pop()
         assert command[1:4] == ["-m", "pip", "install"] and "--no-deps" in command
         library, *others = [word for word in command[4:] if not word.startswith("--")]
         assert library == f"clusterbook @ git+{FIRST.repository}@v0.9"
         assert others == ["munkres<2"]
+        monkeypatch.delenv("COLAB_RELEASE_TAG")
+        exec(cell, {})
+        assert "--no-deps" not in called.pop(), "elsewhere it needs what it imports"
     status = 1
     with pytest.raises(RuntimeError, match=f"{FIRST.ref} could.*Settings → Internet → On"):
         exec(cell, {})
-    with pytest.raises(RuntimeError, match="no public address"):
+    with pytest.raises(RuntimeError, match="clusterbook is missing: get its wheel .* pip install"):
         exec(cell.replace(FIRST.library, ""), {})
-    assert len(called) == 2
+    assert len(called) == 1, "it asks no index for a name that is not there"

@@ -13,6 +13,10 @@ from bookledger import config, execution, parameters, runs, slices
 from clusterbook import paths
 from clusterbook.checks import InputError
 
+#: Chapters whose figures were drawn with each parameter. The others' figures are taken to depend on
+#: whatever their cells read, until python tests/alone has drawn them.
+TRIED = sorted({line.partition(",")[0] for line in Path(
+    paths.root(), slices.TABLE).read_text(encoding="utf-8").splitlines()[1:]})
 SHOW = "figures.show({}, name='drawn', alt='A.', caption='C.')"
 
 
@@ -20,7 +24,7 @@ def needed(*cells: str) -> list[str]:
     """The cells that the figure of the last cell needs, without that cell."""
     every = [nbformat.v4.new_code_cell(cell) for cell in cells]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *every])
-    kept = slices.alone(notebook, slices.figures(notebook, ()).values())
+    kept = slices.alone(notebook, slices.figures(notebook, {}).values())
     return [cell.source for cell in kept.cells[1:-1]]
 
 
@@ -51,7 +55,7 @@ def test_a_cell_is_left_out_that_changes_nothing_that_is_read(beside):
 
 PARAMETERS = f"""\
 n: int = 3  # points | paper: 1 | more
-m: int = 1  # other | paper: 1 | more
+m: int = 1  # other | paper: 1 | more | try: 5 with n 4
 {SEED}"""
 CELLS = ("import numpy as np\nfrom clusterbook import figures", "print(m)",
          "rng = np.random.default_rng(seed)\nfirst = rng.normal(size=n)",
@@ -75,12 +79,13 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
     assert listed(tmp_path / "one") == {"a-second": whole["a-second"]}
     assert sorted(path.name for path in (tmp_path / "one").iterdir()) == [
         "a-second.csv", "a-second.pdf", "figures.json", "index.html"]
-    assert (tmp_path / "one" / "a-second.csv").read_text().startswith("series,x,y\n")
+    assert (tmp_path / "one" / "a-second.csv").read_text().split("\n")[:3] == [
+        "# figure: a-second", '# parameters: {"n": 4, "m": 1, "seed": 0}', "series,q,row"]
     assert b"/FontFile2" in (tmp_path / "one" / "a-second.pdf").read_bytes(), "no font is embedded"
     code = "\n".join(cell.source for cell in nbformat.read(kept, as_version=4).cells)
     assert "first = rng" in code and "a-first" not in code and "fixed" not in code
     runs.run("tiny", only=["fixed"], figures=tmp_path / "one")
-    assert listed(tmp_path / "one").keys() == {"fixed"}, "the list is not of the last run"
+    assert listed(tmp_path / "one").keys() == {"a-second", "fixed"}, "an earlier figure is lost"
 
 
 @pytest.mark.parametrize(("asked", "says"), [
@@ -100,10 +105,37 @@ def test_a_mistake_is_refused_before_anything_runs(book: Book, monkeypatch, aske
         runs.run("tiny", **asked)
 
 
-@pytest.mark.parametrize("name", config.chapters())
-def test_every_figure_of_a_chapter_is_found_and_listed(name):
+def test_a_parameter_is_refused_that_changed_nothing_when_it_was_tried(book: Book, monkeypatch):
+    known = f"on: bool = False  # whether | paper: no | more\n{PARAMETERS}"
+    shows = "figures.show([n, m, on, seed], name='all', alt='A.', caption='C.')"
+    book.notebook("tiny", shows, parameters=known)
+    digest = parameters.read("tiny").figures()["all"].digest
+    book.write("book/figures.csv",
+               f"{','.join(slices.COLUMNS)}\ntiny,all,{digest},on m+n,seed\n")
+    monkeypatch.setattr(runs, "make", lambda *run: [])
+    assert parameters.read("tiny").figures()["all"].depends() == "on, m (with n); not tried: n"
+    for given, says in (({"seed": "1"}, "all can't change with seed, only with: on, m (with n)"),
+                        ({"m": "2"}, "all can change with m only if n is given too: -p m 5 -p n 4"),
+                        ({"m": "2", "n": "2"}, None), ({"n": "2"}, None),
+                        ({"on": "true", "seed": "1"}, None)):      # who knows what it switches on
+        try:
+            assert runs.run("tiny", only=["all"], overrides=given) == [] and says is None
+        except InputError as error:
+            assert str(error).startswith(says)
+    # A changed cell, or another value to try: what was tried says nothing any more.
+    book.notebook("tiny", shows, parameters=known.replace("n 4", "n 5"))
+    assert parameters.read("tiny").figures()["all"].depends() == "on, n, m, seed"
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_every_figure_of_a_chapter_was_tried_as_it_is(name):
     drawn = json.loads((paths.root() / f"data/expectations/drawn/{name}.json").read_text())
-    assert {row[0] for row in parameters.figure_table(name).rows} == drawn.keys()
+    chapter, table = parameters.read(name), slices.tried()
+    assert chapter.figures().keys() == drawn.keys()
+    for figure in chapter.figures().values():
+        assert figure.digest in table, (
+            f"{figure.name} or a parameter of it has changed: run python tests/alone {name}")
+        assert all(chapter.parameters[one].other is None for one in figure.untried)
 
 
 def test_a_chapters_figure_alone_has_its_expected_numbers(tmp_path, monkeypatch):

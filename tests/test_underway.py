@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from datetime import datetime
 from types import SimpleNamespace
 
@@ -34,7 +35,7 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert cli.main(["status"]) == 0
     out = capsys.readouterr().out
     assert "main: epoch 1 of 2" in out
-    assert "clusterbook run tiny --profile tiny-long --seeds 3 --record" in out
+    assert f"resume: {shlex.join(['clusterbook', *command, '1s'])}\n" in out
     path = records / "under-way" / "tiny-long-seed3.json"
     left = json.loads(path.read_text())
     assert (left["profile"], left["seed"], left["parameters"]) == ("tiny-long", 3, {"seed": 3})
@@ -105,7 +106,7 @@ def test_each_training_of_a_run_has_a_line_and_a_sweep_goes_on(tmp_path, monkeyp
         "sweep-tell-0123",
         "    main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h left",
         "    a-finished: epoch 1,000 of 1,000, 36 s an epoch, finished",
-        "    resume: the same sweep again"]
+        "    resume: the same command again"]
 
 
 def test_a_progress_file_holds_thinned_curves(tmp_path):

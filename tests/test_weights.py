@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score as ari
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from torchvision.models import resnet18
 
 from clusterbook import weights
 from clusterbook.weights import NullTest, WeightCoclustering, bipartite, coclustering, network_test
@@ -169,10 +171,17 @@ def test_a_network_and_its_shuffles_are_cut_alike_without_isolated_neurons(keep_
 W_GOOD = np.arange(1.0, 13.0).reshape(4, 3)
 
 
+def test_half_precision_weights_are_read():
+    half = torch.tensor(W_GOOD).bfloat16()
+    assert (coclustering.as_weights(half) == W_GOOD).all()
+
+
 @pytest.mark.parametrize(("use", "says"), [
     (lambda: normalized_cut(np.where(W_GOOD == 5, np.nan, W_GOOD), [0, 0, 0, 1], [0, 0, 1]),
      "weights contains NaN"),
     (lambda: network_test([W_GOOD.T, np.zeros((4, 3))]), "all weights are 0"),
+    (lambda: WeightCoclustering().fit(torch.nn.Linear(4, 4)), "a Linear is no .* as model.weight$"),
+    (lambda: WeightCoclustering().fit(resnet18()), "^a ResNet is no .* as model.fc.weight$"),
     (lambda: WeightCoclustering(4).fit(W_GOOD), "n_clusters=4 .* n_features = 3 live columns"),
     (lambda: WeightCoclustering(3).fit(W_GOOD.T * [[1], [0], [1]]), "n_clusters=3 .* 2 live rows"),
     (lambda: network_test([W_GOOD], n_shuffles=1), "at least 2, not 1"),

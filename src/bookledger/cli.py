@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import shlex
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from clusterbook import __version__, paths
 from clusterbook.checks import InputError
@@ -48,16 +49,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if re.search("[\ud800-\udfff]", "".join(words)):        # it could not be written anywhere
             raise InputError(f"the arguments {words} are not UTF-8 text; rename the file")
+        for option, word in itertools.pairwise(words):
+            if option in ("-p", "--parameter") and "=" in word:
+                raise InputError(f"-p takes a name and a value: -p {word.replace('=', ' ', 1)}")
         options = _parser().parse_args(marked)
         if options.do is _run:
-            options.command = shlex.join(["clusterbook", *words])       # for the page
+            options.command = shlex.join(["clusterbook", *words])
         elif _TORCHRUN in os.environ:
             raise InputError("under torchrun each process would do this once more: it starts "
                              "'clusterbook run' only")
         options.do(options)
         print(end="", flush=True)
         return 0
-    except SystemExit as end:           # argparse printed help, the version or a mistake
+    except SystemExit as end:           # argparse printed help or the version
         return int(end.code or 0)
     except InputError as error:
         return _complain(error, 2)
@@ -132,10 +136,12 @@ def _asked(options) -> dict[str, Any]:
             raise InputError(f"-p {name} is given twice")
         asked["overrides"][name] = value.removeprefix(_VALUE)
     if options.seeds is not None:
-        kind = Parameter("--seeds", "list[int]", [0, 2, 7], "", "", "")
-        asked["seeds"] = from_text(kind, options.seeds)
-        if not asked["seeds"]:
-            raise InputError("--seeds names no seed; give for example --seeds 0-4")
+        with suppress(InputError):
+            kind = Parameter("--seeds", "list[int]", [], "", "", "")
+            asked["seeds"] = from_text(kind, options.seeds)
+        if asked["seeds"] in (options.seeds, []):
+            raise InputError("--seeds takes whole numbers, for example 0-4 or 0,2,7, not "
+                             f"{options.seeds[:60]!r}")
     return asked
 
 
@@ -233,10 +239,10 @@ _COMMANDS = {
          "notebook as a page without code", _PATH),
         ("--only", "FIGURE", "run what these figures need and nothing else; clusterbook figures "
          "names them", _NAMES),
-        ("--format", "pdf,svg,png", "of the figures' files (default: png,svg)",
-         {"dest": "formats"}),
+        ("--format", "pdf,svg,png", "of the figures' files (default: png,svg); svg-text keeps text "
+         "as text, csv-wide writes the numbers of cells in rows and columns", {"dest": "formats"}),
         ("--width", "WIDTH", "of the figures: single (3.5 inches), double (7.2), or inches", {}),
-        ("--style", "STYLE", "of the figures: plain or paper (small, black on white)", {}),
+        ("--style", "STYLE", "of the figures: plain, paper (small, black on white) or dark", {}),
         ("--record", "DIR", "write the run's record (default DIR: the checkout's data/records)",
          {**_PATH, "dest": "records", "nargs": "?", "const": True}),
         ("--for", "2h", "with --record: stop at the end of an epoch after this time; the same "
@@ -269,8 +275,14 @@ _COMMANDS = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say it in one sentence, without the usage."""
+        raise InputError(f"{message}; {self.prog} --help lists what it takes")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="clusterbook", epilog=_EXIT, description=config.book().about)
     parser.add_argument("--version", action="version", version=f"clusterbook {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -4,11 +4,12 @@ The cell tagged ``parameters`` holds one literal a line::
 
     epochs: int = 40  # passes over the data | paper: 5 | more: higher accuracy, slower | try: 50
 
-The last part, a value that shows what changes, may be missing. A long comment continues in lines
-that begin with ``#`` and two spaces. One that begins with ``@param`` makes the line a field of
-Colab's form: ``# @param {"type":"integer"}``, or a list of choices. Papermill reads the lines and
-executes none. It ignores a line that it can't read, only logs an unknown name and takes a value of
-any type; here each of these is an error before the first cell runs.
+The last part, a value that shows what changes, may be missing; ``try: 0.9 with regimes dropout``
+sets another parameter too. A long comment continues in lines that begin with ``#`` and two spaces.
+One that begins with ``@param`` makes the line a field of Colab's form: ``# @param
+{"type":"integer"}``, or a list of choices. Papermill reads the lines and executes none. It ignores
+a line that it can't read, only logs an unknown name and takes a value of any type; here each of
+these is an error before the first cell runs.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Parameter:
     paper: str             # the value in the paper, in words; "—" where it has none
     effect: str            # of changing it
     other: Any = None      # a value to try, if the comment has one
+    beside: tuple[str, ...] = ()    # of another parameter, which has to be given too: name, value
 
 
 @model(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -92,22 +94,22 @@ class Chapter:
 
     def figures(self) -> dict[str, slices.Drawn]:
         """What drawing each figure takes, in the chapter's order."""
-        return slices.figures(self.notebook, self.parameters)
+        return slices.figures(self.notebook, {
+            name: (p.default, p.other, *p.beside) for name, p in self.parameters.items()})
 
     def command(self, figure: slices.Drawn) -> str:
         """What draws a figure alone, with another value of a parameter where there is one."""
-        changed = "".join(f" -p {name} {typed(value)}"
-                          for name, value in self.to_try(figure).items())
+        tried = [name for name in figure.parameters if self.parameters[name].other is not None]
+        # Last what needs another value too, and other data, which explain least.
+        tried.sort(key=lambda name: (bool(self.parameters[name].beside), name == "dataset"))
+        changed = self.to_try(tried[0]) if tried else ""
         return f"clusterbook run {self.name} --only {figure.name}{changed} --figures out"
 
-    def to_try(self, figure: slices.Drawn) -> dict[str, Any]:
-        """The value to try of the first parameter that reaches a figure and has one.
-
-        Other data come last: they change most and explain least.
-        """
-        tried = [name for name in sorted(figure.parameters, key="dataset".__eq__)
-                 if self.parameters[name].other is not None]
-        return {name: self.parameters[name].other for name in tried[:1]}
+    def to_try(self, name: str) -> str:
+        """The options that set a parameter to its value to try, and what has to be given too."""
+        one = self.parameters[name]
+        given = [(name, one.other), *([one.beside] if one.beside else [])]
+        return "".join(f" -p {each} {typed(value)}" for each, value in given)
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""
@@ -214,7 +216,9 @@ def parse(source: str) -> dict[str, Parameter]:
             *said, other = _COMMENT.fullmatch(comment).groups()
             one = found[name] = Parameter(name, kind, default, *map(str.strip, said))
             if other is not None:
-                found[name] = replace(one, other=from_text(one, other.strip()))
+                value, _, beside = other.strip().partition(" with ")
+                found[name] = replace(one, other=from_text(one, value),
+                                      beside=tuple(beside.split(" ", 1)) if beside else ())
                 if found[name].other == default:
                     raise ValueError
         except (AttributeError, KeyError, SyntaxError, TypeError, ValueError, RecursionError,
@@ -318,18 +322,18 @@ def parameter_table(name: str) -> View:
 
     Raises InputError if there is no such chapter.
     """
+    chapter = read(name)
     rows = [(p.name, repr(p.default), "" if p.other is None else
-             f"clusterbook run {name} -p {p.name} {typed(p.other)} --figures out",
-             p.meaning, p.paper, p.effect, p.type) for p in read(name).parameters.values()]
+             f"clusterbook run {name}{chapter.to_try(p.name)} --figures out",
+             p.meaning, p.paper, p.effect, p.type) for p in chapter.parameters.values()]
     return table(f"{name}: {len(rows)} parameters", [
         "Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type"], rows)
 
 
 def figure_table(name: str) -> View:
-    """Every figure of a chapter: the parameters that may reach it, and its command."""
+    """Every figure of a chapter: the parameters that change it, and its command."""
     chapter = read(name)
-    rows = [(one.name, ", ".join(one.parameters) or "no parameter", chapter.command(one))
-            for one in chapter.figures().values()]
+    rows = [(one.name, one.depends(), chapter.command(one)) for one in chapter.figures().values()]
     return table(f"{name}: {len(rows)} figures", ["Figure", "Depends on", "Command"], rows)
 
 

@@ -28,7 +28,7 @@ import nbformat
 
 from clusterbook import paths
 from clusterbook.checks import InputError, OutOfTime, one_of
-from clusterbook.figures.showing import LIST, as_asked
+from clusterbook.figures.showing import LIST, as_asked, files, listed
 from clusterbook.paths import write_atomically
 
 from . import config, execution, parameters, slices
@@ -40,6 +40,7 @@ from .verdicts import stale_among
 from .wording import so_far
 
 PAGE = "index.html"     # the executed notebook, beside the figures of its run
+_STAGE = ".clusterbook-"        # begins the name of a folder in which figures wait
 MOST_ROWS = 300         # of a training's history in a progress file
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 _KEPT = ("chapter", "profile", "seed", "parameters", "assumed", "started", "git", "code")
@@ -149,12 +150,24 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
     for name in names:
         one_of(f"figure of {chapter.name}", name, known)
     drawn = [known[name] for name in dict.fromkeys(names)]
-    reached = [one for one in chapter.parameters if any(one in each.parameters for each in drawn)]
+    those = ", ".join(each.name for each in drawn)
     for name in given:
-        if name not in reached:
-            raise InputError(f"{', '.join(each.name for each in drawn)} can't change with {name}, "
-                             f"only with: {', '.join(reached) or 'no parameter'}")
+        needs = {each.parameters.get(name, "") for each in drawn
+                 if name in (*each.parameters, *each.untried, *_switched(chapter, each, given))}
+        if not needs:
+            reach = dict.fromkeys(each.depends() for each in drawn)
+            raise InputError(f"{those} can't change with {name}, only with: {'; '.join(reach)}")
+        if needs.isdisjoint(["", *given]):
+            raise InputError(f"{those} can change with {name} only if {needs.pop()} is given too:"
+                             f"{chapter.to_try(name)}")
     return drawn
+
+
+def _switched(chapter: Chapter, figure: slices.Drawn, given: Sequence[str]) -> Sequence[str]:
+    """All that a figure's cells read, if a given parameter makes it of what is empty otherwise."""
+    switched = any(name in figure.parameters and not chapter.parameters[name].default
+                   for name in given)
+    return figure.reached if switched else ()
 
 
 def _refuse_others(run: Run) -> None:
@@ -174,6 +187,11 @@ def _refuse_others(run: Run) -> None:
                                  "another file")
     if run.figures:
         own_folder(run.figures, LIST)
+        names = {one.name for one in run.only} or run.chapter.figures().keys()
+        for one in listed(run.figures):
+            if one["name"] in names and one.get("chapter", run.chapter.name) != run.chapter.name:
+                raise InputError(f"{run.figures} has a figure {one['name']} of {one['chapter']}; "
+                                 "name another folder")
     if run.records:
         own_folder(run.records)
 
@@ -190,15 +208,16 @@ def own_folder(folder: Path, mark: str = "") -> None:
     except OSError as error:
         raise InputError(f"nothing can be written to {folder}: {error.strerror}; name another "
                          "folder") from None
-    if mark and any(folder.iterdir()) and not (folder / mark).exists():
+    others = [file for file in folder.iterdir() if not file.name.startswith(_STAGE)]
+    if mark and others and not (folder / mark).exists():
         raise InputError(f"{folder} holds files, but not of a run; name another folder")
 
 
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
     """Execute a run's notebook; the lines of its checks that failed or were not made.
 
-    Figures of an earlier run are replaced at the end, if this one succeeds. A run that is stopped,
-    by Ctrl-C or at the time *until*, leaves its progress file with its records.
+    Figures of an earlier run are replaced at the end, if this one succeeds: see `_publish`. A run
+    that is stopped, by Ctrl-C or at the time *until*, leaves its progress file with its records.
 
     Raises the errors of `execute`, and ChapterError if no record was made that was asked for.
     """
@@ -213,7 +232,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                "assumed": sorted(run.profile.assumed) if run.profile else [],
                "folder": run.folder, "output": beside and beside.stem}
     if run.records:             # the code at the beginning, even if it is edited while it runs
-        context |= code_in_use(chapter.name) | clock(run.checkpoints)
+        context |= code_in_use(chapter.name) | clock(run.checkpoints, run.command)
     with tempfile.TemporaryDirectory(
             prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder:
         source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
@@ -242,11 +261,8 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                     epoch = next(iter(found.values()))["epoch"]
                     error.args = (f"the same command resumes from epoch {epoch:,}",)
             raise
-        if run.figures:         # the list first: what it lies beside may be replaced
-            write_atomically(run.figures / LIST, b"[]")
-            for file in sorted(drawn.iterdir(), key=lambda file: file.name == LIST):
-                write_atomically(run.figures / file.name, file.read_bytes())
-            execution.write_page(executed, run.figures / PAGE, run.command)
+        if run.figures:
+            _publish(run, drawn, executed)
     if run.records:
         if not run.record.is_file():
             raise execution.ChapterError(f"{run.name} ran to its end but left no record in "
@@ -257,6 +273,31 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
             execution.write_notebook(executed, run.output)
         _tidy(run)
     return execution.failed_checks(executed, UNMADE)
+
+
+def _publish(run: Run, drawn: Path, executed: nbformat.NotebookNode) -> None:
+    """Put a run's figures into its folder, all of them or none; those of other runs stay.
+
+    The list says which command made which. All is written beside the figures first: a full disk
+    leaves the earlier ones whole.
+    """
+    made = [{**one, "chapter": run.chapter.name, "command": run.command} for one in listed(drawn)]
+    before, names = listed(run.figures), {one["name"] for one in made}
+    kept = [one for one in before if one["name"] not in names]
+    says = [run.command, *(f"{one['name']} is of an earlier run: {one.get('command', '')}"
+                           for one in kept)]
+    with tempfile.TemporaryDirectory(prefix=_STAGE, dir=run.figures) as stage:
+        content = json.dumps([*kept, *made], ensure_ascii=False, indent=1) + "\n"
+        for file in drawn.iterdir():
+            write_atomically(Path(stage, file.name), file.read_bytes())
+        execution.write_page(executed, Path(stage, PAGE), "\n".join(says))
+        write_atomically(Path(stage, LIST), content.encode())
+        new = sorted(Path(stage).iterdir(), key=lambda file: file.name == LIST)
+        for file in new:
+            os.replace(file, run.figures / file.name)
+    for name in {file for one in before if one not in kept for file in files(one)} - {
+            file.name for file in new}:
+        (run.figures / name).unlink(missing_ok=True)
 
 
 def _mark(notebook: nbformat.NotebookNode, run: Run) -> None:
@@ -316,8 +357,10 @@ def checkpoints() -> Path:
     return here / "_build" / "checkpoints" if here else paths.data_home() / "checkpoints"
 
 
-def clock(folder: Path) -> dict[str, str | float]:
+def clock(folder: Path, command: str = "") -> dict[str, str | float]:
     """When a run and its present piece began (UTC, ISO 8601), and the seconds of earlier pieces.
+
+    The *command* that was typed is kept too, for `unfinished`.
 
     They are kept in a file beside the checkpoints. A stopped piece counts up to its last
     checkpoint, from which the next one resumes; without a checkpoint a run begins anew.
@@ -329,7 +372,7 @@ def clock(folder: Path) -> dict[str, str | float]:
         times = config.load_json(kept)
         begun = datetime.fromisoformat(times["piece"]).timestamp()
         times["earlier"] += max(0.0, max(saved) - begun)
-    times["piece"] = now
+    times |= {"piece": now, "command": command}
     write_atomically(kept, json.dumps(times).encode())
     return times
 
@@ -360,9 +403,7 @@ def unfinished() -> list[str]:
     """A paragraph for each unfinished run: its trainings, and the command that resumes it."""
     said = []
     for folder in sorted({path.parent for path in checkpoints().glob("*/*.pt")}):
-        profile, _, seed = folder.name.rpartition("-seed")
-        resumes = (f"clusterbook run {profile.split('-')[0]} --profile {profile} --seeds {seed} "
-                   "--record" if profile else "the same sweep again")
+        typed = config.load_json(folder / "clock.json").get("command")
         said.append("\n    ".join([folder.name, *starmap(so_far, reports(folder).items()),
-                                   f"resume: {resumes}"]))
+                                   f"resume: {typed or 'the same command again'}"]))
     return said

@@ -1,21 +1,30 @@
-"""The cells of a notebook that one figure needs, found from the names that they read and change.
+"""What one figure of a notebook needs: cells, by the names that they read and change.
 
 Cells are kept whole, and in doubt: calls for their effect (``model.fit(X)``), guards that raise,
 seeds and settings of modules count as changes of what they name. An object under two names is not
-followed. ``tests/alone`` compares each figure with the whole run.
+followed. ``tests/alone`` compares each figure alone with the whole run, and finds what changes it
+by drawing it: ``book/figures.csv`` has that.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import csv
+import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from symtable import symtable
+from typing import Any
 
 import nbformat
 
+from . import config
+
+TABLE = Path("book", "figures.csv")
+COLUMNS = ("chapter", "figure", "cells", "changed by", "the same with")
 _ALL = "*"      # stands for every name, of what sets something for all that follows
 _FIGURE = re.compile(r"""\bshow\(.*?\bname=["']([\w-]+)["']""", re.S)
 _GENERATOR = re.compile(r"^(\w+) = [\w.]*(?:default_rng|Generator)\(", re.M)
@@ -24,24 +33,61 @@ _SHOWS = re.compile(r"(figures|evidence)\.\w+|show|display|print")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure of a chapter, and what drawing it takes."""
+    """A figure of a chapter, what drawing it takes, and what changes it.
+
+    *parameters* maps those that change it to the name of another that has to be given too, if any;
+    of a figure that is not in the table, all that its cells read. *untried* have no value to try.
+    """
 
     name: str
     cells: tuple[int, ...]          # their places in the notebook
-    parameters: tuple[str, ...]     # that may reach it, in the chapter's order
+    digest: str                     # of these cells, and of the parameters that they read
+    parameters: Mapping[str, str]
+    untried: tuple[str, ...] = ()
+    reached: tuple[str, ...] = ()   # all that its cells read
+
+    def depends(self) -> str:
+        """What changes it, in words."""
+        said = [f"{name} (with {other})" if other else name
+                for name, other in self.parameters.items()]
+        tail = f"; not tried: {', '.join(self.untried)}" if self.untried else ""
+        return (", ".join(said) or "no parameter") + tail
 
 
-def figures(notebook: nbformat.NotebookNode, parameters: Collection[str]) -> dict[str, Drawn]:
-    """Every figure that a notebook shows under a literal name, in its order."""
+def figures(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any],
+            table: Mapping[str, Any] | None = None) -> dict[str, Drawn]:
+    """Every figure that a notebook shows under a literal name, in its order.
+
+    *parameters* maps the chapter's to all that decides what was tried.
+    """
     cells, found = [*_cells(notebook)], {}
+    table = tried() if table is None else table
     for name in _FIGURE.findall("\n".join(text for _, text, _, _ in cells)):
-        kept, needed = [], {_ALL}
+        kept, code, needed = [], [], {_ALL}
         for place, text, read, changed in reversed(cells):
             if name in _FIGURE.findall(text) or kept and changed & needed:
                 kept.insert(0, place)
+                code.append(text)
                 needed |= read
-        found[name] = Drawn(name, tuple(kept), tuple(one for one in parameters if one in needed))
+        reached = [one for one in parameters if one in needed]
+        told = [name, *code, *(f"{one} {parameters[one]}" for one in reached)]
+        digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+        changed, same = table.get(digest, (dict.fromkeys(reached, ""), {}))
+        found[name] = Drawn(name, tuple(kept), digest,
+                            {one: changed[one] for one in reached if one in changed},
+                            tuple(one for one in reached if one not in changed | same),
+                            tuple(reached))
     return found
+
+
+def tried() -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """Digest of a figure → the parameters that change it, and those that leave it the same."""
+    if not (path := config.root() / TABLE).is_file():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["cells"]: tuple(
+            {name: other for name, _, other in (word.partition("+") for word in row[key].split())}
+            for key in COLUMNS[3:]) for row in csv.DictReader(file)}
 
 
 def alone(notebook: nbformat.NotebookNode, wanted: Collection[Drawn]) -> nbformat.NotebookNode:

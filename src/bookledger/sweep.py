@@ -154,8 +154,10 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
             yield
         return
     from distributed import Client
+    from distributed.comm import get_address_host_port
 
     try:
+        get_address_host_port(scheduler)        # a client of no address ends with a traceback
         client = Client(scheduler, timeout=_ANSWERS, set_as_default=False)
         client.wait_for_workers(1, timeout=_ANSWERS)
     except (OSError, ValueError) as error:

@@ -76,6 +76,16 @@ def image_shape(value: Any) -> tuple[int, int, int]:
     return tuple(map(int, sizes))
 
 
+def rows(X: Any, takes_shape: bool) -> None:
+    """Raise InputError for images that are no rows: what they are as rows, and *image_shape*."""
+    if len(shape := getattr(X, "shape", ())) > 2:
+        rest = tuple(map(int, shape[1:]))
+        images = rest if len(rest) == 3 else (1, *rest)
+        more = f" and image_shape={images}" if takes_shape and len(images) == 3 else ""
+        raise InputError(f"X has the shape {tuple(shape)}, but a sample is a row: give "
+                         f"X.reshape(len(X), -1){more}")
+
+
 def pixels(X: Any, shape: tuple[int, ...]) -> None:
     """Raise InputError unless the rows of *X* are images of that shape with pixels in [0, 1]."""
     if math.prod(shape) != X.shape[1]:

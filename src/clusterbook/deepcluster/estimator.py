@@ -143,6 +143,7 @@ class DeepCluster(DeepClusterer):
         Raises InputError for a setting, images or a checkpoint that can't be used.
         """
         self._check_settings()
+        checks.rows(X, takes_shape=True)
         # A network of the caller's may have statistics of its own of a batch.
         with distributed.together(self, X, alone=not isinstance(self.network, str)):
             return self._fit(X, y)

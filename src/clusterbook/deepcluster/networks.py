@@ -373,6 +373,11 @@ NETWORKS = {"convnet": ConvNet, "alexnet": AlexNet, "vgg16": VGG16}
 
 def build(network: Any, image_shape: Sequence[int], sobel: bool = True) -> nn.Module:
     """The network of that name, or the one that a function of the image shape returns."""
+    if isinstance(network, nn.Module) or getattr(network, "__module__", "").startswith(
+            "torchvision."):
+        raise InputError(f"{getattr(network, '__name__', type(network).__name__)} is no function "
+                         "from the image shape to a module with features(images) and n_features; "
+                         f"give one, or a name: {', '.join(NETWORKS)}")
     if callable(network):
         return network(tuple(image_shape))
     checks.one_of("network", network, NETWORKS)

@@ -253,7 +253,8 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
         x, y = (j + 0.03) * side, top + 0.03 * height
         if np.isfinite(image).any():
             axis.imshow(image, vmin=0, vmax=1, cmap="gray", interpolation=sampling(image),
-                        extent=(x, x + 0.94 * side, y + 0.94 * height, y))
+                        extent=(x, x + 0.94 * side, y + 0.94 * height, y),
+                        label=f"{rows[i]} {columns[i // block * across + j]}".strip())
             axis.add_patch(Rectangle((x, y), 0.94 * side, 0.94 * height, fill=False,
                                      edgecolor=NEUTRAL, linewidth=0.8))   # on a black page
         if i % block == 0:

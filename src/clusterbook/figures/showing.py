@@ -22,8 +22,8 @@ from PIL import Image
 
 from .. import paths
 from ..checks import InputError, one_of
+from . import fitting, steps
 from . import live as live_part
-from . import steps
 from .steps import Key, Numbers, numbers, plotted, titled
 
 __all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "few_colors", "flat",
@@ -41,10 +41,12 @@ _BOOK["axes.prop_cycle"] = mpl.cycler(color=COLORS)
 #: What a style of a run's files changes in the book's.
 STYLES: dict[str, Mapping[str, Any]] = {
     "plain": {},
-    "paper": mpl.rc_params_from_file(_SHEETS / "paper.mplstyle", use_default_template=False)}
+    **{name: mpl.rc_params_from_file(_SHEETS / f"{name}.mplstyle", use_default_template=False)
+       for name in ("paper", "dark")}}
 #: Inches of a paper's columns.
 WIDTHS = {"single": "3.5", "double": "7.2"}
-FORMATS = ("pdf", "svg", "png")
+#: svg-text: its texts stay text. csv-wide: the numbers of cells in rows and columns.
+FORMATS = ("pdf", "svg", "svg-text", "png", "csv-wide")
 #: Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column.
 SCREEN_DPI = 144
 #: Inches of 96 pixels: a phone's screen. The text column's width is in ``book.mplstyle``.
@@ -64,7 +66,7 @@ _shown: dict[str, Numbers] = {}
 class Chart(Figure):
     """A figure of a `styled` function, which can be drawn again in another width or style."""
 
-    redraw: Callable[[float, str], Chart] | None = None
+    redraw: Callable[..., Chart] | None = None
 
     def as_it_is(self) -> Chart:
         """Keep what was changed after drawing: the figure is scaled, and not drawn again."""
@@ -79,9 +81,10 @@ def styled(function: Callable[..., Chart]) -> Callable[..., Chart]:
     """
     @wraps(function)
     def drawn(*args, **options) -> Chart:
-        def redraw(width: float, style: str) -> Chart:
+        def redraw(width: float, style: str, layout: float | None = None) -> Chart:
+            # The height stands for the width that the layout is made for, until `blank`.
             with mpl.style.context(["default", _BOOK, STYLES[style],
-                                    {"figure.figsize": (width, width)}]):
+                                    {"figure.figsize": (width, layout or width)}]):
                 figure = function(*args, **options)
             figure.redraw = redraw
             return figure
@@ -95,8 +98,8 @@ def inches() -> float:
 
 
 def is_narrow() -> bool:
-    """Whether the figure is being drawn for a phone."""
-    return inches() <= NARROW
+    """Whether the figure is being drawn for a phone, or for a narrow column."""
+    return mpl.rcParams["figure.figsize"][1] <= NARROW
 
 
 def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True
@@ -107,7 +110,8 @@ def blank(height: float, columns: int = 1, rows: int = 1, *, stacks: bool = True
     """
     # No pyplot: no global state, nothing left open, nothing displayed twice.
     below = columns if is_narrow() and stacks else 1
-    figure = Chart(figsize=(inches(), height * below))
+    flat = 0.75 if below > 1 and inches() != NARROW else 1      # in a paper's column
+    figure = Chart(figsize=(inches(), height * below * flat))
     axes = figure.subplots(rows * below, columns // below, squeeze=False)
     return figure, axes.reshape(rows, columns)
 
@@ -162,7 +166,10 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
     _shown[name] = numbers(figure)
     if folder := paths.asked("figures"):
         save(figure, folder, **about)
-        paths.write_atomically(folder / f"{name}.csv", plotted(figure).encode(), noun="the numbers")
+        told = {"figure": name, "parameters": json.dumps(paths.run_context().get("parameters")),
+                "origin": origin if isinstance(origin, str) else "; ".join(origin.values())}
+        content = plotted(figure, "csv-wide" in paths.look("format"), told)
+        paths.write_atomically(folder / f"{name}.csv", content.encode(), noun="the numbers")
     pictures = titled(figure)
     pngs = [few_colors(_drawn(picture, format="png", dpi=SCREEN_DPI))
             for picture in pictures.values()]
@@ -296,7 +303,8 @@ def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: st
 
     Raises InputError if nothing can be written.
     """
-    formats = paths.look("format", "png,svg").split(",")
+    asked = paths.look("format", "png,svg").split(",")
+    formats = [kind for kind in asked if kind != "csv-wide"] or ["png", "svg"]
     width, style = paths.look("width"), paths.look("style", "plain")
     about = {"name": name, "alt": alt, "caption": caption, "formats": formats,
              "numbers": numbers(figure)}
@@ -307,10 +315,11 @@ def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: st
         told = {"png": {"Description": alt}, "pdf": {"Subject": alt, "CreationDate": None},
                 "svg": {"Title": file, "Date": None, "Description": alt}}
         if width or style != "plain":
-            drawn = _redrawn(drawn, float(width or drawn.get_figwidth()), style)
+            drawn = for_paper(drawn, float(width or drawn.get_figwidth()), style)
         for kind in formats:
-            content = _drawn(drawn, format=kind, dpi=200, metadata=told[kind])
-            paths.write_atomically(folder / f"{file}.{kind}", content, noun="the figure")
+            ending, _, text = kind.partition("-")
+            content = _drawn(drawn, bool(text), format=ending, dpi=200, metadata=told[ending])
+            paths.write_atomically(folder / f"{file}.{ending}", content, noun="the figure")
     entries = {entry["name"]: entry for entry in listed(folder)} | {name: about}
     content = json.dumps(list(entries.values()), ensure_ascii=False, indent=1) + "\n"
     paths.write_atomically(folder / LIST, content.encode(), noun="the list of figures")
@@ -328,13 +337,18 @@ def as_asked(formats: str | None, width: str | None, style: str | None) -> dict[
     return {f"CLUSTERBOOK_{kind}": value for kind, value in wanted.items() if value is not None}
 
 
-def _redrawn(figure: Figure, width: float, style: str = "plain") -> Figure:
-    """A figure of that width and style: drawn again, or else a scaled copy."""
-    if isinstance(figure, Chart) and figure.redraw:
-        return figure.redraw(width, style)
-    scaled = copy.deepcopy(figure)
-    scaled.set_size_inches(scaled.get_size_inches() * width / scaled.get_figwidth())
-    return scaled
+def for_paper(figure: Figure, width: float, style: str) -> Figure:
+    """A figure of that width and style, with letters for its panels, in which all can be read."""
+    if not isinstance(figure, Chart) or figure.redraw is None:      # a scaled copy
+        scaled = copy.deepcopy(figure)
+        scaled.set_size_inches(scaled.get_size_inches() * width / scaled.get_figwidth())
+        return scaled
+    wide = _BOOK["figure.figsize"][0]
+    with mpl.style.context(["default", _BOOK, STYLES[style]]):
+        drawn = fitting.fitted(
+            lambda narrow: figure.redraw(width, style, NARROW if narrow else wide),
+            width <= NARROW)
+    return fitting.darken(drawn) if style == "dark" else drawn
 
 
 def listed(folder: Path) -> list[dict[str, Any]]:
@@ -343,17 +357,25 @@ def listed(folder: Path) -> list[dict[str, Any]]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
 
-@mpl.style.context(["default", _BOOK])
-def _drawn(figure: Figure, **options) -> bytes:
+def files(entry: Mapping[str, Any]) -> list[str]:
+    """The names of a listed figure's files."""
+    stems = [f"{entry['name']}-{i}" for i in range(1, 1 + len(entry.get("steps", [])))]
+    endings = [kind.partition("-")[0] for kind in entry["formats"]]
+    return [f"{entry['name']}.csv", *(f"{stem}.{ending}" for stem in stems or [entry["name"]]
+                                      for ending in endings)]
+
+
+def _drawn(figure: Figure, text: bool = False, **options) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, **options)
+    with mpl.style.context(["default", _BOOK, {"svg.fonttype": "none" if text else "path"}]):
+        figure.savefig(buffer, **options)
     return buffer.getvalue()
 
 
 def _svgs(figure: Figure) -> list[str]:
     """The figure as SVG in the page's colors, wide and, if it can be drawn again, narrow."""
-    narrow = [_redrawn(figure, NARROW)] if isinstance(figure, Chart) and figure.redraw else []
-    return [_svg(each) for each in [figure, *narrow]]
+    redraws = isinstance(figure, Chart) and figure.redraw
+    return [_svg(each) for each in [figure, *([redraws(NARROW, "plain")] if redraws else [])]]
 
 
 def _svg(figure: Figure) -> str:

@@ -95,16 +95,51 @@ def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
             for of, x, y in _COMPARED[len(data)]}
 
 
-def plotted(figure: Figure | Mapping[Key, Figure]) -> str:
+def plotted(figure: Figure | Mapping[Key, Figure], wide: bool = False,
+            notes: Mapping[str, object] | None = None) -> str:
     """All that a figure, or its steps, draw, as CSV: a row for each point, cell or box.
 
-    A cell has its column x, its row y and a value; a box its corner, width and height.
+    Columns are named by the axes' labels; a cell has the names of its row and its column, a box its
+    corner, width and height. *wide* gives each row of cells one line. *notes* come first, as lines
+    that begin with ``#``.
     """
-    parts = [pd.DataFrame({"series": name, **{column: np.ravel(values)
-                                              for column, values in data.items()}})
-             for name, data in _series(figure, bands=True)]
-    empty = pd.DataFrame(columns=["series", "x", "y"])
-    return as_csv(pd.concat([empty, *parts]), float_format="%.6g")
+    parts = []
+    for title, step in titled(figure).items():
+        panels = [axis for axis in step.axes if axis.get_label() != "<colorbar>"]
+        bars = [axis.get_ylabel() for axis in step.axes if axis not in panels]
+        for i, axis in enumerate(panels, 1):
+            for at, (name, data) in enumerate(_of_axis(axis, bands=True), 1):
+                panel = (axis.get_title("left") or axis.get_title() or axis.get_ylabel()
+                         or f"panel {i}")
+                cells, label = "value" in data, re.sub(r"^\d+( |$)", "", name)
+                frame = _labeled(axis, pd.DataFrame({key: np.ravel(values) for key, values
+                                                     in data.items()}), (*bars, "value")[0])
+                if wide and cells:
+                    frame = frame.pivot(index=frame.columns[1], columns=frame.columns[0],
+                                        values=frame.columns[2]).reset_index()
+                for key, value in (("series", label or f"series {at}" * (not cells)),
+                                   ("panel", panel if len(panels) > 1 else ""), ("step", title)):
+                    if value:
+                        frame.insert(0, key, " ".join(value.split()))
+                parts.append(frame)
+    lines = [f"# {key}: {value}\n" for key, value in (notes or {}).items() if value]
+    return "".join(lines) + as_csv(pd.concat(parts or [pd.DataFrame(columns=["x", "y"])]),
+                                   float_format="%.6g")
+
+
+def _labeled(axis: Axes, frame: pd.DataFrame, value: str) -> pd.DataFrame:
+    """A series with the axes' labels as heads, and the names of its rows and columns."""
+    heads, cells = {"value": value}, "value" in frame
+    for key, usual in (("x", "column"), ("y", "row")):
+        side = getattr(axis, f"{key}axis")
+        names = [" ".join(label.get_text().split()) for label in side.get_ticklabels()]
+        if cells and len(names) == frame[key].nunique() or any(
+                re.search("[a-z]", name) for name in names):
+            named = dict(zip(side.get_ticklocs(), names, strict=False))
+            frame[key] = [named.get(at, at) for at in frame[key].round()]
+        label = " ".join(side.get_label_text().split()) if names or not cells else ""
+        heads[key] = label or (usual if cells or any(names) else key)
+    return frame if heads["x"] == heads["y"] else frame.rename(columns=heads)
 
 
 _COMPARED = {   # by the number of columns that a series has
@@ -137,14 +172,20 @@ def _of_axis(axis: Axes, bands: bool) -> Iterator[tuple[str, dict[str, ArrayLike
         points = np.asarray(points, dtype=float).reshape(-1, 2)
         points = points[np.isfinite(points).all(1)]
         if len(points) and axis.get_label() != "<colorbar>":
-            yield named(artist, i, points), {"x": points[:, 0], "y": points[:, 1]}
+            name = named(artist, i, points)
+            if bands and artist.get_transform() == axis.get_xaxis_transform("grid"):
+                points = points[:1] * [1, np.nan]       # a line across the whole panel
+            yield name, {"x": points[:, 0], "y": points[:, 1]}
     for i, image in enumerate(axis.images):
         values = np.ma.filled(np.ma.asarray(image.get_array(), dtype=float), np.nan)
         values = values.mean(2) if values.ndim == 3 else values
         down, across = np.indices(values.shape)
         name = image.get_cmap().name if len(axis.images) == 1 else f"{i} {image.get_cmap().name}"
+        if bands:
+            name = image.get_label() if not image.get_label().startswith("_") else ""
         yield name, {"x": across, "y": down, "value": values}
-    if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height")]:
+    frames = bands and len(axis.images) > 1         # around the pictures of a grid
+    if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height") and not frames]:
         yield "boxes", {part: [getattr(box, f"get_{part}")() for box in boxes]
                         for part in ("x", "y", "width", "height")}
 

@@ -390,8 +390,11 @@ class IDC(DeepClusterer):
         if self.mask_percentage >= 1:
             raise InputError("mask_percentage is a fraction from 0 to below 1")
         if not self.ae_non_gated_epochs <= self.ae_pretrain_epochs <= self.epochs:
-            raise InputError("ae_non_gated_epochs, ae_pretrain_epochs and epochs must not decrease:"
-                             " each includes the one before")
+            raise InputError(
+                f"ae_non_gated_epochs={self.ae_non_gated_epochs}, ae_pretrain_epochs="
+                f"{self.ae_pretrain_epochs} and epochs={self.epochs} must not decrease, because "
+                f"each includes the one before; for so many epochs give for example "
+                f"ae_non_gated_epochs={self.epochs // 10}, ae_pretrain_epochs={self.epochs // 2}")
 
 
 def internal_scores(embeddings: Tensor, labels: np.ndarray) -> dict[str, float]:

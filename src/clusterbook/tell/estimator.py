@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ from ..metrics import scores
 from . import layer
 from .layer import Model
 
+#: A feature that varies so many times as much as most would decide alone.
+UNSCALED = 30
 #: The paper's optimizers.
 OPTIMIZERS = {"adadelta": torch.optim.Adadelta, "adam": torch.optim.Adam}
 #: What is trained one after the other: everything in turns; or the autoencoder, then the centers.
@@ -38,6 +41,9 @@ STAGES = {"end-to-end": ("training",), "two-stage": ("reconstruction", "centers"
 @dataclass(repr=False, eq=False)
 class TELL(DeepClusterer):
     r"""Interpretable neural clustering: spherical k-means in the embedding of an autoencoder.
+
+    Samples are rows: images with pixels in [0, 1], or a table whose features are scaled before, for
+    example by scikit-learn's `StandardScaler`; otherwise the feature that varies most decides.
 
     Parameters
     ----------
@@ -137,6 +143,11 @@ class TELL(DeepClusterer):
             raise InputError("snapshot_epochs must be whole numbers from 1 to the "
                              f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
         X = self._validated(X, fitting=True)
+        spreads = X.std(0)[X.std(0) > 0]
+        if len(spreads) and spreads.max() > UNSCALED * np.median(spreads):
+            warnings.warn(f"a feature varies {spreads.max() / np.median(spreads):,.0f} times as "
+                          "much as most: it alone decides; scale X before, for example by "
+                          "scikit-learn's StandardScaler", UserWarning, stacklevel=2)
         data = as_tensor(X, training.resolve_device(self.device))
         with self._fitting(data, y, X.shape[1], X) as (generator, train):
             model = self._new_model(X.shape[1]).to(data.device)

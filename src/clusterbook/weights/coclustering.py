@@ -96,8 +96,13 @@ def _graph(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike):
 
 def as_weights(W: ArrayLike) -> np.ndarray:
     """The weights as a float64 matrix; raises ValueError if they are none, not finite or all 0."""
-    if hasattr(W, "detach"):        # a torch parameter
-        W = W.detach().cpu()
+    if hasattr(W, "named_modules"):
+        layers = [name for name, part in W.named_modules() if type(part).__name__ == "Linear"]
+        one = ".".join(filter(None, ["model", *layers[-1:], "weight"]))
+        raise InputError(f"a {type(W).__name__} is no matrix of weights; give that of a layer"
+                         + f", such as {one}" * bool(layers))
+    if hasattr(W, "detach"):        # a torch parameter; numpy has no bfloat16
+        W = W.detach().cpu().double()
     W = check_array(W, dtype=np.float64, input_name="weights")
     if not W.any():
         raise InputError("all weights are 0: there is no graph to cluster")
