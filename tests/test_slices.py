@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from _support import SEED, Book, inline
 
-from bookledger import config, execution, parameters, runs, slices
+from bookledger import execution, parameters, runs, slices
 from clusterbook import paths
 from clusterbook.checks import InputError
 
