@@ -4,8 +4,8 @@
 claims and profiles that already had a record, with the verdicts before and after, each computed by
 the code of its commit; and the records that were edited. Where each claim of the time before claims
 were merged stands now does not change any more. Last it writes the tables in book/amendments.md;
-``python tests/amendments page`` writes these alone, and data/amendments/cells.json, a hash of the
-code behind each check that decides a claim.
+``python tests/amendments page`` writes these alone, data/amendments/cells.json, a hash of the code
+behind each check that decides a claim, and the manifest of the records.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import yaml
 from bookledger import config, load_claims, slices
 from bookledger.checks import _dumped
 from bookledger.claims import _Loader
+from bookledger.records import write_manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "data" / "amendments" / "history.json"
@@ -366,6 +367,7 @@ def history() -> None:
 
 
 if __name__ == "__main__":
+    write_manifest(ROOT / RECORDS)
     CELLS.write_text(f"{json.dumps(computed(), indent=1)}\n", encoding="utf-8")
     if sys.argv[1:] != ["page"]:
         history()
