@@ -68,7 +68,11 @@ def judged_of(X, k, *labelings, points=()):
     idc = Judged(labelings[0], table.silhouette(table.reduced(X), labelings[0]),
                  seeds=table.agreement(labelings))
     judged, _ = table.compare(X, k, n_null=6)
-    return of_the_page("verdict")(idc, judged, dict(points), *X.shape, k)["answer"].tolist()
+    found = of_the_page("verdict")(idc, judged, dict(points), *X.shape, k)["answer"].tolist()
+    first = {("no", "no"): "do not interpret", ("yes", "yes"): "normal distribution does not have",
+             ("yes", "no"): "a continuum", ("yes", "too few rows to tell"): "so few rows cannot"}
+    assert first[*found[:2]] in table.strongest(judged, *X.shape)
+    return found
 
 
 @pytest.mark.parametrize("X", [
@@ -96,6 +100,17 @@ def test_a_continuum_is_no_set_of_groups(size, answer):
     X = continuum(**size)
     labels = table.kmeans(table.reduced(X), 2, 0)
     assert judged_of(X, 2, labels, labels)[:3] == ["yes", answer, "yes"]
+
+
+def test_effects_of_a_cut_continuum_are_no_larger_than_the_null():
+    # Each of 40 features follows one direction: k-means' clusters of it differ in all of them, and
+    # on shuffled columns in hardly any.
+    X = continuum(n=80, d=40)
+    _, chance = table.compare(X, 2, n_null=4)
+    size = np.abs(table.effects(X, table.kmeans(X, 2, 0), 0)[0])
+    assert (size > chance).sum() <= 2
+    Z = table.shuffled(X, 0)
+    assert np.abs(table.effects(Z, table.kmeans(Z, 2, 0), 0)[0]).max() < size.min()
 
 
 def test_answers_follow_from_their_rules():

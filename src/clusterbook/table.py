@@ -161,7 +161,8 @@ def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10
     """Every method of `METHODS` on the table and on *n_null* tables of each kind without groups.
 
     The second value is the largest absolute Hedges' g of any feature in a cluster that k-means
-    finds in a shuffled table, on average over those tables.
+    finds in a table of one cloud, on average over those tables: there correlated features differ
+    together, so it is larger than in shuffled tables.
     """
     null = [(i, reduced(shuffled(X, i))) for i in range(seed, seed + n_null)]
     clouds = [(i, reduced(cloud(X, i))) for i, _ in null]
@@ -169,8 +170,8 @@ def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10
                           null=null, cloud=clouds)
               for name, method in bar(METHODS.items(), "methods")}
     largest = []
-    for i, Z in null:
-        whole, labels = shuffled(X, i), kmeans(Z, k, i)
+    for i, Z in clouds:
+        whole, labels = cloud(X, i), kmeans(Z, k, i)
         largest.append(max(np.abs(effects(whole, labels, c)[0]).max() for c in range(k)))
     return judged, float(np.mean(largest))
 
@@ -186,6 +187,19 @@ def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10
 def has_structure(judged: Mapping[str, Judged], tables: str = "null") -> bool:
     """Whether most methods separate clusters further than on those tables without groups."""
     return sum(beyond(one.silhouette, getattr(one, tables)) for one in judged.values()) >= 2
+
+
+def strongest(judged: Mapping[str, Judged], n_rows: int, n_features: int) -> str:
+    """What holds of a table, by the strongest kind of tables without groups that it exceeds."""
+    if not has_structure(judged):
+        return ("Shuffled columns give clusters that are as far apart: do not interpret the "
+                "clusters below.")
+    if has_structure(judged, "cloud"):
+        return "There is structure that one normal distribution does not have."
+    why = ("so few rows cannot tell" if n_rows < 2 * n_features else
+           "it may be a continuum, cut where there is no gap")
+    return ("There is structure beyond shuffled columns, but none is shown beyond one normal "
+            f"distribution: {why}.")
 
 
 def preferred(points: Mapping[int, Judged]) -> int | None:
