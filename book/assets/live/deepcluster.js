@@ -65,7 +65,7 @@ live.figures.deepcluster = (place, network, find) => {
     } else {
       labels = live.assign(points, centers);
       const changed = count(before), empty = new Set(labels).size < k;
-      draw(changed ? `Each image has the label of its nearest center: ${changed} have a new one.`
+      draw(changed ? `Each image has the label of its nearest center: ${changed} changed.`
         : "No label is new: k-means has ended. These are the labels that the network would learn.",
            !changed ? "Ended" : empty && refill.checked ? "Refill" : "Move", before);
       before = labels;

@@ -123,10 +123,12 @@ live.figures.weights = (place, network, find) => {
     line("value", value, 4);
     network.ticks[k].forEach(tick => line("tick", tick, 2));
     const below = cuts.filter(cut => cut <= value + 1e-9).length, mean = live.sum(cuts) / n;
+    const p = (below + 1) / (n + 1);
     const z = (mean - value) / Math.sqrt(live.sum(cuts.map(cut => (cut - mean) ** 2)) / (n - 1));
     live.say(says, `The layer's cut with ${k} clusters is ${value.toFixed(4)}. `
       + (n ? `Shuffle ${n}: ${cuts.at(-1).toFixed(4)}. ${below} of ${n} are at most the layer's. ` : "")
-      + (n > 1 ? `z = ${z.toFixed(1)}, p = ${((below + 1) / (n + 1)).toFixed(2)}.` : ""));
+      + (n > 1 ? `z = ${z.toFixed(1).replace("-0.0", "0.0")}, p = ${p.toFixed(2)}.` : "")
+      + (n > 1 && k > 2 ? " Another search of the layer can give another p." : ""));
   };
   const drop = () => {
     const mixed = layer.shuffled(), {labels, cut} = mixed.search(k);
