@@ -554,7 +554,7 @@ def test_clusters_stay_empty_unless_they_are_refilled(steps):
         step.focus()
         steps.keyboard.press("Enter")
     assert words == ["Assign", "Move", "Relabel"] and "8 of 8" in said(steps)
-    changed = int(re.search(r"nearest center: (\d+) have a new one", said(steps))[1])
+    changed = int(re.search(r"nearest center: (\d+) changed", said(steps))[1])
     assert rings.count() == changed > 0
     steps.locator("select").nth(1).select_option("1")
     again.click()
