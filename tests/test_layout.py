@@ -19,9 +19,11 @@ METHODS = [path.parent.name for path in sorted(PACKAGE.glob("*/__init__.py"))
 #: chapter teaches, knows nothing of the engine.
 FLOORS = {
     "clusterbook": (
-        ("checks",), ("paths",), ("metrics", "figures", "checkpoints"),
+        ("checks",), ("paths",),
+        ("metrics", "figures", "checkpoints", "rules"),
         ("table",), ("datasets", "training"), ("base",),
-        ("classifier", *METHODS), ("weights",), ("comparison",), ("__main__",)),
+        ("classifier", *METHODS), ("weights",), ("comparison", "labeling"),
+        ("__main__",)),
     "bookledger": (
         ("config",), ("claims", "machine", "slices"), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),

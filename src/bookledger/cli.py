@@ -212,6 +212,10 @@ def _typed(pairs: Sequence[tuple[str, str]], known: Mapping[str, Any]) -> dict[s
                             value.removeprefix(_VALUE)) for name, value in pairs}
 
 
+def _own(options) -> None:
+    print("\n".join(options.own(*options.words)))
+
+
 def _scorecard(options) -> None:
     from .views import scorecard
 
@@ -294,4 +298,9 @@ def _parser() -> argparse.ArgumentParser:
         for flags, value, text, settings in options:
             shown = {} if settings is _SWITCH else {"metavar": value}
             command.add_argument(*flags.split(), help=text, **shown, **settings)
+    for name, own in config.book().commands.items():
+        command = commands.add_parser(name, help=own.says, description=own.says, epilog=_EXIT)
+        command.set_defaults(do=_own, own=own)
+        for argument, text in own.arguments.items():
+            command.add_argument("words", metavar=argument, help=text, action="append")
     return parser

@@ -68,6 +68,19 @@ class Lead:
 
 
 @model(frozen=True, config=ConfigDict(extra="forbid"))
+class Command:
+    """A command of the book's own beside those of `bookledger.cli`."""
+
+    does: str                               # module:function of texts; gives lines to print
+    says: str                               # what it is for
+    arguments: dict[str, str]               # its arguments, in order: name → what it is
+
+    def __call__(self, *words: str) -> list[str]:
+        """Do it; the lines to print."""
+        return _function(self.does)(*words)
+
+
+@model(frozen=True, config=ConfigDict(extra="forbid"))
 class Book:
     """The content of ``book/ledger.toml``."""
 
@@ -83,6 +96,7 @@ class Book:
     library: str | None = None              # package whose methods carry a VERSION
     data: str | None = None                 # module with catalog, content, status and fetch
     processes: str | None = None            # module:function that runs a chapter under torchrun
+    commands: dict[str, Command] = field(default_factory=dict)
 
     def method(self, chapter: str) -> str:
         """The name of a chapter's method; of an unknown chapter, its own."""

@@ -38,6 +38,9 @@ _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 of the time of TELL's step on MNIST. Results stay the same, bit for bit."""
 
 
+_RELATIVE = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)[^)]*\)")    # a link to a file
+
+
 class ChapterError(RuntimeError):
     """A chapter failed: which one, which cell, which error."""
 
@@ -131,12 +134,18 @@ def write_notebook(notebook: nbformat.NotebookNode, path: Path) -> None:
 def write_page(notebook: nbformat.NotebookNode, path: Path, command: str) -> None:
     """Write an executed notebook as one HTML page without code, with its pictures in it.
 
-    *command* is shown below the title. Formulas need MathJax, so the network; the rest does not.
+    Cells that are tagged ``remove-report`` are left out, and links to other pages. *command* is
+    shown at the end. Formulas need MathJax, so the network; the rest does not.
     """
     from nbconvert import HTMLExporter
 
     shown = deepcopy(notebook)
-    shown.cells.insert(1, new_markdown_cell(f"```\n{command}\n```"))
+    shown.cells = [cell for cell in shown.cells
+                   if "remove-report" not in cell.metadata.get("tags", [])]
+    for cell in shown.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _RELATIVE.sub(r"\1", cell.source)
+    shown.cells.append(new_markdown_cell(f"Made by:\n\n```\n{command}\n```"))
     exporter = HTMLExporter(
         template_name="classic",        # shows alternative texts
         exclude_input=True, exclude_output_prompt=True, exclude_anchor_links=True)
@@ -163,6 +172,13 @@ def outputs(notebook: nbformat.NotebookNode) -> Iterator[str]:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             yield "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
+
+
+def told(notebook: nbformat.NotebookNode) -> list[str]:
+    """What a notebook says to who runs it (`bookledger.notebook.Page.say`), as plain text."""
+    said = [output.get("metadata", {}).get("clusterbook", {}).get("said", "")
+            for cell in notebook.cells for output in cell.get("outputs", [])]
+    return [text.replace("**", "") for text in said if text]
 
 
 def failed_checks(notebook: nbformat.NotebookNode, *more: str) -> list[str]:

@@ -109,6 +109,12 @@ class Page:
             self.outcomes[id] = self.outcomes.get(id, True) and bool(line)
         return line
 
+    def say(self, text: str) -> None:
+        """Show Markdown that ``clusterbook run`` prints too: what a run of the page is for."""
+        from IPython.display import Markdown, display
+
+        display(Markdown(text), metadata={"clusterbook": {"said": text}})
+
     def drawn(self) -> Checked:
         """Compare what the page's figures draw with what is expected; see `checks.drawn`."""
         return drawn(self.name)

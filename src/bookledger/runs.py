@@ -214,7 +214,7 @@ def own_folder(folder: Path, mark: str = "") -> None:
 
 
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
-    """Execute a run's notebook; the lines of its checks that failed or were not made.
+    """Execute a run's notebook; what it says, and its checks that failed or were not made.
 
     Figures of an earlier run are replaced at the end, if this one succeeds: see `_publish`. A run
     that is stopped, by Ctrl-C or at the time *until*, leaves its progress file with its records.
@@ -241,7 +241,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                                  else chapter.notebook, source)
         places = {"figures": run.figures and drawn, "records": run.records,
                   "checkpoints": run.records and run.checkpoints,
-                  "tables": beside and beside.parent, "data": paths.data_home()}
+                  "tables": beside.parent if beside else run.figures, "data": paths.data_home()}
         environment = {f"CLUSTERBOOK_{kind.upper()}": str(Path(place).resolve())
                        for kind, place in places.items() if place}
         environment |= {"CLUSTERBOOK_RUN": json.dumps(context), "CLUSTERBOOK_UNTIL": str(until),
@@ -272,7 +272,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
             _mark(executed, run)
             execution.write_notebook(executed, run.output)
         _tidy(run)
-    return execution.failed_checks(executed, UNMADE)
+    return [*execution.told(executed), *execution.failed_checks(executed, UNMADE)]
 
 
 def _publish(run: Run, drawn: Path, executed: nbformat.NotebookNode) -> None:

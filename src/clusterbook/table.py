@@ -1,8 +1,9 @@
 """Whether the clusters of a table are real, and what sets them apart, without classes.
 
 IDC is compared with three other methods, and these with themselves on tables without groups:
-columns shuffled, or one normal distribution. Stability is the adjusted Rand index (ARI) of pairs of
-runs; features are ranked by Hedges' g, a standardized difference of means.
+columns shuffled, and rows of one cloud, which has the table's covariances and so is the stronger
+null. Stability is the adjusted Rand index (ARI) of pairs of runs; features are ranked by Hedges' g,
+a standardized difference of means.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ SAMPLE = 2000       # other methods, silhouettes and the scan use at most this m
 BEYOND = 3          # standard deviations above the mean of tables without groups
 STABLE = 0.8        # mean ARI from which clusterings count as stable
 SAME = 0.9          # ARI from which two methods find the same clusters
-ABOVE_CHANCE = 0.1  # mean ARI of seeds, at least, above that of seeds on shuffled tables
 STEADIER = 0.05     # mean ARI by which a better method is more stable,
 APART = 2           # and standard deviations of shuffled tables by which its silhouette is higher
 MOST_LISTED = 10    # features of a cluster
@@ -60,10 +60,14 @@ def ward(X: np.ndarray, k: int, seed: int) -> np.ndarray:
 
 def mixture(X: np.ndarray, k: int, seed: int) -> np.ndarray:
     """Clusters of a Gaussian mixture, its covariances as rich as the rows allow, (n_rows,)."""
+    return fitted_mixture(X, k, seed).predict(X)
+
+
+def fitted_mixture(X: np.ndarray, k: int, seed: int) -> GaussianMixture:
+    """The mixture itself."""
     n, d = X.shape
     kind = "full" if n >= 5 * k * d else "diag" if n > d else "spherical"
-    return GaussianMixture(k, covariance_type=kind, reg_covar=1e-3,
-                           random_state=seed).fit_predict(X)
+    return GaussianMixture(k, covariance_type=kind, reg_covar=1e-3, random_state=seed).fit(X)
 
 
 METHODS = {"k-means": kmeans, "Ward": ward, "Gaussian mixture": mixture}
@@ -102,10 +106,12 @@ class Judged:
     labels: np.ndarray
     silhouette: float                       # of the scaled features
     null: Sequence[float] = ()              # silhouettes on shuffled tables
-    cloud: Sequence[float] = ()             # silhouettes on normally distributed tables
+    cloud: Sequence[float] = ()             # silhouettes on tables of one cloud
     seeds: Sequence[float] = ()             # ARI of seeds
     subsamples: Sequence[float] = ()        # ARI of random 80% of the rows
-    by_chance: Sequence[float] = ()         # ARI of subsamples, or seeds, of shuffled tables
+    by_chance: Sequence[float] = ()         # ARI of subsamples of tables of one cloud
+    parts: Sequence[np.ndarray] = ()        # clusters of tables of one cloud
+    largest: float = np.nan                 # absolute Hedges' g of any feature in these clusters
 
     @property
     def stability(self) -> float:
@@ -144,44 +150,46 @@ def beyond(value: float, null: Sequence[float]) -> bool:
 
 
 def judge(method: Callable, X: np.ndarray, k: int, seed: int, *, n_runs: int = 1,
-          null: Sequence[tuple[int, np.ndarray]], cloud: Sequence[tuple[int, np.ndarray]] = ()
+          null: Sequence[tuple[int, np.ndarray]] = (), cloud: Sequence[tuple[int, np.ndarray]]
           ) -> Judged:
     """Cluster a table, and tables without groups; each of these comes with the method's seed."""
     runs = [method(X, k, seed + i) for i in range(n_runs)]
+    parts = [method(Z, k, i) for i, Z in cloud]
     return Judged(
         runs[0], silhouette(X, runs[0]), null=[silhouette(Z, method(Z, k, i)) for i, Z in null],
-        cloud=[silhouette(Z, method(Z, k, i)) for i, Z in cloud], seeds=agreement(runs),
-        subsamples=subsample_agreement(method, X, k, 5, seed),
-        by_chance=[ari for i, Z in null for ari in subsample_agreement(method, Z, k, 1, i)])
+        cloud=[silhouette(Z, own) for own, (_, Z) in zip(parts, cloud, strict=True)],
+        seeds=agreement(runs), subsamples=subsample_agreement(method, X, k, 5, seed),
+        by_chance=[ari for i, Z in cloud for ari in subsample_agreement(method, Z, k, 1, i)],
+        parts=parts)
 
 
 @threadpool_limits.wrap(limits=1)
-def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10
-            ) -> tuple[dict[str, Judged], float]:
-    """Every method of `METHODS` on the table and on *n_null* tables of each kind without groups.
+def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10) -> dict[str, Judged]:
+    """Every method of `METHODS` on the table, (n_rows, n_features), and on *n_null* of each null.
 
-    The second value is the largest absolute Hedges' g of any feature in a cluster that k-means
-    finds in a table of one cloud, on average over those tables: there correlated features differ
-    together, so it is larger than in shuffled tables.
+    ``largest`` is the largest absolute Hedges' g of any feature in the clusters that the method
+    finds in any table of one cloud.
     """
-    null = [(i, reduced(shuffled(X, i))) for i in range(seed, seed + n_null)]
-    clouds = [(i, reduced(cloud(X, i))) for i, _ in null]
+    tables = range(seed, seed + n_null)
+    null = [(i, reduced(shuffled(X, i))) for i in tables]
+    clouds = [(i, reduced(cloud(X, i))) for i in tables]
     judged = {name: judge(method, reduced(X), k, seed, n_runs=1 if method is ward else 5,
                           null=null, cloud=clouds)
               for name, method in bar(METHODS.items(), "methods")}
-    largest = []
-    for i, Z in clouds:
-        whole, labels = cloud(X, i), kmeans(Z, k, i)
-        largest.append(max(np.abs(effects(whole, labels, c)[0]).max() for c in range(k)))
-    return judged, float(np.mean(largest))
+    for number, i in enumerate(bar(tables, "features by chance")):
+        whole = cloud(X, i)             # made again: all of them may not fit into memory
+        for one in judged.values():
+            sizes = [np.abs(effects(whole, one.parts[number], c)[0]).max() for c in range(k)]
+            one.largest = float(np.nanmax([one.largest, *sizes]))
+    return judged
 
 
 @threadpool_limits.wrap(limits=1)
 def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10
          ) -> dict[int, Judged]:
-    """k-means for several numbers of clusters, on the table and on shuffled ones."""
-    R, null = reduced(X), [(seed, reduced(shuffled(X, seed + i))) for i in range(n_null)]
-    return {k: judge(kmeans, R, k, seed, null=null) for k in bar(ks, "numbers of clusters")}
+    """k-means for several numbers of clusters, on the table and on tables of one cloud."""
+    R, clouds = reduced(X), [(seed, reduced(cloud(X, seed + i))) for i in range(n_null)]
+    return {k: judge(kmeans, R, k, seed, cloud=clouds) for k in bar(ks, "numbers of clusters")}
 
 
 def has_structure(judged: Mapping[str, Judged], tables: str = "null") -> bool:
@@ -189,30 +197,40 @@ def has_structure(judged: Mapping[str, Judged], tables: str = "null") -> bool:
     return sum(beyond(one.silhouette, getattr(one, tables)) for one in judged.values()) >= 2
 
 
-def strongest(judged: Mapping[str, Judged], n_rows: int, n_features: int) -> str:
-    """What holds of a table, by the strongest kind of tables without groups that it exceeds."""
+def strongest(judged: Mapping[str, Judged]) -> str:
+    """The strongest null that the clusters are beyond: ``cloud``, ``shuffled`` or ``none``."""
     if not has_structure(judged):
-        return ("Shuffled columns give clusters that are as far apart: do not interpret the "
-                "clusters below.")
-    if has_structure(judged, "cloud"):
-        return "There is structure that one normal distribution does not have."
-    why = ("so few rows cannot tell" if n_rows < 2 * n_features else
-           "it may be a continuum, cut where there is no gap")
-    return ("There is structure beyond shuffled columns, but none is shown beyond one normal "
-            f"distribution: {why}.")
+        return "none"
+    return "cloud" if has_structure(judged, "cloud") else "shuffled"
 
 
 def preferred(points: Mapping[int, Judged]) -> int | None:
-    """The stable k furthest above shuffled tables; None if none is stable and beyond them."""
-    held = {k: one.silhouette - np.mean(one.null) for k, one in points.items()
-            if beyond(one.silhouette, one.null) and one.stability >= STABLE}
+    """The stable k furthest above tables of one cloud; None if none is stable and beyond them."""
+    held = {k: one.silhouette - np.mean(one.cloud) for k, one in points.items()
+            if beyond(one.silhouette, one.cloud) and one.stability >= STABLE}
     return max(held, key=held.get, default=None)
 
 
 def agrees(judged: Judged) -> bool | None:
-    """Whether seeds agree: `STABLE`, and `ABOVE_CHANCE`, on average; None without further seeds."""
-    least = max(STABLE, np.mean(judged.by_chance or 0) + ABOVE_CHANCE)
-    return bool(np.mean(judged.seeds) >= least) if judged.seeds else None
+    """Whether seeds agree by `STABLE` on average; None without further seeds."""
+    return bool(np.mean(judged.seeds) >= STABLE) if judged.seeds else None
+
+
+def recommended(idc: Judged, judged: Mapping[str, Judged]) -> tuple[str, bool]:
+    """The method whose clusters to use, and whether they are stable.
+
+    IDC, unless its seeds disagree or another method does better; then the first of `METHODS` that
+    is about as stable as any. Without a stable method, the most stable one.
+    """
+    ahead = [name for name, one in judged.items() if better(one, idc)]
+    if not ahead and agrees(idc) is not False:
+        return "IDC", True
+    stable = ahead or [name for name, one in judged.items() if one.stability >= STABLE]
+    known = {name: one.stability for name, one in {"IDC": idc, **judged}.items()}
+    if not stable:
+        return max(known, key=known.get), False
+    least = max(known[name] for name in stable) - STEADIER
+    return next(name for name in stable if known[name] >= least), True
 
 
 def same(one: Judged, other: Judged) -> bool:
@@ -225,6 +243,35 @@ def better(one: Judged, other: Judged) -> bool:
     steadier = np.isnan(other.stability) or one.stability > other.stability + STEADIER
     apart = one.silhouette > other.silhouette + APART * np.std(one.null, ddof=1)
     return bool(one.stability >= STABLE and steadier and apart and not same(one, other))
+
+
+def association(labels: ArrayLike, groups: ArrayLike, *, n_permutations: int = 999, seed: int = 0
+                ) -> tuple[float, float]:
+    """AMI of clusters and of groups that were not clustered, (n_rows,) each, and a p-value.
+
+    The p-value is the share of permutations of the rows, this order among them, with as much mutual
+    information; given the sizes of clusters and groups, AMI only grows with it.
+    """
+    (_, a), (_, b) = (np.unique(np.asarray(one, dtype=str), return_inverse=True)
+                      for one in (labels, groups))
+    logs = np.log(np.arange(1, len(a) + 2))
+
+    def information(b: np.ndarray) -> float:
+        counts = np.bincount(a * (b.max() + 1) + b)
+        return float(counts @ logs[np.maximum(counts, 1) - 1])
+
+    rng, observed = _rng(seed), information(b)
+    reached = sum(information(rng.permutation(b)) >= observed - 1e-9
+                  for _ in range(n_permutations))
+    return metrics.ami(a, b), (1 + reached) / (1 + n_permutations)
+
+
+def coincide(labels: ArrayLike, groups: ArrayLike) -> list[tuple[Any, Any]]:
+    """Clusters and groups, (n_rows,) each, that share `SAME` of the rows of either: pairs."""
+    counts = pd.crosstab(np.asarray(labels), np.asarray(groups))
+    either = np.add.outer(counts.sum(axis=1).to_numpy(), counts.sum().to_numpy()) - counts
+    return [(counts.index[i], counts.columns[j])
+            for i, j in np.argwhere((counts / either).to_numpy() >= SAME)]
 
 
 def effects(X: ArrayLike, labels: ArrayLike, cluster: int

@@ -1,0 +1,234 @@
+"""From a table to scaled features, from clusters to a saved model, and new rows into clusters.
+
+A model is one ``.npz`` file without pickled objects: the preparation, and what a method needs to
+label rows that it has not seen.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
+from scipy.stats import rankdata
+from sklearn.mixture import GaussianMixture
+
+from . import datasets, table
+from .checks import InputError, one_of, said
+from .idc import IDC
+from .paths import as_csv, write_atomically
+
+HEAD = "row,cluster,margin\n"       # of the labels of new rows
+FORMAT = "clusterbook model of a table, 1"
+HOW = {"IDC": "by its network", "k-means": "by the nearest center",
+       "Ward": "by the nearest centroid of Ward's clusters; Ward itself labels no new rows",
+       "Gaussian mixture": "by the posterior"}
+_MIXTURE = ("weights_", "means_", "precisions_cholesky_")
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What makes scaled features of the columns of a table, in its own units."""
+
+    log2: bool                  # of each value plus 1
+    reference: np.ndarray       # sorted values that each row gets, (n_columns,); or none
+    kept: np.ndarray            # the columns that are clustered, as numbers
+    shift: np.ndarray           # of each kept column, before it is divided by its scale
+    scale: np.ndarray
+
+    def __call__(self, units: ArrayLike) -> np.ndarray:
+        """Rows in the table's units, (n_rows, n_columns), as float32 (n_rows, n_kept)."""
+        values = _transformed(units, self.log2, self.reference)[:, self.kept]
+        return np.asarray((values - self.shift) / self.scale, dtype=np.float32)
+
+
+def prepare(units: ArrayLike, *, log2: bool = False, quantile: bool = False,
+            most_variable: int = 0, scaler: str = "standard") -> Preparation:
+    """Learn a preparation from a table, (n_rows, n_columns); its steps in the order of arguments.
+
+    With *quantile* each row gets the same distribution of values, the mean one (Bolstad et al.,
+    Bioinformatics 19, 2003). *most_variable* columns, those of the largest variance by then, are
+    kept; 0 keeps all. *scaler* is ``standard`` or ``minmax``.
+
+    Raises InputError if a value is below 0 and its logarithm is asked for.
+    """
+    one_of("scaler", scaler, ("standard", "minmax"))
+    if log2 and np.min(units) < 0:
+        raise InputError(f"log2(x + 1) needs values of at least 0, and the smallest is "
+                         f"{np.min(units):.3g}; leave log2 out if logarithms were taken before")
+    values = _transformed(units, log2, np.array([]))
+    reference = np.sort(values, axis=1).mean(0) if quantile else np.array([])
+    values = _transformed(units, log2, reference)
+    kept = np.arange(values.shape[1])
+    if 0 < most_variable < len(kept):
+        kept = np.sort(np.argsort(-values.var(0), kind="stable")[:most_variable])
+    values = values[:, kept]
+    shift, scale = ((values.mean(0), values.std(0)) if scaler == "standard"
+                    else (values.min(0), np.ptp(values, axis=0)))
+    return Preparation(log2, reference, kept, shift, np.where(scale > 1e-12, scale, 1))
+
+
+def _transformed(units: ArrayLike, log2: bool, reference: np.ndarray) -> np.ndarray:
+    values = np.asarray(units, dtype=np.float64)
+    values = np.log2(values + 1) if log2 else values
+    if not len(reference):
+        return values
+    return np.interp(rankdata(values, axis=1) - 1, np.arange(len(reference)), reference)
+
+
+@dataclass
+class Model:
+    """A method's clusters of a table, for its rows and for new ones."""
+
+    method: str                             # a key of `HOW`
+    names: Sequence[str]                    # the columns that are needed, in order
+    preparation: Preparation
+    fitted: Any                             # an IDC, a GaussianMixture, or centers, (k, n_kept)
+    reading: Mapping[str, Any] = field(default_factory=dict)    # settings of `datasets.read`
+
+    def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Clusters of scaled rows, and margins from 0, between two clusters, to 1; (n_rows,) each.
+
+        The margin is 1 - d1 / d2 with distances to the nearest two centers, or the difference of
+        the two largest probabilities.
+        """
+        if isinstance(self.fitted, np.ndarray):
+            distances = cdist(X, self.fitted)
+            first, second = np.sort(distances, axis=1)[:, :2].T
+            return distances.argmin(1), 1 - first / np.maximum(second, 1e-12)
+        if isinstance(self.fitted, GaussianMixture):
+            shares = self.fitted.predict_proba(X)
+        else:
+            with torch.no_grad():
+                logits = self.fitted.model_.head(torch.as_tensor(self.fitted.transform(X)))
+            shares = logits.softmax(1).numpy()
+        second, first = np.sort(shares, axis=1)[:, -2:].T
+        return shares.argmax(1), first - second
+
+    def save(self, path: Path) -> None:
+        """Write the model to a file; see `load`. Raises InputError if it can't be written."""
+        arrays = {"clusterbook": np.array(FORMAT), "names": np.array(self.names, dtype=str),
+                  "about": np.array(json.dumps({"method": self.method, "read": self.reading})),
+                  **{f"prepare_{name}": np.asarray(value)
+                     for name, value in vars(self.preparation).items()}}
+        if isinstance(self.fitted, np.ndarray):
+            arrays["centers"] = self.fitted
+        elif isinstance(self.fitted, GaussianMixture):
+            arrays |= {name: getattr(self.fitted, name) for name in _MIXTURE}
+            arrays["kind"] = np.array(self.fitted.covariance_type)
+        else:
+            with tempfile.TemporaryDirectory() as folder:
+                self.fitted.save(Path(folder, "idc.pt"))
+                arrays["network"] = np.frombuffer(Path(folder, "idc.pt").read_bytes(), np.uint8)
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)
+        write_atomically(path, buffer.getvalue(), noun="the model")
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """The model in a file of `Model.save`; InputError if it is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found = dict(file)
+        if str(found["clusterbook"]) != FORMAT:
+            raise ValueError("it has another format")
+        about = json.loads(str(found["about"]))
+        preparation = Preparation(bool(found["prepare_log2"]), *(
+            found[f"prepare_{name}"] for name in ("reference", "kept", "shift", "scale")))
+        if "centers" in found:
+            fitted = found["centers"]
+        elif "network" in found:
+            fitted = IDC.load(io.BytesIO(found["network"].tobytes()), device="cpu")
+        else:
+            fitted = GaussianMixture(len(found["weights_"]), covariance_type=str(found["kind"]))
+            for name in _MIXTURE:
+                setattr(fitted, name, found[name])
+        return Model(about["method"], tuple(map(str, found["names"])), preparation, fitted,
+                     about["read"])
+    except Exception as error:          # numpy reports damage by half a dozen types
+        raise InputError(f"{path} is no model that a run of idc_table wrote; name its file "
+                         "…-model.npz") from error
+
+
+def fit(method: str, X: np.ndarray, k: int, seed: int, rows: np.ndarray, idc: IDC) -> Any:
+    """What `Model` needs of a method, from scaled rows; Ward's clusters are those of *rows*."""
+    if method == "IDC":
+        return idc
+    if method == "Gaussian mixture":
+        return table.fitted_mixture(X, k, seed)
+    X = X[rows] if method == "Ward" else X
+    labels = table.METHODS[method](table.reduced(X), k, seed)
+    return np.stack([X[labels == c].mean(0, dtype=np.float64) for c in np.unique(labels)])
+
+
+def metadata(path: Path, ids: Sequence[str] | None, n_rows: int) -> tuple[pd.DataFrame, str]:
+    """Columns of a second file, as groups (text) in the order of the table's rows, and how joined.
+
+    By the first column that has all *ids* of the table; without *ids*, by the order of the rows.
+    Numbers of more than ten values become quarters of the rows. Columns with one value, or
+    different ones in most rows, are left out. Raises InputError if the rows can't be joined.
+    """
+    try:
+        if path.suffix.casefold() == ".xlsx":
+            frame = pd.read_excel(path, dtype=str)
+        else:
+            head = path.read_text(encoding="utf-8-sig").partition("\n")[0]
+            frame = pd.read_csv(path, sep=max("\t;,", key=head.count), dtype=str,
+                                encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise InputError(f"the metadata {path} can't be read ({said(error)}); save it as .csv, "
+                         ".tsv or .xlsx") from error
+    how = "by the order of the rows"
+    if ids:
+        keys = [name for name in frame if {*map(str, ids)} <= {*frame[name]}]
+        if not keys or frame[keys[0]].duplicated().any():
+            raise InputError(f"no column of {path.name} has each identifier of the table once, "
+                             f"such as {ids[0]!r}; add them, or leave id_column out to join by the "
+                             "order of the rows")
+        how, frame = f"by the column {keys[0]!r}", frame.set_index(keys[0]).loc[list(map(str, ids))]
+    if len(frame) != n_rows:
+        raise InputError(f"{path.name} has {len(frame):,} rows, the table {n_rows:,}; give one for "
+                         "each, in the same order, or name id_column")
+    frame = frame.reset_index(drop=True)
+    for name, column in frame.items():
+        numbers = pd.to_numeric(column, errors="coerce")
+        if numbers.notna().eq(column.notna()).all() and numbers.nunique() > 10:
+            frame[name] = pd.qcut(numbers, 4, duplicates="drop").astype(str).replace("nan", None)
+    frame = frame.fillna("missing")
+    return frame.loc[:, [1 < frame[name].nunique() <= n_rows / 2 for name in frame]], how
+
+
+def apply(model: str, new: str) -> list[str]:
+    """Label the rows of a table by a saved model, into ``NEW-labels.csv`` in this folder.
+
+    Returns what was done, in sentences. Raises InputError if a column of the model is missing.
+    """
+    kept, target = load(model), Path(f"{Path(new).stem}-labels.csv")
+    if target.exists() and not target.read_bytes().startswith(HEAD.encode()):
+        raise InputError(f"{target} exists and holds other things; move it")
+    dummies = kept.reading.get("text") == "one-hot"
+    columns = dict.fromkeys(name.partition("=")[0] if dummies else name for name in kept.names)
+    given = {name: value for name, value in kept.reading.items()
+             if name not in ("labels", "impute")}
+    found = datasets.read(new, **{**given, "features": list(columns)})
+    values = pd.DataFrame(found.X, columns=found.feature_names)
+    values = values.reindex(columns=list(kept.names), fill_value=0)
+    labels, margin = kept.label(kept.preparation(values))
+    frame = pd.DataFrame({"row": found.ids or range(len(labels)), "cluster": labels,
+                          "margin": margin})
+    write_atomically(target, as_csv(frame, float_format="%.4g").encode(), noun="the labels")
+    sizes = ", ".join(f"{c}: {n}" for c, n in frame["cluster"].value_counts().sort_index().items())
+    return [f"{len(frame):,} rows labeled with the clusters of {kept.method}, "
+            f"{HOW[kept.method]}. Rows of cluster {sizes}.",
+            "A margin of 0 is between two clusters, 1 well inside one; it does not tell whether a "
+            "row is like any row of the first table.", f"Written: {target}"]
