@@ -100,6 +100,16 @@ def test_the_help_names_every_command(capsys):
         assert command in " ".join(out.split())
 
 
+def test_a_book_has_commands_of_its_own(book: Book, capsys):
+    with (book.root / "book" / "ledger.toml").open("a", encoding="utf-8") as file:
+        file.write('[commands.spell]\ndoes = "textwrap:wrap"\nsays = "part a text"\n'
+                   'arguments = {TEXT = "what to part"}\n')
+    assert said(capsys, "spell", "so " * 40)[1].count("so\n") == 2
+    assert "part a text" in said(capsys, "--help")[1]
+    status, _, err = said(capsys, "spell")
+    assert status == 2 and "required: TEXT" in err
+
+
 def test_parameters_and_figures_are_listed(book: Book, capsys):
     book.notebook("tiny", "figures.show(x, name='a-line')")
     book.profile("tiny-small", seed=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from bookledger.parameters import read_notebook
-from clusterbook import paths, table
+from clusterbook import labeling, paths, table
 from clusterbook.checks import InputError
 from clusterbook.table import Judged
 
@@ -53,7 +54,7 @@ def cell(text):
 
 def of_the_page(name):
     """A function of the notebook."""
-    names = {"np": np, "pd": pd, "table": table}
+    names = {"np": np, "pd": pd, "table": table, "re": re, "BATCH": "(?i)plate"}
     for needed in ("word", name):
         body = ast.parse(cell(f"def {needed}(")).body
         exec(ast.unparse([node for node in body if isinstance(node, ast.FunctionDef)]), names)
@@ -67,12 +68,8 @@ def judged_of(X, k, *labelings, points=()):
     """
     idc = Judged(labelings[0], table.silhouette(table.reduced(X), labelings[0]),
                  seeds=table.agreement(labelings))
-    judged, _ = table.compare(X, k, n_null=6)
-    found = of_the_page("verdict")(idc, judged, dict(points), *X.shape, k)["answer"].tolist()
-    first = {("no", "no"): "do not interpret", ("yes", "yes"): "normal distribution does not have",
-             ("yes", "no"): "a continuum", ("yes", "too few rows to tell"): "so few rows cannot"}
-    assert first[*found[:2]] in table.strongest(judged, *X.shape)
-    return found
+    judged = table.compare(X, k, n_null=6)
+    return of_the_page("verdict")(idc, judged, dict(points), *X.shape, k)["answer"].tolist()
 
 
 @pytest.mark.parametrize("X", [
@@ -102,17 +99,6 @@ def test_a_continuum_is_no_set_of_groups(size, answer):
     assert judged_of(X, 2, labels, labels)[:3] == ["yes", answer, "yes"]
 
 
-def test_effects_of_a_cut_continuum_are_no_larger_than_the_null():
-    # Each of 40 features follows one direction: k-means' clusters of it differ in all of them, and
-    # on shuffled columns in hardly any.
-    X = continuum(n=80, d=40)
-    _, chance = table.compare(X, 2, n_null=4)
-    size = np.abs(table.effects(X, table.kmeans(X, 2, 0), 0)[0])
-    assert (size > chance).sum() <= 2
-    Z = table.shuffled(X, 0)
-    assert np.abs(table.effects(Z, table.kmeans(Z, 2, 0), 0)[0]).max() < size.min()
-
-
 def test_answers_follow_from_their_rules():
     flat = [0.1, 0.2, 0.3]                              # mean 0.2, standard deviation 0.1
     assert [table.beyond(v, flat) for v in (0.49, 0.51)] == [False, True]
@@ -122,11 +108,8 @@ def test_answers_follow_from_their_rules():
         assert table.has_structure(judged) == (far == 2) and table.has_structure(judged, "cloud")
     idc = Judged(np.arange(6) // 3, 0.2)
 
-    def agrees(*seeds, by_chance=()):
-        return table.agrees(replace(idc, seeds=list(seeds), by_chance=list(by_chance)))
-
-    assert agrees() is None and agrees(0.79, 0.8) is False and agrees(0.79, 0.82) is True
-    assert (agrees(0.9, by_chance=[0.85]), agrees(0.9, by_chance=[0.75])) == (False, True)
+    for seeds, holds in ([], None), ([0.79, 0.8], False), ([0.79, 0.82], True):
+        assert table.agrees(replace(idc, seeds=seeds)) is holds
     # Of three standard deviations of 0.1, two are enough here: from 0.2 to above 0.4
     other = Judged(TWO, 0.41, flat, subsamples=[0.9])
     assert table.better(other, idc) and not table.better(replace(other, silhouette=0.39), idc)
@@ -134,7 +117,7 @@ def test_answers_follow_from_their_rules():
     assert not table.better(replace(other, labels=1 - idc.labels), idc), "the same clusters"
     for seeds, holds in ([0.84], True), ([0.86], False):
         assert table.better(other, replace(idc, seeds=seeds)) == holds
-    points = {4: Judged(TWO, 0.6, FLAT, subsamples=[0.9] * 5)}
+    points = {4: Judged(TWO, 0.6, cloud=FLAT, subsamples=[0.9] * 5)}
     judged = dict.fromkeys(table.METHODS, Judged(TWO, 0.5, FLAT, FLAT, subsamples=FLAT))
     found = of_the_page("verdict")(replace(idc, labels=TWO, seeds=[0.9]), judged, points, 99, 6, 4)
     assert found["this table"].tolist() == [
@@ -146,7 +129,7 @@ def test_stability_is_the_lower_mean_and_the_preferred_number_is_stable():
     one = Judged(TWO, 0.1, seeds=[0.9, 0.7], subsamples=[0.5, 0.7])
     assert one.stability == pytest.approx(0.6)
     assert Judged(TWO, 0.1, seeds=[0.9, 0.7]).stability == pytest.approx(0.8)
-    points = {k: Judged(TWO, value, FLAT, subsamples=[stable])
+    points = {k: Judged(TWO, value, cloud=FLAT, subsamples=[stable])
               for k, value, stable in ((2, 0.5, 0.9), (3, 0.6, 0.9), (4, 0.9, 0.7))}
     assert table.preferred(points) == 3 and table.preferred({4: points[4]}) is None
 
@@ -210,7 +193,7 @@ def prepared(**settings):
     names: dict = {}
     exec(cell("@param"), names)
     names |= settings
-    exec("\n".join(map(cell, ("import IDC", "datasets.read("))), names)
+    exec("\n".join(map(cell, ("import IDC", "datasets.read(", "heads =", ".prepare("))), names)
     return names
 
 
@@ -219,14 +202,14 @@ def test_result_tables_replace_only_tables_of_their_kind(tmp_path, monkeypatch):
     ask = partial(prepared, n_clusters=2, write_to=str(tmp_path))
     names = ask(dataset=str(data))                                  # nothing there
     for kind, path in names["files"].items():
-        path.write_text(names["heads"][kind] + "x\n" + "1,2,3\n3,4,5\n" * 9)
+        path.write_bytes(names["heads"][kind] + b"x\n" + b"1,2,3\n3,4,5\n" * 9)
     ask(dataset=str(data))                                          # an earlier run's
-    names["files"]["gates"].write_text("patient,age\n")
+    names["files"]["gates.csv"].write_text("patient,age\n")
     with pytest.raises(InputError, match="my-2-seed0-gates.csv exists and was not written"):
         ask(dataset=str(data))
     monkeypatch.setenv("CLUSTERBOOK_RUN", '{"output": "my-2-seed0"}')
     with pytest.raises(InputError, match="my-2-seed0-clusters.csv exists"):     # the data
-        ask(dataset=str(names["files"]["clusters"]))
+        ask(dataset=str(names["files"]["clusters.csv"]))
 
 
 def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
@@ -265,12 +248,15 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
     rows, features, gates = (pd.read_csv(tmp_path / f"my-3-seed0-{kind}.csv", index_col=0)
                              for kind in ("clusters", "features", "gates"))
 
-    # Rows: each has its own class, and its distance to the mean of its cluster, whatever these are.
+    # Rows: each has its own class, and the cluster and margin that the saved model gives it.
     assert rows["class"].tolist() == group.tolist() and rows.index.tolist() == made.index.tolist()
     X = (made - made.mean()) / made.std(ddof=0)
     means = X.groupby(rows["cluster"]).mean()
-    own = np.linalg.norm(X - means.loc[rows["cluster"]].to_numpy(), axis=1)
-    assert rows["distance"].to_numpy() == pytest.approx(own, rel=1e-3)     # read as 32-bit numbers
+    model = labeling.load(tmp_path / "my-3-seed0-model.npz")
+    again = model.label(model.preparation(made))
+    assert rows["cluster"].tolist() == again[0].tolist() and model.names == tuple(made)
+    assert rows["margin"].to_numpy() == pytest.approx(again[1], abs=1e-3)
+    assert rows[model.method].tolist() == rows["cluster"].tolist()
 
     # Gates: those of the row alone.
     alone = [names["model"].local_gates(X.loc[[name]].to_numpy(np.float32))[0] for name in X.index]
@@ -297,3 +283,57 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
 
     assert tables[0]["answer"].iloc[[0, 1, 5]].tolist() == ["yes"] * 3
     assert tables[1].index.tolist()[0] == "features for each row"
+
+    # Rules: of each cluster one, that names what is its own and holds; the verdict above them.
+    described = pd.read_csv(tmp_path / "my-3-seed0-rules.csv")
+    assert described["describes"].all() and not described["rule"].str.contains("noise").any()
+    text = (tmp_path / "my-3-seed0-rules.txt").read_text("utf-8")
+    assert "more distinct than those of one cloud" in text and described["rule"][0] in text
+
+
+@pytest.mark.parametrize(("X", "level"), [
+    (noise(100, 20), "none"), (continuum(), "shuffled"), (planted()[0], "cloud")],
+    ids=["noise", "continuum", "planted"])
+def test_the_strongest_null_decides_what_is_said_and_which_features_stand_out(X, level):
+    judged = table.compare(X, 3)
+    assert table.strongest(judged) == level
+    largest = max(np.abs(table.effects(X, judged["k-means"].labels, c)[0]).max() for c in range(3))
+    assert (largest > judged["k-means"].largest) == (level == "cloud")
+    said = of_the_page("verdict_in_words")(level, "Ward", True, 0.9, 3, 3, X.shape)
+    first = said.partition(".")[0]
+    assert {"none": "This is noise", "shuffled": "but not than those of one cloud",
+            "cloud": "more distinct than those of one cloud"}[level] in first
+    assert ("Use the clusters of Ward" in said) == (level == "cloud")
+
+
+@pytest.mark.parametrize(("seeds", "stabilities", "silhouette", "method", "stable"), [
+    ([0.9], (0.9, 0.9, 0.9), 0.2, "IDC", True),             # none is better
+    ([], (0.9, 0.9, 0.9), 0.2, "IDC", True),                # unknown
+    ([0.5], (0.84, 0.9, 0.9), 0.2, "Ward", True),           # no gap, but IDC is not stable
+    ([0.9], (0.7, 0.97, 0.99), 0.9, "Ward", True),          # the first that is about as stable
+    ([0.5], (0.7, 0.6, 0.2), 0.9, "k-means", False)])       # none is stable
+def test_the_recommended_method_follows_from_its_rule(seeds, stabilities, silhouette, method,
+                                                      stable):
+    idc = Judged(np.arange(6) // 3, 0.2, seeds=seeds)
+    judged = {name: Judged(TWO, silhouette, [0.1, 0.2, 0.3], subsamples=[one])
+              for name, one in zip(table.METHODS, stabilities, strict=True)}
+    assert table.recommended(idc, judged) == (method, stable)
+
+
+def test_metadata_is_associated_by_permutation_and_a_batch_is_named():
+    y, rng = np.arange(60) % 3, np.random.default_rng(1)
+    batch = np.array(["b0", "b1", "b2"])[y]
+    ami, p = table.association(y, batch)
+    assert (ami, p) == (pytest.approx(1), 0.001)
+    found = [table.association(y, rng.permutation(batch), seed=i)[1] for i in range(40)]
+    assert 0.02 < np.mean(np.array(found) < 0.2) < 0.45, "p is uniform where there is nothing"
+    assert table.coincide(y, batch) == [(0, "b0"), (1, "b1"), (2, "b2")]
+    batch[:9] = "b3"
+    assert table.coincide(y, batch) == []
+    units = np.vstack([np.eye(59), np.eye(59)[:1]])
+    said = "\n".join(of_the_page("warnings_of")(
+        np.r_[np.zeros(59, int), 1], list("abc") * 20, units,
+        {"class": list("u" * 59 + "v"), "Plate 1": list("x" * 59 + "y"), "sex": list("m" * 60)}))
+    assert "Cluster 1 is one row, c: an outlier" in said and "1 row repeats another" in said
+    assert "Cluster 0 is Plate 1 = x" in said and "The measurement may" in said
+    assert "class = u" not in said

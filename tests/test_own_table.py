@@ -10,7 +10,7 @@ import pytest
 from _support import without_settings
 
 from bookledger import cli
-from clusterbook import IDC, metrics, table
+from clusterbook import IDC, labeling, metrics, table
 
 # Three groups, each with a measurement of its own; the last two say nothing. Rows in random order.
 GROUPS = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], 40))
@@ -42,9 +42,9 @@ def test_rows_are_in_the_groups_that_were_planted_under_their_own_names(results)
     planted, found = results
     assert list(found["clusters"]["row"]) == list(planted["who"]) == list(
         found["gates"]["gates of row"])
-    assert metrics.ari(GROUPS, found["clusters"]["cluster"]) == 1
-    assert metrics.ari(GROUPS, found["clusters"]["k-means"]) == 1
-    assert (found["clusters"]["distance"] < found["clusters"]["distance to next"]).all()
+    assert all(metrics.ari(GROUPS, found["clusters"][name]) == 1
+               for name in ("cluster", *labeling.HOW))
+    assert found["clusters"]["margin"].between(0, 1).all()
 
 
 def test_each_cluster_has_its_own_ranking_levels_and_gates(results):

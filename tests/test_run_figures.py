@@ -6,10 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import nbformat
 import pytest
 from _support import Book, inline, tree
 from bs4 import BeautifulSoup
-from nbformat.v4 import new_code_cell, new_notebook, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from bookledger import cli, execution, runs
 from clusterbook.figures import showing
@@ -21,6 +22,7 @@ drawn = Figure(figsize=(1, 1))
 drawn.subplots().plot([0, n])
 figures.show(drawn, name="a-line", alt="A line & <more>.", caption="It *rises*; <b>not</b> $x^2$.")
 print("✗ it is <near>")"""
+SAYS = "import bookledger\nbookledger.page('tiny').say(f'**It is {n}.** So.')"
 PARAMETERS = """\
 n: int = 1  # how many | paper: 1 | more
 seed: int = 0  # decides everything random | paper: 0 | other numbers"""
@@ -28,11 +30,18 @@ seed: int = 0  # decides everything random | paper: 0 | other numbers"""
 
 def test_the_page_has_texts_and_pictures_and_no_code(book: Book, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    book.notebook("tiny", SHOWS, parameters=PARAMETERS)
+    path = book.notebook("tiny", SHOWS, SAYS, parameters=PARAMETERS)
+    notebook = nbformat.read(path, 4)
+    notebook.cells[1:1] = [new_markdown_cell("See [the intro](../book/intro.md), "
+                                             "[a site](https://a.b).", id="links"),
+                           new_markdown_cell("How to run it", id="how",
+                                             metadata={"tags": ["remove-report"]})]
+    nbformat.write(notebook, path)
     assert cli.main(["run", "tiny", "--seeds", "0,1", "-p", "n", "2", "--figures", "my <b>"]) == 0
     out = capsys.readouterr().out
     assert f"page in {Path('my <b>', 'seed1', 'index.html')}" in out
-    assert out.endswith("tiny-seed0: ✗ it is <near>\ntiny-seed1: ✗ it is <near>\n")
+    assert out.endswith("".join(f"tiny-seed{seed}: It is 2. So.\ntiny-seed{seed}: ✗ it is <near>\n"
+                                for seed in (0, 1)))
     page = BeautifulSoup(Path("my <b>", "seed1", "index.html").read_text("utf-8"), "html.parser")
     text = " ".join(page.get_text().split())
     assert page.h1.get_text() == "The chapter tiny" and "figures.show" not in text
@@ -41,6 +50,8 @@ def test_the_page_has_texts_and_pictures_and_no_code(book: Book, tmp_path, monke
         assert part in text
     assert page.img["alt"] == "A line & <more>. (Written for the default run.)"
     assert page.img["src"].startswith("data:image/png")
+    assert "See the intro, a site." in text and "How to run it" not in text
+    assert [link["href"] for link in page.select("a[href]")] == ["https://a.b"]
     assert not page.find("b") and not page.select("img[src^=http], link[href^=http]")
 
 

@@ -1,0 +1,126 @@
+"""What one takes away from the page of one's own table: rules, a model, prepared columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bookledger import cli
+from clusterbook import IDC, datasets, labeling, rules, table
+from clusterbook.checks import InputError
+
+GROUPS = np.arange(90) % 3
+NAMES = [f"g{i}" for i in range(40)]
+
+
+def planted(seed=0, shift=6.0):
+    """Three groups of which each is high in a column of its own, of forty."""
+    values = np.random.default_rng(seed).normal(10, 1, (90, 40))
+    values[:, :3] += shift * np.eye(3)[GROUPS]
+    return values
+
+
+def test_a_rule_names_what_sets_a_cluster_apart_in_the_tables_units():
+    for seed in range(10):
+        found = rules.describe(planted(seed), GROUPS, NAMES)
+        assert found["rule"].str.match(r"g[012] > 1\d(\.\d+)?$").all(), "no condition is idle"
+        assert found["describes"].all() and (found["held-out rows"] >= 28).all()
+    found = rules.describe(planted(), np.random.default_rng(1).permutation(GROUPS), NAMES)
+    assert not found["describes"].any(), "held-out rows are not those that it was made with"
+    assert all("no rule of at most 3 conditions" in rules.sentence(row)
+               for _, row in found.iterrows())
+    few = rules.describe(planted(), np.r_[np.zeros(87, int), 1, 1, 1], NAMES)
+    assert rules.sentence(few.iloc[1]) == "cluster 1: no rule, because it has 3 rows"
+
+
+def test_a_rule_has_two_sides_and_its_short_threshold_covers_the_same_rows():
+    X = np.linspace(0, 1, 90)[:, None] + 1000
+    own = (X[:, 0] > 1000.4) & (X[:, 0] < 1000.6)
+    (_, inner) = (row for _, row in rules.describe(X, own.astype(int), ["x"]).iterrows())
+    low, high = X[own].min(), X[own].max()
+    above, below = (float(part.split()[-1]) for part in sorted(
+        inner["rule"].split(" and "), key=lambda part: "≤" in part))
+    assert X[X < low].max() <= above < low and high <= below < X[X > high].min()
+    assert inner["rows"] == own.sum() and inner["others"] == 0 and len(inner["rule"]) < 32
+    assert rules.sentence(inner).startswith(f"cluster 1: {inner['rule']}: {own.sum()} of "
+                                            f"{own.sum()} rows, 0 others (held out: ")
+
+
+def test_columns_are_prepared_in_order_and_new_rows_like_the_first_ones():
+    units = np.random.default_rng(0).lognormal(3, 1, (30, 50)) * np.arange(1, 51)
+    one = labeling.prepare(units, log2=True, quantile=True, most_variable=7)
+    X, logs = one(units), np.log2(units + 1)
+    ranks = logs.argsort(1).argsort(1)
+    same = np.sort(logs, axis=1).mean(0)[ranks]
+    assert one.kept.tolist() == sorted(np.argsort(same.var(0))[-7:])
+    expected = same[:, one.kept]
+    assert X == pytest.approx((expected - expected.mean(0)) / expected.std(0), abs=1e-5)
+    assert one(units[4:6]) == pytest.approx(X[4:6]), "by what was learned from all rows"
+    boxed = labeling.prepare(units, scaler="minmax")(units)
+    assert boxed.min() == 0 and boxed.max() == 1 and boxed.shape == units.shape
+    with pytest.raises(InputError, match="smallest is -3; leave log2 out"):
+        labeling.prepare(units - units.min() - 3, log2=True)
+
+
+@pytest.mark.parametrize("method", labeling.HOW)
+def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_path, monkeypatch,
+                                                                 capsys):
+    monkeypatch.chdir(tmp_path)
+    units = planted().astype(np.float32)[:, :6].astype(float)
+    prepare = labeling.prepare(units, log2=True)
+    X = prepare(units)
+    idc = IDC(3, encdec=[16, 4, 16], clustering_head=[4, 16], epochs=30, ae_pretrain_epochs=15,
+              ae_non_gated_epochs=5, batch_size=30, random_state=0, progress=False,
+              start_global_gates_training_on_epoch=20).fit(X)
+    fitted = labeling.fit(method, X, 3, 0, np.arange(90), idc)
+    model = labeling.Model(method, NAMES[:6], prepare, fitted, {"id_column": "who"})
+    model.save(tmp_path / "m.npz")
+    labels, margin = model.label(X)
+    expected = idc.labels_ if method == "IDC" else table.METHODS[method](X, 3, 0)
+    agree = (labels == expected).mean()
+    assert agree > 0.9 if method == "Ward" else agree == 1      # Ward's centroids are near it
+    assert ((margin >= 0) & (margin <= 1)).all()
+    new = pd.DataFrame(units[::-1], columns=NAMES[:6]).assign(who=[f"p{i}" for i in range(90)])
+    new[[*new][::-1]].to_csv("new.csv", index=False)        # columns in another order
+    assert cli.main(["apply", "m.npz", "new.csv"]) == 0
+    assert labeling.HOW[method] in capsys.readouterr().out
+    found = pd.read_csv("new-labels.csv")
+    assert found["row"][0] == "p0" and found["cluster"].tolist() == labels[::-1].tolist()
+    assert found["margin"].to_numpy() == pytest.approx(margin[::-1], abs=1e-3)
+    new.drop(columns="g4").to_csv("new.csv", index=False)
+    assert cli.main(["apply", "m.npz", "new.csv"]) == 2 and "'g4'" in capsys.readouterr().err
+    for wrong, says in (("new.csv", "is no model that"), ("none.npz", "is no model that")):
+        assert cli.main(["apply", wrong, "new.csv"]) == 2 and says in capsys.readouterr().err
+    (tmp_path / "new-labels.csv").write_text("mine")
+    assert cli.main(["apply", "m.npz", "new.csv"]) == 2 and "move it" in capsys.readouterr().err
+
+
+def test_metadata_are_joined_by_the_identifiers_or_else_by_order(tmp_path):
+    path, ids = tmp_path / "meta.csv", tuple(f"p{i}" for i in range(20))
+    second = pd.DataFrame({"batch": ["a", "b"] * 10, "age": np.arange(20) + 0.5, "who": ids,
+                           "same": "x", "dose": [1, 2, None, 2] * 5})
+    second[::-1].to_csv(path, index=False, sep=";")
+    found, how = labeling.metadata(path, ids, 20)
+    assert how == "by the column 'who'" and list(found) == ["batch", "age", "dose"]
+    assert found["batch"].tolist() == ["a", "b"] * 10 and found["age"].nunique() == 4
+    assert found["dose"].tolist()[:3] == ["1.0", "2.0", "missing"]
+    found, how = labeling.metadata(path, None, 20)
+    assert how == "by the order of the rows" and found["batch"].tolist() == ["b", "a"] * 10
+    for given, rows, says in ((("q",), 20, "has each identifier of the table once, such as 'q'"),
+                              (None, 19, "20 rows, the table 19"), (None, 20, "can't be read")):
+        if "read" in says:
+            path.write_text('"')
+        with pytest.raises(InputError, match=says):
+            labeling.metadata(path, given, rows)
+
+
+def test_a_book_set_is_no_table_of_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    wine = datasets.load("wine")
+    prepare = labeling.prepare(wine.X)
+    labeling.Model("k-means", wine.feature_names, prepare, prepare(wine.X)[:3]).save(
+        tmp_path / "m.npz")
+    pd.DataFrame(wine.X, columns=wine.feature_names).iloc[:9, ::-1].to_csv("w.csv", index=False)
+    labeling.apply("m.npz", "w.csv")
+    assert pd.read_csv("w-labels.csv")["cluster"][:3].tolist() == [0, 1, 2]
