@@ -11,12 +11,12 @@ from clusterbook import IDC, datasets, labeling, rules, table
 from clusterbook.checks import InputError
 
 GROUPS = np.arange(90) % 3
-NAMES = [f"g{i}" for i in range(40)]
+NAMES = [f"g{i}" for i in range(1000)]
 
 
 def planted(seed=0, shift=6.0):
-    """Three groups of which each is high in a column of its own, of forty."""
-    values = np.random.default_rng(seed).normal(10, 1, (90, 40))
+    """Three groups of which each is high in a column of its own, of a thousand."""
+    values = np.random.default_rng(seed).normal(10, 1, (90, len(NAMES)))
     values[:, :3] += shift * np.eye(3)[GROUPS]
     return values
 
@@ -81,6 +81,9 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
     agree = (labels == expected).mean()
     assert agree > 0.9 if method == "Ward" else agree == 1      # Ward's centroids are near it
     assert ((margin >= 0) & (margin <= 1)).all()
+    if method in ("k-means", "Ward"):
+        assert model.label(fitted)[1] == pytest.approx(1)
+        assert model.label(fitted[:2].mean(0, keepdims=True))[1] == pytest.approx(0, abs=1e-6)
     new = pd.DataFrame(units[::-1], columns=NAMES[:6]).assign(who=[f"p{i}" for i in range(90)])
     new[[*new][::-1]].to_csv("new.csv", index=False)        # columns in another order
     assert cli.main(["apply", "m.npz", "new.csv"]) == 0

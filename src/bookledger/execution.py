@@ -148,7 +148,8 @@ def write_page(notebook: nbformat.NotebookNode, path: Path, command: str) -> Non
     shown.cells.append(new_markdown_cell(f"Made by:\n\n```\n{command}\n```"))
     exporter = HTMLExporter(
         template_name="classic",        # shows alternative texts
-        exclude_input=True, exclude_output_prompt=True, exclude_anchor_links=True)
+        exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True,
+        exclude_anchor_links=True)
     title = shown.cells[0].source.partition("\n")[0].removeprefix("# ")
     page, _ = exporter.from_notebook_node(shown, {"metadata": {"name": title}})
     write_atomically(path, page.encode())
