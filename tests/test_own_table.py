@@ -85,3 +85,15 @@ def test_the_gates_are_those_of_a_network_that_is_trained_alike(results):
     assert len(varying) >= 2, "the rows differ, so that an exchange is seen"
     for j in varying:
         assert np.corrcoef(gates[:, j], ours[:, j])[0, 1] > 0.95, NAMES[j]
+
+
+@pytest.mark.slow
+def test_a_sweep_finds_as_many_clusters_as_were_planted(results, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    results[0].to_csv("planted.csv", index=False)
+    assert cli.main(["sweep", "idc_table", "-p", "dataset", "planted.csv", "-p", "id_column", "who",
+                     "-p", "n_clusters", "2,3,4", "-p", "k_values", "[]", "-p", "seeds", "[]",
+                     "-p", "epochs", "20", "--output", "swept"]) == 0
+    found = pd.read_csv("swept/sweep.csv").set_index("n_clusters")
+    assert found["kmeans_silhouette_above_cloud"].idxmax() == 3
+    assert found["kmeans_stability"].idxmax() == 3

@@ -195,6 +195,10 @@ def test_runs_that_fail_stop_no_other_and_keep_their_checkpoints(tiny: Book, tmp
     with pytest.raises(ChapterError):
         sweep.sweep(**asked, seeds=[1])
     assert not {run.checkpoint for run in made[7:]} & set(kept)
+    asked |= {"overrides": {"rate": "7,8"}, "output": tmp_path / "none"}
+    for _ in range(2):      # the folder is a sweep's, though it has no record
+        with pytest.raises(ChapterError, match="2 of 2 runs failed"):
+            sweep.sweep(**asked, seeds=[1])
 
 
 # --- processes ---------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     """
     planned = grid(name, overrides, profile=profile, seeds=seeds, output=output)
     runs.own_folder(planned.output, "runs")
+    (planned.output / "runs").mkdir(exist_ok=True)      # it marks the folder, if every run fails
     found = {folder: record for folder, run in planned.runs.items()
              if (record := runs.recorded(run))}
     missing = {folder: run for folder, run in planned.runs.items() if folder not in found}
