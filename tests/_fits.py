@@ -39,7 +39,7 @@ def written(folder: Path, rows: np.ndarray = X) -> Path:
 def make(kind: type, **more: Any) -> Any:
     """A small estimator of that kind."""
     return kind(**{"n_clusters": 3, "batch_size": 20, "random_state": 0, "device": "cpu",
-                   **SETTINGS[kind], **more})
+                   **SETTINGS.get(kind, {}), **more})
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""The classifier whose weights are clustered: single steps by hand, ways of training, resuming."""
+"""The classifier whose weights are clustered: single steps by hand, ways of training."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import torch
 from scipy.stats import kstest
 
 from clusterbook import classifier, training
-from clusterbook.checkpoints import Checkpoint
 from clusterbook.checks import InputError
 from clusterbook.classifier import MLP, block_share, train_classifier
 
@@ -140,38 +139,6 @@ def test_every_layer_loses_its_smallest_weights_by_the_schedule_and_for_good(
         assert (weight == 0).sum() == round(0.9 * weight.size)
         assert layer.bias.count_nonzero() == layer.bias.numel()
     assert [row["stage"] for row in history.rows] == ["training"] + 7 * ["pruning"]
-
-
-ALL_AT_ONCE = {"hidden": (8, 8, 8), "bias": True, "init": "glorot", "epochs": 2,
-               "optimizer": "adam", "learning_rate": 0.01, "batch_size": 32, "dropout": 0.3,
-               "l1": 1e-3, "blocks": 2, "block_weight": 0.1, "pruning_epochs": 3, "random_state": 3}
-
-
-@pytest.mark.parametrize(("epoch", "how"), [(3, KeyboardInterrupt), (5, RuntimeError)])
-def test_a_killed_run_ends_bit_for_bit_where_the_uninterrupted_one_does(
-        tmp_path, monkeypatch, epoch, how):
-    whole, expected = fit(GROUPS, **ALL_AT_ONCE)
-    options = {**ALL_AT_ONCE, "checkpoint": tmp_path / "state"}
-    steps, entropy = [], torch.nn.functional.cross_entropy
-
-    def counted(*args):
-        steps.append(1)
-        if len(steps) == 5 * epoch:             # in the last of an epoch's five batches
-            raise how
-        return entropy(*args)
-
-    monkeypatch.setattr(Checkpoint, "due", True)
-    monkeypatch.setattr(torch.nn.functional, "cross_entropy", counted)
-    with pytest.raises(how):
-        fit(GROUPS, **options)
-    for _ in range(2):                          # the second time it is finished
-        network, history = fit(GROUPS, **options)
-        assert len(steps) == 5 * epoch + 5 * (6 - epoch)
-        assert same(network, whole) and history.rows == expected.rows
-    for changed, says in (({"dropout": 0.2}, "parameter 'dropout' was"), ({}, "the data differs")):
-        data = GROUPS if changed else [GROUPS[0][::-1], *GROUPS[1:]]
-        with pytest.raises(InputError, match=says):
-            fit(data, **{**options, **changed})
 
 
 @pytest.mark.parametrize(("i", "part", "options", "says"), [
