@@ -69,11 +69,17 @@ def content(file: str, blob: str) -> str:
     return git("show", blob) or (ROOT / file).read_text(encoding="utf-8")
 
 
+class _Quick(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Reads numbers as the book's own loader does, in a third of the time."""
+
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
 @cache
 def parsed(file: str, blob: str) -> list[dict]:
     """The claims of a file's content, which many commits share."""
     return [{**claim, "chapter": Path(file).stem}
-            for claim in yaml.load(content(file, blob), _Loader) or []]
+            for claim in yaml.load(content(file, blob), _Quick) or []]
 
 
 @cache
