@@ -1,7 +1,5 @@
 """What the tests of TELL, IDC and DeepCluster share: small fits, and their steps."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the tests of the live figures share: pages like the book's, and what each must do."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import ExitStack

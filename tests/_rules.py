@@ -3,8 +3,6 @@
 A rule takes a notebook and what the book knows of its chapter, and yields what is wrong.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -1,7 +1,5 @@
 """The amendments page against the repository's history, where there is one."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 

@@ -1,7 +1,5 @@
 """The classifier whose weights are clustered: single steps by hand, ways of training."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

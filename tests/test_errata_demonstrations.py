@@ -4,8 +4,6 @@ All repairs are made at once, in one run of each audit page's last section: a ch
 would hold whatever the source says, and demonstrates nothing.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What TELL, IDC and DeepCluster share: contract, seeds, threads, files, resume, bad input."""
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """Figures: labeled axes, alternative texts, files when asked, and no side effects."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import html

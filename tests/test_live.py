@@ -1,7 +1,5 @@
 """The live figures, in headless Chromium from files: TELL's answers are the library's."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The live figure of IDC: a row or a digit is changed, and its gates are the library's."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

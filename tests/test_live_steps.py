@@ -1,7 +1,5 @@
 """The live figures that go on in steps: shuffles of weights, and k-means of DeepCluster."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Every notebook keeps the rules, and each of them is broken once."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -8,8 +8,6 @@ were merged stands now does not change any more. Last it writes the tables in bo
 behind each check that decides a claim, and the manifest of the records.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

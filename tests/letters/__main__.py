@@ -4,8 +4,6 @@
 sends them, and enters the day as ``sent`` in data/sources.
 """
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 
