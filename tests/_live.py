@@ -10,13 +10,7 @@ from _browser import opened, violations
 from _support import CHECKOUT
 
 LIVE = CHECKOUT / "book" / "assets" / "live"
-#: Random numbers that are the same in each run of the tests.
-SEEDED = """let seed = 1;
-Math.random = () => (seed = seed * 48271 % 2147483647) / 2147483647;"""
-THEMED = """theme => {
-  document.documentElement.dataset.theme = theme;
-  document.body.style.cssText = "color: var(--cb-ink); background: var(--cb-ground)";
-}"""
+ASKS = Path(__file__).with_name("live.js").read_text(encoding="utf-8")
 
 
 def address(folder: Path, name: str, scripts: str = LIVE.as_uri()) -> str:
@@ -44,7 +38,7 @@ def live(chromium, tmp_path_factory):
         def running(name: str):
             if name not in pages:
                 pages[name] = stack.enter_context(
-                    opened(chromium, address(folder, name), first=SEEDED))
+                    opened(chromium, address(folder, name), first=ASKS))
                 pages[name].wait_for_selector(".cb-live-runs")
             return pages[name]
 
@@ -62,7 +56,7 @@ def content(name: str) -> dict:
 
 def said(page) -> str:
     """What a figure says, with ordinary spaces."""
-    return page.locator(".cb-live-says").text_content().replace("\u00a0", " ")
+    return page.evaluate("ask.said")
 
 
 def everybody_can_use(page, network: dict, *presses: str) -> None:
@@ -72,7 +66,7 @@ def everybody_can_use(page, network: dict, *presses: str) -> None:
     assert page.locator(".cb-live-says").get_attribute("aria-live") == "polite"
     for width, theme in ((1280, "light"), (390, "dark"), (320, "light")):
         page.set_viewport_size({"width": width, "height": 900})
-        page.evaluate(THEMED, theme)
+        page.evaluate("ask.themed", theme)
         for press in presses:
             page.locator(press).first.click(force=True)
             assert not violations(page), (page.url, width, theme, press)

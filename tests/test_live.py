@@ -16,25 +16,7 @@ from clusterbook import TELL, datasets, figures
 
 SCRIPTS = sorted(path for path in LIVE.glob("*.js") if "weights" not in path.name)
 export = module_of(CHECKOUT / ".github" / "scripts" / "live.py")
-#: Draws a stroke of points from 0 to 1 on the square, as a pointer does.
-DRAW = """points => {
-  const pad = document.querySelector(".cb-live-pad"), box = pad.getBoundingClientRect();
-  pad.setPointerCapture = () => {};
-  const tell = (kind, [x, y]) => pad.dispatchEvent(new PointerEvent(kind, {
-    clientX: box.left + x * box.width, clientY: box.top + y * box.height, button: 0}));
-  tell("pointerdown", points[0]);
-  points.slice(1).forEach(point => tell("pointermove", point));
-  tell("pointerup", points.at(-1));
-  return document.querySelector(".cb-live-says").textContent.replaceAll("\u00a0", " ");
-}"""
 SEVEN = [[0.3, 0.2], [0.5, 0.2], [0.7, 0.2], [0.6, 0.5], [0.45, 0.85]]
-#: The embeddings of images, and the images of the centers.
-ANSWERS = """text => {
-  const tell = new live.Tell(live.networks.tell), bytes = live.unpack(text, Uint8Array);
-  const embeddings = Array.from({length: bytes.length / 784}, (_, i) => [...tell.encode(
-    Float32Array.from(bytes.slice(784 * i, 784 * (i + 1)), value => value / 255))]);
-  return [embeddings, tell.centers.map(center => [...tell.decode(center)])];
-}"""
 
 
 @pytest.fixture
@@ -52,7 +34,7 @@ def trained():
 def test_the_page_answers_and_decodes_as_the_library(page, trained):
     model, X = trained[0], datasets.load("mnist-small").X[:200]
     packed = export.packed((X * 255).round(), "u1")
-    embedded, decoded = (np.array(part) for part in page.evaluate(ANSWERS, packed))
+    embedded, decoded = (np.array(part) for part in page.evaluate("ask.answers", packed))
     z, centers = model.transform(X), np.array(content("tell")["centers"])
     assert np.abs(embedded - z).max() <= 0.01
     assert np.mean((embedded @ centers.T).argmax(1) == (z @ centers.T).argmax(1)) >= 0.995
@@ -86,26 +68,18 @@ def test_what_is_written_is_the_recorded_network(trained):
 
 
 def test_a_bad_drawing_gets_a_sentence_and_a_digit_a_cluster(page):
-    page.evaluate("() => document.querySelector('.cb-live-clear').click()")
+    page.locator(".cb-live-clear").click()
     assert said(page) == "Nothing is drawn yet."
-    assert "a dot" in page.evaluate(DRAW, [[0.5, 0.5]])
+    assert "a dot" in page.evaluate("ask.draw", [[0.5, 0.5]])
     assert not page.locator(".cb-live-nearest").count()
-    page.evaluate("() => document.querySelector('.cb-live-clear').click()")
     everywhere = [[x, y / 20] for y in range(21) for x in (0, 1)]
-    assert "more ink" in page.evaluate(DRAW, everywhere)
-    page.evaluate("() => document.querySelector('.cb-live-clear').click()")
-    assert "cluster of 7, cosine 0." in page.evaluate(DRAW, SEVEN)
+    assert "more ink" in page.evaluate("ask.draw", everywhere)
+    assert "cluster of 7, cosine 0." in page.evaluate("ask.draw", SEVEN)
     assert page.locator(".cb-live-nearest").count() == 1
     assert "cosine\u00a00." in page.locator(".cb-live-says").text_content()  # no line ends there
     # As MNIST has it, wherever and however large it was drawn.
-    mass = page.evaluate("""stroke => {
-      const x = live.digit([stroke.map(([x, y]) => [x / 2, y / 2 + 0.4])]);
-      const of = weight => x.reduce((sum, value, i) => sum + value * weight(i), 0);
-      const rows = [...x.keys()].filter(i => x[i] > 0.3).map(i => Math.floor(i / 28));
-      return [of(i => i % 28 + 0.5) / of(i => 1), of(i => Math.floor(i / 28) + 0.5) / of(i => 1),
-              Math.max(...rows) - Math.min(...rows) + 1];
-    }""", SEVEN)
-    assert mass == pytest.approx([14, 14, 20], abs=1)
+    low = [[x / 2, y / 2 + 0.4] for x, y in SEVEN]
+    assert page.evaluate("ask.centered", low) == pytest.approx([14, 14, 20], abs=1)
 
 
 def test_keys_reach_everything_and_the_sentence_is_read_aloud(page):
@@ -120,18 +94,16 @@ def test_keys_reach_everything_and_the_sentence_is_read_aloud(page):
     assert len(heard) == 2 and "almost a tie" in said(page)
     assert page.locator(".cb-live-digits [aria-pressed=true]").count() == 1
     way = page.locator(".cb-live-walk input")
-    pixels = ("() => [...document.querySelectorAll('.cb-live-walk canvas')]"
-              ".map(canvas => canvas.toDataURL())")
-    begins, between, ends = page.evaluate(pixels)
+    begins, between, ends = page.evaluate("ask.walk")
     assert len({begins, between, ends}) == 3
     way.focus()
     page.keyboard.press("End")
     assert way.get_attribute("aria-valuetext").startswith("100% of the way to the cluster of\u00a0")
-    assert page.evaluate(pixels) == [begins, ends, ends]
+    assert page.evaluate("ask.walk") == [begins, ends, ends]
     page.keyboard.press("Home")
-    assert page.evaluate(pixels) == [begins, begins, ends]
+    assert page.evaluate("ask.walk") == [begins, begins, ends]
     # A press on the drawing area takes the digit and its mark away.
-    page.evaluate(DRAW, SEVEN)
+    page.evaluate("ask.draw", SEVEN)
     assert page.locator(".cb-live-digits [aria-pressed=true]").count() == 0
 
 

@@ -12,34 +12,6 @@ from sklearn.preprocessing import scale
 from clusterbook import IDC, datasets
 
 export = module_of(CHECKOUT / ".github" / "scripts" / "live.py")
-#: What IDC answers to rows in their own units.
-ROWS = """([data, rows]) => {
-  const idc = new live.Idc(live.networks.idc[data]);
-  return rows.map(row => { const {gates, cluster, margin} = idc.answer(row);
-                           return [cluster, margin, ...gates]; });
-}"""
-CHANGE = """([name, most]) => {
-  const says = document.querySelector(".cb-live-says");
-  const order = [...document.querySelectorAll(".cb-live-features input")];
-  const slider = order.find(input => input.ariaLabel === name);
-  const own = slider.value, move = value => {
-    slider.value = value;
-    slider.dispatchEvent(new Event("input"));
-  };
-  move(most ? slider.max : slider.min);
-  const told = says.textContent;
-  const gates = Object.fromEntries(order.map(input => [input.ariaLabel,
-    [input.parentNode.dataset.gate, input.parentNode.querySelector("b").textContent]]));
-  move(own);
-  return [told.replaceAll("\u00a0", " "), gates];
-}"""
-#: After each pixel is pressed: whether the shares of the clusters are the same, and what is said.
-PRESSED = """() => [...document.querySelectorAll(".cb-live-features button")].map(pixel => {
-  const shares = document.querySelector(".cb-live-clusters"), before = shares.innerHTML;
-  pixel.click();
-  return [shares.innerHTML === before,
-          document.querySelector(".cb-live-says").textContent.replaceAll("\u00a0", " ")];
-})"""
 RECORDS = {"breast_cancer": "idc-breast_cancer", "digits": "idc-digits-network"}
 
 
@@ -67,7 +39,7 @@ def tables():
 def test_the_page_opens_the_gates_and_finds_the_clusters_of_the_library(row_page, tables, name):
     X, _, _, gates, labels, margins = tables[name]
     some = np.sort(np.random.default_rng(0).choice(len(X), 200, replace=False))
-    own = np.array(row_page.evaluate(ROWS, [name, X[some].tolist()]))
+    own = np.array(row_page.evaluate("ask.rows", [name, X[some].tolist()]))
     assert np.mean((own[:, 2:] > 0) == (gates[some] > 0)) >= 0.995
     assert np.abs(own[:, 2:] - gates[some]).max() <= 0.01
     assert not (other := own[:, 0] != labels[some]).any(), margins[some][other]
@@ -118,7 +90,7 @@ def test_a_change_is_told_and_shown_as_it_happened(row_page, tables):
         row_page.locator("select").nth(1).select_option(str(choice))
         before = (np.array(row["values"]) - mean) / deviation
         for j in range(0, 30, 2):
-            told, gates = row_page.evaluate(CHANGE, [names[j], j % 4])
+            told, gates = row_page.evaluate("ask.change", [names[j], j % 4])
             after = before.copy()
             after[j] = ((X[:, j].max() if j % 4 else X[:, j].min()) - mean[j]) / deviation[j]
             rows = np.float32([before, after])
@@ -185,7 +157,7 @@ def test_a_closed_pixel_changes_nothing_where_the_gates_are_held(row_page, table
     for choice, row in enumerate(content("idc")["digits"]["rows"][:6]):
         row_page.locator("select").nth(1).select_option(str(choice))
         i = int(row["name"].split()[0]) - 1
-        for gate, (same, text) in zip(gates[i], row_page.evaluate(PRESSED), strict=True):
+        for gate, (same, text) in zip(gates[i], row_page.evaluate("ask.pressed"), strict=True):
             told[gate > 0].add(text)
             assert gate > 0 or same
         row_page.locator(".cb-live-act button").click()

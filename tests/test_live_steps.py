@@ -17,20 +17,6 @@ from clusterbook.deepcluster import clustering, split_empty
 from clusterbook.weights import WeightCoclustering, normalized_cut, shuffle
 
 export = module_of(CHECKOUT / ".github" / "scripts" / "live.py")
-#: Cuts of matrices with given labels, and what the page's own search finds.
-CUTS = """([text, size, labels]) => {
-  const given = live.unpack(text, Float32Array);
-  const all = labels.map((_, i) =>
-    new live.Coclustering(given.slice(size ** 2 * i, size ** 2 * (i + 1)), size));
-  return [all.map((one, i) => one.cut(labels[i], 1 + Math.max(...labels[i].flat()))),
-          all.map(one => one.search(2))];
-}"""
-#: A step of k-means: labels, then with empty clusters refilled, then the means.
-STEP = """([points, centers, draws]) => {
-  const labels = live.assign(points, centers);
-  const full = live.splitEmpty(points, labels, centers, () => draws.shift() ?? 0);
-  return [labels, full, live.means(points, full, centers)];
-}"""
 
 
 @contextmanager
@@ -61,7 +47,7 @@ def test_the_cuts_and_the_search_of_shuffles_are_the_librarys(shuffles):
     labels = [[one.row_labels_.tolist(), one.column_labels_.tolist()] for one in found]
     for k, (rows, columns) in content("weights")["labels"].items():
         labels[int(k)] = rows, columns         # some with more clusters, which need not fit
-    cuts, searched = shuffles.evaluate(CUTS, [export.packed(matrices), 128, labels])
+    cuts, searched = shuffles.evaluate("ask.cuts", [export.packed(matrices), 128, labels])
     assert cuts == pytest.approx([normalized_cut(W, *each)
                                   for W, each in zip(matrices, labels, strict=True)], abs=1e-6)
     off = np.array([one["cut"] for one in searched]) - [one.normalized_cut_ for one in found]
@@ -100,12 +86,7 @@ def test_shuffles_become_a_histogram_by_mouse_and_by_keys(shuffles):
     assert re.search(r"Shuffle 2: 0\.9\d+\. \d of 2 .* z = −?\d+\.\d, p = [01]\.\d\d\.",
                      said(shuffles))
     assert re.search("p\u00a0=\u00a0[01]", says.text_content())
-    assert shuffles.evaluate("""() => {
-      const marks = [...document.querySelectorAll(".cb-live-bricks > *")].map(brick =>
-        brick.getBoundingClientRect());
-      const chart = document.querySelector(".cb-live-chart").getBoundingClientRect();
-      return marks.every(mark => mark.bottom <= chart.bottom && mark.height < chart.height / 9);
-    }""")
+    assert shuffles.evaluate("ask.stacked")
     again.click()
     shuffles.locator("select").select_option("8")
     assert bricks.count() == 0 and "8 clusters" in said(shuffles)
@@ -115,13 +96,7 @@ def test_shuffles_become_a_histogram_by_mouse_and_by_keys(shuffles):
     play.click()
     shuffles.clock.run_for(40)      # two more, each after 20 ms
     assert says.get_attribute("aria-live") == "off" and play.text_content() == "Stop"
-    heard = shuffles.evaluate_handle("""() => {
-      const says = document.querySelector(".cb-live-says"), heard = [];
-      new MutationObserver(() => {
-        if (says.getAttribute("aria-live") === "polite") heard.push(says.textContent);
-      }).observe(says, {childList: true});
-      return heard;
-    }""")
+    heard = shuffles.evaluate_handle("ask.heard")
     play.click()
     assert play.text_content() == "Play 30" and says.get_attribute("aria-live") == "polite"
     assert heard.json_value() == [says.text_content()] and "Shuffle 3:" in said(shuffles)
@@ -152,7 +127,7 @@ def test_a_step_of_k_means_is_the_librarys(steps, monkeypatch):
             draws.clear()
             full = split_empty(points, labels, centers, torch.Generator().manual_seed(1))
             means = clustering._means(points, full, centers)
-            own = steps.evaluate(STEP, [features, centers.tolist(), draws])
+            own = steps.evaluate("ask.step", [features, centers.tolist(), draws])
             assert own[0] == labels.tolist() and own[1] == full.tolist()
             assert np.abs(np.array(own[2]) - means.numpy()).max() < 1e-5
         assert len(labels.unique()) < 8 == len(full.unique())       # from the corner
@@ -198,13 +173,12 @@ def test_clusters_stay_empty_unless_they_are_refilled(steps):
 
 
 def test_the_end_is_reached_in_steps_and_both_rules_get_the_same_start(steps):
-    refill, plane = steps.locator("input"), "[...document.querySelectorAll('.cb-live-plane b')]"
+    refill = steps.locator("input")
     step, to_the_end, again = (steps.locator(".cb-live-act button").nth(i) for i in range(3))
-    places = f"() => {plane}.map(mark => mark.style.cssText)"
     steps.locator("select").nth(1).select_option("0")
-    first = steps.evaluate(places)
+    first = steps.evaluate("ask.centers")
     again.click()
-    start = steps.evaluate(places)
+    start = steps.evaluate("ask.centers")
     assert start != first           # other centers
     to_the_end.click()
     assert to_the_end.text_content() == "Stop"
@@ -213,9 +187,9 @@ def test_the_end_is_reached_in_steps_and_both_rules_get_the_same_start(steps):
     assert step.text_content() == "Relabel"
     to_the_end.click()
     assert to_the_end.text_content() == "To the end" and not step.is_disabled()
-    assert steps.evaluate(places) != start
+    assert steps.evaluate("ask.centers") != start
     refill.click()
-    assert steps.evaluate(places) == start and step.text_content() == "Assign"
+    assert steps.evaluate("ask.centers") == start and step.text_content() == "Assign"
     assert "The same start again" in said(steps)
     left = []
     steps.locator("select").nth(1).select_option("1")
