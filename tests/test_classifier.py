@@ -139,18 +139,22 @@ def test_every_layer_loses_its_smallest_weights_by_the_schedule_and_for_good(
     assert [row["stage"] for row in history.rows] == ["training"] + 7 * ["pruning"]
 
 
+WHOLE = "classes must be whole numbers from 0"
+ZEROS = np.zeros((4, 2))
+
+
 @pytest.mark.parametrize(("i", "part", "options", "says"), [
-    *((i, part, {}, "") for i, part in (
-        (2, [[0, 0], [np.inf, 0]]), (1, [0, 1]), (3, [0, 1, 1]), (1, [0, -1, 0, 1]),
-        (1, [0, 0.5, 0, 1]), (1, ["a", "b", "a", "b"]))),
-    *((0, np.zeros((4, 2)), options, says) for options, says in (
-        ({"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
-        ({"l1": -1e-4}, "l1 must be a number at least 0"),
-        ({"blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1")))])
+    (2, [[0, 0], [np.inf, 0]], {}, "X contains infinity"),
+    (1, [0, 1], {}, r"inconsistent numbers of samples: \[4, 2\]"),
+    (3, [0, 1, 1], {}, r"inconsistent numbers of samples: \[2, 3\]"),
+    (1, [0, -1, 0, 1], {}, WHOLE), (1, [0, 0.5, 0, 1], {}, WHOLE), (1, [*"abab"], {}, WHOLE),
+    (0, ZEROS, {"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
+    (0, ZEROS, {"l1": -1e-4}, "l1 must be a number at least 0"),
+    (0, ZEROS, {"blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1")])
 def test_data_and_settings_that_can_not_be_used_are_refused_before_any_step(
         monkeypatch, i, part, options, says):
     monkeypatch.setattr(torch.nn.functional, "cross_entropy", lambda *_: pytest.fail("trained"))
-    data = [np.zeros((4, 2)), [0, 1, 0, 1], np.zeros((2, 2)), [0, 1]]
+    data = [ZEROS, [0, 1, 0, 1], ZEROS[:2], [0, 1]]
     data[i] = part
     with pytest.raises(ValueError, match=says):
         fit(data, **{"hidden": (3,), "epochs": 1, "batch_size": 2, **options})
