@@ -311,19 +311,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def tables(history: dict) -> str:
     """The tables of the page."""
-    about, changed = history["commits"], []
-    for one in history["changes"]:
-        day, subject = about[one["commit"]]
-        fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
-        changed.append((day, f"`{one['commit'][:8]}`", f"`{one['id']}`",
-                        f"{one['change']}{': ' if fields else ''}{fields}",
-                        " → ".join(word or "–" for word in one["verdicts"]),
-                        one["reason"] or subject))
-
     def dated(one: dict, *cells: str) -> tuple[str, ...]:
-        day, subject = about[one["commit"]]
-        return day, f"`{one['commit'][:8]}`", *cells, subject
+        day, subject = history["commits"][one["commit"]]
+        return day, f"`{one['commit'][:8]}`", *cells, one.get("reason") or subject
 
+    def change(one: dict) -> str:
+        fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
+        return f"{one['change']}: {fields}" if fields else one["change"]
+
+    changed = [dated(one, f"`{one['id']}`", change(one),
+                     " → ".join(word or "–" for word in one["verdicts"]))
+               for one in history["changes"]]
     edited = [dated(one, ", ".join(one["profiles"]), ", ".join(one["fields"]))
               for one in history["records"]]
     others = [dated(one, f"`{one['profile']}`", "; ".join(one["fields"]))
