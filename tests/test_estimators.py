@@ -7,9 +7,8 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from _fits import SHAPE, X, Y, before_steps, everything, generators, make, same, written
+from _fits import SHAPE, Takes, X, Y, before_steps, everything, generators, make, same, written
 from _support import CHECKOUT, PACKAGE, module_of
-from sklearn.base import BaseEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
 from torch import nn
@@ -379,16 +378,6 @@ def test_data_that_cannot_be_used_are_refused_before_and_after_training(kind):
                 with pytest.raises(ValueError, match=says):
                     getattr(model, ask)(rows)
     assert counted[0] == 0
-
-
-class Takes(BaseEstimator):
-    """Holds so many megabytes while it is fitted, and gives them back."""
-
-    def __init__(self, megabytes=0):
-        self.megabytes = megabytes
-
-    def fit(self, X, y=None):
-        return np.ones(self.megabytes * 2**17).sum()
 
 
 def test_what_a_fit_takes_is_seen_whatever_came_before(monkeypatch):
