@@ -1,7 +1,5 @@
 """Chromium, for the tests of the built book and of the live figures: one for all of them."""
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from collections.abc import Iterator

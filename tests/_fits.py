@@ -1,7 +1,5 @@
 """What the tests of TELL, IDC and DeepCluster share: small fits, and their steps."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from sklearn.base import BaseEstimator
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from clusterbook import IDC, TELL, DeepCluster
@@ -27,6 +26,16 @@ SETTINGS = {
 }
 
 
+class Takes(BaseEstimator):
+    """Holds so many megabytes while it is fitted, and gives them back; another process loads it."""
+
+    def __init__(self, megabytes=0):
+        self.megabytes = megabytes
+
+    def fit(self, X, y=None):
+        return np.ones(self.megabytes * 2**17).sum()
+
+
 def written(folder: Path, rows: np.ndarray = X) -> Path:
     """The folder, with these images of 8 x 8 pixels in it."""
     folder.mkdir()
@@ -39,7 +48,7 @@ def written(folder: Path, rows: np.ndarray = X) -> Path:
 def make(kind: type, **more: Any) -> Any:
     """A small estimator of that kind."""
     return kind(**{"n_clusters": 3, "batch_size": 20, "random_state": 0, "device": "cpu",
-                   **SETTINGS[kind], **more})
+                   **SETTINGS.get(kind, {}), **more})
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:

@@ -4,8 +4,6 @@ Each library reads its own. On an AMD processor MKL takes its AVX2 kernels whate
 says. A level that the processor lacks is left out.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 LEVELS = {

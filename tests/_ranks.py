@@ -1,7 +1,5 @@
 """What ``test_distributed`` compares: the same functions in one process and in each of several."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the tests of runs, build, command and book share: a small checkout of their own."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

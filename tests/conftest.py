@@ -5,4 +5,5 @@ import os
 os.environ.pop("CLUSTERBOOK_BOOK", None)        # of a terminal: tests are of this book
 
 from _browser import chromium  # noqa: F401
+from _live import live  # noqa: F401
 from _support import book  # noqa: F401

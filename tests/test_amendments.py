@@ -1,7 +1,5 @@
 """The amendments page against the repository's history, where there is one."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 
@@ -62,38 +60,39 @@ CLAIM = """\
 - {{id: demo-acc, tier: {tier}, says: {says}, source: Table 1, seen: paper, kind: value,
    profile: demo-a, metric: acc, value: 0.9, tolerance: 0.1{more}}}
 """
-BEFORE = {
-    "data/amendments/cells.json": '{"demo-check": "a"}',
-    "data/claims/demo.yaml": CLAIM.format(tier="headline", says="good", more=", differs: small"),
-    "notebooks/profiles/demo-a.toml": "seeds = [0, 1, 2]\n[parameters]\nepochs = 30\n",
-    **{f"data/records/demo-a-seed{seed}.json": json.dumps(
-        {"seed": seed, "metrics": {"acc": 0.5 + seed / 10}, "rows": ["loss"] * 50, "started": seed})
-       for seed in range(3)}}
-MISSES = {f"data/records/demo-a-seed{seed}.json": None for seed in range(3)}
-BETTER = {f"data/records/demo-a-seed{seed}.json": json.dumps(
-    {"seed": seed, "metrics": {"acc": 0.9}, "rows": ["loss"] * 50, "started": seed})
-    for seed in range(3, 6)}
+
+
+def claim(tier: str = "headline", says: str = "good", more: str = ", differs: small") -> dict:
+    return {"data/claims/demo.yaml": CLAIM.format(tier=tier, says=says, more=more)}
+
+
+def profile(seeds: list[int], epochs: int = 30) -> dict:
+    return {"notebooks/profiles/demo-a.toml":
+            f"seeds = {seeds}\n[parameters]\nepochs = {epochs}\n"}
+
+
+def records(*seeds: int, acc: float = 0.5) -> dict:
+    return {f"data/records/demo-a-seed{seed}.json": json.dumps({
+        "seed": seed, "metrics": {"acc": acc}, "rows": ["loss"] * 50, "started": seed})
+        for seed in seeds}
+
+
+BEFORE = {"data/amendments/cells.json": '{"demo-check": "a"}', **claim(), **profile([0, 1, 2]),
+          **records(0, 1, 2)}
+MISSES = dict.fromkeys(records(0, 1, 2))
 ATTACKS = {     # what is changed, where the history tells it, and words of it
-    "differs removed": ({"data/claims/demo.yaml": CLAIM.format(
-        tier="headline", says="good", more="")}, "changes", "differs"),
-    "three misses deleted, three better seeds added": (MISSES | BETTER, "records", "deleted"),
+    "differs removed": (claim(more=""), "changes", "differs"),
+    "three misses deleted, three better seeds added": (
+        MISSES | records(3, 4, 5, acc=0.9), "records", "deleted"),
     "the profile's list edited with them": (
-        {"notebooks/profiles/demo-a.toml": "seeds = [3, 4, 5]\n[parameters]\nepochs = 30\n"},
-        "profiles", "seeds: [0, 1, 2] → [3, 4, 5]"),
-    "the list shortened": (
-        {"notebooks/profiles/demo-a.toml": "seeds = [2]\n[parameters]\nepochs = 30\n"},
-        "profiles", "seeds: [0, 1, 2] → [2]"),
-    "a profile that has records": (
-        {"notebooks/profiles/demo-a.toml": "seeds = [0, 1, 2]\n[parameters]\nepochs = 3\n"},
-        "profiles", "parameters: epochs"),
-    "other words": ({"data/claims/demo.yaml": CLAIM.format(
-        tier="headline", says="bad", more=", differs: small")}, "reworded", "says"),
-    "another tier": ({"data/claims/demo.yaml": CLAIM.format(
-        tier="minor", says="good", more=", differs: small")}, "reworded", "tier"),
+        profile([3, 4, 5]), "profiles", "seeds: [0, 1, 2] → [3, 4, 5]"),
+    "the list shortened": (profile([2]), "profiles", "seeds: [0, 1, 2] → [2]"),
+    "a profile that has records": (profile([0, 1, 2], 3), "profiles", "parameters: epochs"),
+    "other words": (claim(says="bad"), "reworded", "says"),
+    "another tier": (claim(tier="minor"), "reworded", "tier"),
     "a cell above a check": ({"data/amendments/cells.json": '{"demo-check": "b"}'}, "reworded",
                              "cells above the check"),
-    "a metric edited": ({"data/records/demo-a-seed0.json": BEFORE[
-        "data/records/demo-a-seed0.json"].replace("0.5", "0.9")}, "records", "metrics"),
+    "a metric edited": (records(0, acc=0.9), "records", "metrics"),
 }
 
 

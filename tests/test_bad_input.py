@@ -1,7 +1,5 @@
 """What a person can get wrong, case by case: one sentence, status 2, no run and no traceback."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The list of changed pages: what counts as a change, and what does not."""
 
-from __future__ import annotations
-
 import nbformat
 import pytest
 from _support import CHECKOUT, module_of

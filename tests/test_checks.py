@@ -1,7 +1,5 @@
 """The floor of the library: argument checks, where files are, and atomic writes."""
 
-from __future__ import annotations
-
 import math
 import os
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """Data sets: what is loaded is right, and what goes wrong is said and leaves nothing behind."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

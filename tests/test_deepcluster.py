@@ -1,7 +1,5 @@
 """DeepCluster as a whole: its epochs, its estimator, its images."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

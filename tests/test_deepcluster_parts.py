@@ -1,7 +1,5 @@
 """DeepCluster's parts against torchvision, scikit-learn and literal forms."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Several processes: what they compute together is what one computes, and how they end."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

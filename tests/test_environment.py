@@ -1,7 +1,5 @@
 """The lists of packages agree, the wheel is complete, an old Python is refused."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

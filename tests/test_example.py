@@ -1,7 +1,5 @@
 """The engine serves another book: one paper that is not about clustering, from run to page."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

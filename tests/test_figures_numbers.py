@@ -1,7 +1,5 @@
 """The numbers of figures, which every page compares: other ones are found."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every method gives its golden numbers, or has another VERSION."""
 
-from __future__ import annotations
-
 import fits
 import golden
 import numpy as np

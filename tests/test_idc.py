@@ -1,7 +1,5 @@
 """IDC's estimator: stages and schedules, selection, configurations, constant columns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Measures of gates, corrected and as released, each against a literal loop."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

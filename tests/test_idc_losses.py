@@ -1,7 +1,5 @@
 """IDC's parts: gates, losses and networks, each against its literal transcription in float64."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 
 from bookledger import load_records
@@ -53,10 +54,10 @@ def test_what_arrives_online_is_clustered_by_moved_and_by_first_centers():
     X, y = data.X[:700], data.y[:700]
     first = TELL(10, network="none", epochs=5, batch_size=100, optimizer="adam", random_state=0)
     found, model, centers = tell.online(first, X, y, start=300, seed=0)
-    again = TELL(10, network="none", epochs=5, batch_size=100, optimizer="adam",
-                 random_state=0).fit(X[-300:])
+    again = clone(first).fit(X[-300:])
+    frozen = again.predict(X)
     assert np.array_equal(again.cluster_centers_, centers)
-    assert found["online_frozen"] == metrics.scores(y[:400], again.predict(X[:400]))
+    assert found["online_frozen"] == metrics.scores(y[:400], frozen[:400])
     moved = [again.partial_fit(batch).labels_ for batch in np.split(X[:400], 4)]
     assert found["online"] == metrics.scores(y[:400], np.concatenate(moved))
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
@@ -64,12 +65,7 @@ def test_what_arrives_online_is_clustered_by_moved_and_by_first_centers():
     assert found["online_kmeans"] == metrics.scores(y[:400], kmeans.predict(unit[:400]))
     assert not np.array_equal(model.cluster_centers_, centers)
     with_test_part = tell.online(first, X, y, start=300, train_size=200)[0]
-    assert with_test_part["online_frozen"] == metrics.scores(y[:200], again_at_first(X)[:200])
-
-
-def again_at_first(X):
-    return TELL(10, network="none", epochs=5, batch_size=100, optimizer="adam",
-                random_state=0).fit(X[-300:]).predict(X)
+    assert with_test_part["online_frozen"] == metrics.scores(y[:200], frozen[:200])
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +85,9 @@ def test_of_idc_by_hand(small_idc):
     found = idc.measurements(model, X, y, baselines=idc.baselines(model, X, 0),
                              explanation=measure(gates), informative=informative[y],
                              variants={"no_gates": {"acc": 0.5}})
-    assert {name: found[name] for name in ("acc", "nmi", "v_measure")} == {
-        name: value for name, value in metrics.scores(y, labels).items()
-        if name in ("acc", "nmi", "v_measure")}
+    scores = metrics.scores(y, labels)
+    for name in ("acc", "nmi", "v_measure"):
+        assert found[name] == scores[name], name
     accuracies = [row["acc"] for row in rows if "acc" in row]
     assert found["best_acc"] == max(accuracies)
     sums = [gates[i:i + 40].sum(1) for i in range(0, len(X), 40)]
@@ -103,13 +99,12 @@ def test_of_idc_by_hand(small_idc):
         assert found[name] == kept[name], name
     assert found["seconds_per_epoch"] == model.history_.seconds / 30
     assert found["f1"] == idc.selection_f1(gates > 0, informative[y])
-    assert found["kmeans_acc"] == metrics.accuracy(y, KMeans(4, n_init=10, random_state=0)
-                                                   .fit_predict(X))
-    assert found["features_kmeans_nmi"] == metrics.nmi(y, KMeans(4, n_init=10, random_state=0)
-                                                       .fit_predict(X * gates))
+    kmeans = KMeans(4, n_init=10, random_state=0)
+    assert found["kmeans_acc"] == metrics.accuracy(y, kmeans.fit_predict(X))
+    assert found["features_kmeans_nmi"] == metrics.nmi(y, kmeans.fit_predict(X * gates))
     assert found["no_gates_acc"] == 0.5 and "kmeans_ami" not in found
     variant = idc.of_variant(model, X, y)
-    assert variant == {**metrics.scores(y, labels), "occupied": found["occupied"],
+    assert variant == {**scores, "occupied": found["occupied"],
                        "open_local_gates": found["open_local_gates"]}
     thin = idc.thinned([{"epoch": i, **({"overall": i} if i % 7 == 0 else {})}
                         for i in range(2500)])

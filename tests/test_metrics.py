@@ -1,7 +1,5 @@
 """Scores: by hand, against scipy as an oracle, and blind to the labels' names."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ruff over everything that git would hold; the workflow files, whose only trial is elsewhere."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """TELL's parts: the layer and its losses against their definitions, the networks."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

@@ -1,7 +1,5 @@
 """TELL's training against the released algorithm, its options, history and snapshots."""
 
-from __future__ import annotations
-
 import pickle
 from contextlib import contextmanager
 

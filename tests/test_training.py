@@ -1,7 +1,5 @@
 """The training loop on a small network with dropout, batch norm, SGD momentum and Adadelta."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

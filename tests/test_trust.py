@@ -1,7 +1,5 @@
 """Nothing that is loaded can execute, and no name becomes a part of a page: hostile files."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

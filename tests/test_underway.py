@@ -1,7 +1,5 @@
 """Runs that take days: stopped when their time is over, reported while they run, resumed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

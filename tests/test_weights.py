@@ -1,7 +1,5 @@
 """Co-clustering of weights: planted truth, the graph edge by edge, and the null model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

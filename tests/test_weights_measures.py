@@ -1,7 +1,5 @@
 """What clusters do on data: planted networks, literal counts, and nulls that are nulls."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import log2
 

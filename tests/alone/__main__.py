@@ -9,8 +9,6 @@ changed are drawn again. After a change of the library, remove that folder. ``WO
 at a time.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -8,8 +8,6 @@ were merged stands now does not change any more. Last it writes the tables in bo
 behind each check that decides a claim, and the manifest of the records.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json
@@ -69,11 +67,17 @@ def content(file: str, blob: str) -> str:
     return git("show", blob) or (ROOT / file).read_text(encoding="utf-8")
 
 
+class _Quick(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    """Reads numbers as the book's own loader does, in a third of the time."""
+
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
 @cache
 def parsed(file: str, blob: str) -> list[dict]:
     """The claims of a file's content, which many commits share."""
     return [{**claim, "chapter": Path(file).stem}
-            for claim in yaml.load(content(file, blob), _Loader) or []]
+            for claim in yaml.load(content(file, blob), _Quick) or []]
 
 
 @cache
@@ -307,19 +311,17 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def tables(history: dict) -> str:
     """The tables of the page."""
-    about, changed = history["commits"], []
-    for one in history["changes"]:
-        day, subject = about[one["commit"]]
-        fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
-        changed.append((day, f"`{one['commit'][:8]}`", f"`{one['id']}`",
-                        f"{one['change']}{': ' if fields else ''}{fields}",
-                        " → ".join(word or "–" for word in one["verdicts"]),
-                        one["reason"] or subject))
-
     def dated(one: dict, *cells: str) -> tuple[str, ...]:
-        day, subject = about[one["commit"]]
-        return day, f"`{one['commit'][:8]}`", *cells, subject
+        day, subject = history["commits"][one["commit"]]
+        return day, f"`{one['commit'][:8]}`", *cells, one.get("reason") or subject
 
+    def change(one: dict) -> str:
+        fields = "; ".join(f"{key}: {old} → {new}" for key, (old, new) in one["fields"].items())
+        return f"{one['change']}: {fields}" if fields else one["change"]
+
+    changed = [dated(one, f"`{one['id']}`", change(one),
+                     " → ".join(word or "–" for word in one["verdicts"]))
+               for one in history["changes"]]
     edited = [dated(one, ", ".join(one["profiles"]), ", ".join(one["fields"]))
               for one in history["records"]]
     others = [dated(one, f"`{one['profile']}`", "; ".join(one["fields"]))

@@ -5,8 +5,6 @@ A function below prepares its data and returns its cases, ours first; they are m
 fails where one holds `LIMIT` bytes or more.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -7,8 +7,6 @@ out; they are replaced when they are. ``unpack TARGET RUNFOLDER`` puts it togeth
 run ends bit for bit like an uninterrupted one. RUNFOLDER is a folder of `_build/checkpoints`.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import io

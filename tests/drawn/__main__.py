@@ -7,8 +7,6 @@ for figures that are drawn from records. Look at the figures before the result i
 what they draw, not that they are right.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

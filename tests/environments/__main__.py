@@ -10,8 +10,6 @@ bootstrap cell installs the library from a clone of this checkout's last commit.
 held, --row writes date and versions to a row of book/runtimes.csv. Gigabytes are installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

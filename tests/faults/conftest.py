@@ -1,7 +1,5 @@
 """The faults' table at the end of the run."""
 
-from __future__ import annotations
-
 
 def pytest_terminal_summary(terminalreporter) -> None:
     """One line a fault: caught by which checks, missed, or crashed where."""

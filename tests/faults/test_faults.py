@@ -6,8 +6,6 @@ the page's figures included; another picture, or an exception, is no catch. For 
 ``units/*.yaml`` pytest runs the tests that it names, which pass without it; with it, one fails.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

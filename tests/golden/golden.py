@@ -6,8 +6,6 @@ EPYC); other numbers differ by at most 4e-7 of their root mean square (November 
 25 times that. In single precision a third of the fits end in other labels.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

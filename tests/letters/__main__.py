@@ -4,8 +4,6 @@
 sends them, and enters the day as ``sent`` in data/sources.
 """
 
-from __future__ import annotations
-
 import textwrap
 from pathlib import Path
 
@@ -13,31 +11,7 @@ from bookledger import load_errata, load_sources
 from bookledger.sources import GRADES, Source
 
 FOLDER = Path(__file__).resolve().parents[2] / "book" / "letters"
-LETTER = """\
-Subject: Interpretable Deep Clustering, Reproduced: {n} on {names}
-
-Dear {authors},
-
-We have rerun your work for "Interpretable Deep Clustering, Reproduced", an open book in which every
-figure can be computed again. Thank you for publishing it in a form that makes this possible. Your
-numbers and ours, with seeds and settings, are on the scorecard: [address]/book/scorecard.html
-
-While reading we noted the points below. None of them says that the method does not work. Most are
-shown with a few lines of code on the pages that [address]/book/errata.html lists. We may have
-misread something and would like to know.
-
-{versions}
-
-{entries}
-
-How to answer: a line per number is enough, for example "right", "wrong, because ..." or "corrected
-in a later version". We correct or remove what is mistaken, add your answer to the entry, word for
-word if you like, and note later versions. An issue in the book's repository works as well. You do
-not need to comment on every point.
-
-With kind regards,
-[name of the book's owner]
-"""
+LETTER = Path(__file__).with_name("letter.txt").read_text(encoding="utf-8")
 
 
 def letters() -> dict[str, str]:

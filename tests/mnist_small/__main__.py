@@ -3,8 +3,6 @@
 ``python tests/mnist_small`` needs MNIST; ``clusterbook data mnist`` fetches it.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

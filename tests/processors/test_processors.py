@@ -5,8 +5,6 @@ how a live training ends. What is compared must not depend on that. `make proces
 (an hour on two idle cores), not `make test`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

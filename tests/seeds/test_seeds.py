@@ -4,8 +4,6 @@ One run per chapter replaces its main seed and its list of further seeds. A page
 parameters; where it names a seed, that is replaced. `make seeds` runs this, not `make test`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -4,8 +4,6 @@ A module has ``FITS``: by name, functions without arguments that take a second o
 anything that `flat` can take apart. Here is what they share.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any

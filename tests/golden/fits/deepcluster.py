@@ -1,7 +1,5 @@
 """Short fits of DeepCluster, its probe and its k-means."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 from unittest import mock

@@ -1,7 +1,5 @@
 """Short fits of IDC, and its measures."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

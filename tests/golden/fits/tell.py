@@ -1,7 +1,5 @@
 """Short fits of TELL."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

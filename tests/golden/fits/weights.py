@@ -1,7 +1,5 @@
 """Short fits of the classifiers whose weights are clustered, and of the clusters."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
