@@ -120,8 +120,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
               training.seeded(seed, samples.device) as generator):
             yield generator, partial(
                 training.train, batch_size=self.batch_size, generator=generator,
-                checkpoint=self._checkpoint(content, seed, number), stop=paths.time_is_up,
-                progress=self.progress)
+                checkpoint=self._checkpoint(content, seed, number), progress=self.progress)
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a training step; backward takes twice as many as forward."""
