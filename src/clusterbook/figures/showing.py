@@ -185,17 +185,16 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
                               "names": list(sliders), "pause": pause}
     image = {"width": round(across), "alt": about["alt"]}
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pngs[first]}
-    if "explorable" in kept:    # escaped, because titles and texts become attributes
-        data["text/html"] = steps.html([
-            f'<img alt="{_described(about["alt"], title, i, len(pngs))}" width="{across:.0f}" '
+    # Escaped, because titles and texts become attributes.
+    tags = [f'<img alt="{_described(about["alt"], title, i, len(pngs))}" width="{across:.0f}" '
             f'height="{down:.0f}" src="data:image/png;base64,{png}">'
-            for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)],
-            **kept["explorable"])
+            for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)]
+    if "explorable" in kept:
+        data["text/html"] = steps.html(tags, **kept["explorable"])
     if live:
         kept["live"] = live
         if paths.seen():
-            data["text/html"] = (f'<img alt="{escape(about["alt"])}" src="data:image/png;base64,'
-                                 f'{pngs[first]}" width="{across:.0f}">{live_part.html(live)}')
+            data["text/html"] = tags[first] + live_part.html(live)
     if origin and isinstance(origin, str):
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:

@@ -91,8 +91,14 @@ def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
 
     A picture counts as points: its columns and rows against its values; the name says its colors.
     """
-    return {name + of: _moments(data[x], data[y]) for name, data in _series(figure)
-            for of, x, y in _COMPARED[len(data)]}
+    found = {}
+    for title, step in titled(figure).items():
+        for i, axis in enumerate(step.axes):
+            panel = ": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}")))
+            for name, data in _of_axis(axis):
+                found |= {f"{panel}: {name}{of}": _moments(data[x], data[y])
+                          for of, x, y in _COMPARED[len(data)]}
+    return found
 
 
 def plotted(figure: Figure | Mapping[Key, Figure], wide: bool = False,
@@ -147,16 +153,8 @@ _COMPARED = {   # by the number of columns that a series has
     4: [(", across", "x", "width"), (", down", "y", "height"), ("", "x", "height")]}
 
 
-def _series(figure: Figure | Mapping[Key, Figure], bands: bool = False
-            ) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
+def _of_axis(axis: Axes, bands: bool = False) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
     """The name and the columns of every series; of a band, if asked, what outlines it."""
-    for title, step in titled(figure).items():
-        for i, axis in enumerate(step.axes):
-            panel = ": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}")))
-            yield from ((f"{panel}: {name}", data) for name, data in _of_axis(axis, bands))
-
-
-def _of_axis(axis: Axes, bands: bool) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
     rows = [label.get_text() for label in axis.get_yticklabels()]
 
     def named(artist: object, i: int, points: np.ndarray) -> str:
