@@ -76,8 +76,7 @@ def run_context() -> dict[str, Any]:
 
 def seen() -> bool:
     """Whether this is a live notebook of Jupyter or Colab, and no run of ``clusterbook run``."""
-    return not run_context() and bool(
-        os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"})
+    return not run_context() and bool(os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"})
 
 
 def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,

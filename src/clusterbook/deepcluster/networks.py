@@ -27,6 +27,8 @@ if TYPE_CHECKING:       # torchvision is imported for folders only: it takes as 
 
     from ..datasets.own import Folder
 
+__all__ = ["AlexNet", "ConvNet", "Sobel", "VGG16", "augment", "clustering_transform",
+           "training_transform"]
 #: Mean and standard deviation of ImageNet's red, green and blue, of pixels in [0, 1].
 IMAGENET = torch.tensor([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
 #: Bounds of the area and of the aspect ratio of crops: torchvision's defaults, so the paper's.
