@@ -40,11 +40,6 @@ class MLP(nn.Sequential):
     init : {"torch", "glorot"}
         First weights: torch's own, uniform up to 1/sqrt(inputs); or TensorFlow's, uniform up to
         sqrt(6 / (inputs + outputs)), with biases at 0.
-
-    Examples
-    --------
-    >>> MLP([64, 128, 128, 10]).weights(1).shape
-    (128, 128)
     """
 
     def __init__(self, widths: Sequence[int], *, bias: bool = False, dropout: float = 0.0,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,30 +44,22 @@ def _values(key: Key) -> tuple[str, ...]:
 
 
 def positions(notes: Mapping[Key, str]) -> tuple[list[list[str]], list[Place]]:
-    """The values of each slider, in order of appearance, and the place of each key, with its note.
-
-    >>> values, places = positions({("epoch 1", "k = 2"): "", ("epoch 9", "k = 2"): ""})
-    >>> values
-    [['epoch 1', 'epoch 9'], ['k = 2']]
-    >>> places[1]
-    ('epoch 9, k = 2', (1, 0), '')
-    """
+    """Each slider's values, in order of appearance; the place of each key, with its note."""
     values = [list(dict.fromkeys(each)) for each in zip(*map(_values, notes), strict=True)]
     return values, [(", ".join(row), tuple(map(list.index, values, row)), note)
                     for row, note in zip(map(_values, notes), notes.values(), strict=True)]
 
 
-def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Sequence[Sequence],
-         start: int, names: Sequence[str] = ("Step",), pause: float = 0.6) -> str:
-    """The pictures, HTML each, with a slider for each name, of which the first can be played.
+def html(pictures: Sequence[str], **explorable: Any) -> str:
+    """The pictures, HTML each, with a slider for each of ``names``, the first of which can play.
 
-    *values* and *places* are those of `positions`, *start* is the place that is shown first.
+    ``values`` and ``places`` are those of `positions`, ``start`` is the place that is shown first,
+    ``pause`` the seconds from one step to the next.
     """
     style, script = (Path(__file__).with_suffix(ending).read_text(encoding="utf-8")
                      for ending in (".css", ".js"))
     return ENVIRONMENT.from_string(_TEMPLATE).render(
-        pictures=pictures, values=values, places=places, start=start, names=names, pause=pause,
-        style=style, script=script)
+        pictures=pictures, style=style, script=script, **explorable)
 
 
 _TEMPLATE = """\
