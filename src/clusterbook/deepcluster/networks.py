@@ -23,8 +23,6 @@ from ..checks import InputError
 from . import distributed
 
 if TYPE_CHECKING:       # torchvision is imported for folders only: it takes as long as torch
-    from torchvision.transforms import v2
-
     from ..datasets.own import Folder
 
 __all__ = ["AlexNet", "ConvNet", "Sobel", "VGG16", "augment", "clustering_transform",
@@ -39,7 +37,7 @@ MOST_NUMBERS = 9600
 PENALTY, MAX_ITER = 1e-3, 1000
 
 
-def clustering_transform(size: int | Sequence[int] = 224, resize: int | None = 256) -> v2.Compose:
+def clustering_transform(size: int | Sequence[int] = 224, resize: int | None = 256) -> Callable:
     """Resize the short side, crop the middle: pixels in [0, 1], not yet normalized.
 
     *size*, an int or (height, width), is of the crop; without *resize* the crop just fits in.
@@ -51,7 +49,7 @@ def clustering_transform(size: int | Sequence[int] = 224, resize: int | None = 2
 
 
 def training_transform(size: int | Sequence[int] = 224, scale: Sequence[float] | None = SCALE,
-                       flip: bool = True, resize: int | None = 256) -> v2.Compose:
+                       flip: bool = True, resize: int | None = 256) -> Callable:
     """Resize a random part, mirror it half of the time; draws from torch's global generator.
 
     *scale* bounds the part of the area; None crops the middle as `clustering_transform` does.
@@ -63,7 +61,7 @@ def training_transform(size: int | Sequence[int] = 224, scale: Sequence[float] |
     return v2.Compose([crop, v2.RandomHorizontalFlip(0.5 * flip), *_to_floats()])
 
 
-def _to_floats() -> list[v2.Transform]:
+def _to_floats() -> list[Callable]:
     from torchvision.transforms import v2
 
     return [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.ToPureTensor()]

@@ -148,12 +148,9 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         measured numbers: the texts are compared between runs.
     origin : str, or mapping of positions to str
         Live or recorded, the seeds, the time: shown below the caption, or beside each position.
-    sliders : sequence of str
-        Their names.
-    start : str or tuple of str, optional
-        The position that is shown first; by default the middle one.
-    pause : float
-        Seconds from one step to the next while it plays.
+    sliders, start, pause : sequence of str, str or tuple of str, float
+        Their names; the position that is shown first, by default the middle one; seconds from one
+        step to the next while it plays.
     live : str
         What answers in its place where scripts run: a name of ``book/assets/live``. A notebook has
         it inside only where somebody sees it run; the book's own have the picture.
