@@ -82,19 +82,30 @@ def ami(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return float(_sklearn.adjusted_mutual_info_score(*_numbered(y_true, y_pred)))
 
 
+def homogeneity(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """1 where every cluster holds samples of one class only; not symmetric."""
+    return float(_sklearn.homogeneity_score(*_numbered(y_true, y_pred)))
+
+
+def completeness(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """1 where all samples of a class lie in one cluster; not symmetric."""
+    return float(_sklearn.completeness_score(*_numbered(y_true, y_pred)))
+
+
+def v_measure(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    """Harmonic mean of homogeneity and completeness; equal to the arithmetic `nmi`."""
+    return float(_sklearn.v_measure_score(*_numbered(y_true, y_pred)))
+
+
 def scores(y_true: ArrayLike, y_pred: ArrayLike) -> dict[str, float]:
     """All scores against labels, by the names that claims and records use.
-
-    Homogeneity is 1 where every cluster holds samples of one class only, completeness where all
-    samples of a class lie in one cluster; their harmonic mean, the V-measure, equals `nmi`.
 
     >>> scores([0, 0, 1, 1], [1, 1, 0, 0])["ari"]
     1.0
     """
-    pair = _numbered(y_true, y_pred)
-    h, c, v = map(float, _sklearn.homogeneity_completeness_v_measure(*pair))
-    return {"acc": accuracy(*pair), "nmi": nmi(*pair), "ari": ari(*pair), "ami": ami(*pair),
-            "homogeneity": h, "completeness": c, "v_measure": v}
+    named = {"acc": accuracy, "nmi": nmi, "ari": ari, "ami": ami, "homogeneity": homogeneity,
+             "completeness": completeness, "v_measure": v_measure}
+    return {name: score(y_true, y_pred) for name, score in named.items()}
 
 
 def silhouette(X: ArrayLike, labels: ArrayLike) -> float:

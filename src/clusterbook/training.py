@@ -31,6 +31,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from . import checks, paths
 from .checkpoints import Checkpoint, as_json, threads_of
 from .checks import InputError, OutOfTime, unknown
+from .paths import bar
 
 #: Multiply-adds of a training step, forward and backward, up to which one thread computes it: about
 #: a tenth of a second on one core. Digits of 8 x 8 and tables lie below (2.0e9 at most), MNIST and
@@ -226,7 +227,7 @@ def train(
     history.threads = torch.get_num_threads()
     spent, resumed, unsaved = history.seconds, len(history), None
     try:
-        with paths.bar(epochs, name, progress=progress, initial=resumed, unit="epoch") as shown:
+        with bar(epochs, name, progress=progress, initial=resumed, unit="epoch") as shown:
             for epoch in range(resumed + 1, epochs + 1):
                 _modules(state).train()
                 if on_epoch_start:
