@@ -36,7 +36,8 @@ augmented; 200 epochs are the default (500 in the paper's runs).
 """
 
 from .clustering import epoch_indices, fit_reduction, kmeans, reduce, split_empty
-from .estimator import DeepCluster, churn, geometric_nmi
+from .estimator import DeepCluster as DeepCluster
+from .estimator import churn, geometric_nmi
 from .measurements import *
 from .networks import *
 

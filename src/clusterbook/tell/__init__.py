@@ -23,7 +23,7 @@ Differences from the authors' code
   five.
 """
 
-from .estimator import TELL
+from .estimator import TELL as TELL
 from .layer import *
 from .measurements import baselines, measurements, of_variant, online
 
