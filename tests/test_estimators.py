@@ -202,7 +202,7 @@ def test_files_that_hold_no_model_or_a_former_setting_are_refused(tmp_path):
             load(**wrong)
     torch.save(nn.Linear(2, 2), tmp_path / "whole.pt")
     for name, says in (("cut", ""), ("run", ""), ("missing", "No such file or directory"),
-                       ("whole", "it holds other things than settings and weights")):
+                       ("whole", "it holds other things than numbers")):
         with pytest.raises(InputError, match=rf"{name}.pt is no model .*\({says}") as error:
             TELL.load(tmp_path / f"{name}.pt")
         assert "weights_only" not in str(error.value)

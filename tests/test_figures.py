@@ -166,11 +166,6 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     np.testing.assert_allclose(second, [[0.4, 1]])
     assert axis.yaxis_inverted()                             # the first group on top
     assert texts(axis.figure.legends[0]) == ["paper", "chance"]
-    both = figures.seed_strip({"a": [0.5], "b": [0.6]}, quantity="z", recorded={"b": [0.7, 0.8]})
-    dots = [c for c in both.axes[0].collections if len(c.get_offsets())]
-    assert [np.asarray(c.get_offsets())[:, 1].round().tolist() for c in dots] == [[0], [1], [1, 1]]
-    assert [len(c.get_facecolor()) for c in dots] == [1, 1, 0]
-    assert texts(both.legends[0]) == ["this run", "recorded"]
 
 
 def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():

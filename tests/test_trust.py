@@ -123,7 +123,7 @@ def test_a_name_is_text_in_every_view(tmp_path, monkeypatch):
         views.html("erratum", row, SimpleNamespace(name=TAG, version=TAG), TAG, []),
         parameters.table(TAG, [TAG], [(TAG,)]).html,
         figures.steps.html(["<b></b>"], values=[[TAG], [TAG]], places=[(TAG, (0, 0), TAG)],
-                           start=0, names=[TAG, TAG]),
+                           start=0, names=[TAG, TAG], pause=1),
     ]
     assert all(map(harmless, shown))
 

@@ -15,13 +15,11 @@ from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn import base
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -94,8 +92,6 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
     def _validated(self, X: ArrayLike, fitting: bool = False) -> np.ndarray:
         """Finite samples in float32; pixels in [0, 1] where there is an ``image_shape``."""
-        if issparse(X):
-            raise InputError("X is a sparse matrix, and networks take dense ones: give X.toarray()")
         checks.rows(X, hasattr(self, "image_shape"))
         X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting,
                           ensure_min_samples=2 if fitting else 1)
@@ -120,8 +116,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
               training.seeded(seed, samples.device) as generator):
             yield generator, partial(
                 training.train, batch_size=self.batch_size, generator=generator,
-                checkpoint=self._checkpoint(content, seed, number), stop=paths.time_is_up,
-                progress=self.progress)
+                checkpoint=self._checkpoint(content, seed, number), progress=self.progress)
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a training step; backward takes twice as many as forward."""
@@ -191,8 +186,6 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
             return estimator
         except Exception as error:                      # torch reports damage by half a dozen types
             reason = getattr(error, "strerror", None) or checks.said(error).partition("\n")[0]
-            if isinstance(error, UnpicklingError):      # torch would advise to trust the file
-                reason = "it holds other things than settings and weights"
             raise InputError(f"{path} is no model that {cls.__name__}.save wrote ({reason}); name "
                              "another file, or fit and save anew") from error
 

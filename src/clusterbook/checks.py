@@ -29,7 +29,7 @@ def said(error: BaseException) -> str:
     Torch's advice to load a file that could run anything is left out.
     """
     if "weights_only" in str(error):
-        return "it holds more than numbers, and could run a program"
+        return "it holds other things than numbers"
     return str(error) or type(error).__name__
 
 

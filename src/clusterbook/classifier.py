@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
-from . import paths, training
+from . import training
 from .checkpoints import Checkpoint, code_hash, fingerprint
 from .checks import InputError, as_seed, number, one_of, whole
 
@@ -40,11 +40,6 @@ class MLP(nn.Sequential):
     init : {"torch", "glorot"}
         First weights: torch's own, uniform up to 1/sqrt(inputs); or TensorFlow's, uniform up to
         sqrt(6 / (inputs + outputs)), with biases at 0.
-
-    Examples
-    --------
-    >>> MLP([64, 128, 128, 10]).weights(1).shape
-    (128, 128)
     """
 
     def __init__(self, widths: Sequence[int], *, bias: bool = False, dropout: float = 0.0,
@@ -182,7 +177,7 @@ def train_classifier(
                 state={"network": network, "optimizer": updates},
                 on_epoch=lambda *_: {"accuracy": float(
                     (network.hidden(X_test)[-1].argmax(1) == y_test).float().mean())},
-                checkpoint=checkpoint, stop=paths.time_is_up, stage=stage, progress=progress)
+                checkpoint=checkpoint, stage=stage, progress=progress)
 
         history = train("training", epochs)
         if pruning_epochs:

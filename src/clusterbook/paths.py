@@ -76,8 +76,7 @@ def run_context() -> dict[str, Any]:
 
 def seen() -> bool:
     """Whether this is a live notebook of Jupyter or Colab, and no run of ``clusterbook run``."""
-    return not run_context() and bool(
-        os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"})
+    return not run_context() and bool(os.environ.keys() & {"JPY_SESSION_NAME", "COLAB_RELEASE_TAG"})
 
 
 def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | None = None,
@@ -87,9 +86,6 @@ def bar(work: int | Iterable[Any], description: str = "", *, progress: bool | No
     *work* is a number of steps (call ``update``), or what to loop over. By default it is shown in a
     terminal and in a live notebook of Jupyter or Colab, unless ``CLUSTERBOOK_PROGRESS`` is ``on``,
     ``off`` or the path of a terminal to show it in.
-
-    >>> sum(bar(range(4), "adding", progress=False))
-    6
     """
     from tqdm import tqdm  # late, because short commands need no bar
 

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.flop_counter import FlopCounterMode
 
-from . import checks
+from . import checks, paths
 from .checkpoints import Checkpoint, as_json, threads_of
 from .checks import InputError, OutOfTime, unknown
 from .paths import bar
@@ -137,21 +137,10 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
 class History:
     """Measurements of each epoch.
 
-    Attributes
-    ----------
-    rows : list of dict
-        One per epoch, ready for JSON: ``epoch`` (from 1), ``stage`` if the stage has a name, the
-        mean of each quantity over the epoch's samples, and what ``on_epoch`` added.
-    seconds : float
-        Wall time, summed over the pieces of a run that was interrupted.
-    threads : int
-        Torch's threads, the most of several stages; 0 before any.
-
-    Examples
-    --------
-    >>> history = History([{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25, "acc": 1.0}], 3.0)
-    >>> history.column("acc")
-    (array([2]), array([1.]))
+    ``rows`` has one dictionary per epoch, ready for JSON: ``epoch`` (from 1), ``stage`` if the
+    stage has a name, the mean of each quantity over the epoch's samples, and what ``on_epoch``
+    added. ``seconds`` is the wall time, summed over the pieces of a run that was interrupted,
+    ``threads`` the number of torch's threads, the most of several stages; 0 before any.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -187,8 +176,7 @@ def train(
     batch_size: int, generator: torch.Generator, state: dict[str, Any], drop_last: bool = False,
     shuffle: bool = True, on_epoch_start: Callable[[int], None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], Mapping[str, Any] | None] | None = None,
-    checkpoint: Checkpoint | None = None, stop: Callable[[], bool] | None = None,
-    stage: str | None = None, progress: bool | None = None,
+    checkpoint: Checkpoint | None = None, stage: str | None = None, progress: bool | None = None,
 ) -> History:
     """Train for a number of epochs on tensors in memory, or resume a killed run.
 
@@ -218,30 +206,13 @@ def train(
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
-        Saved when due, at the end, and, as of the last finished epoch, where training is stopped.
-    stop : callable, optional
-        Asked after each epoch but the last, if there is a checkpoint, whether the time is over;
-        then OutOfTime is raised. Ctrl-C stops training, too.
+        Saved when due, at the end, and, as of the last finished epoch, where training is stopped:
+        by Ctrl-C, or by OutOfTime when the time of ``clusterbook run --for`` is over.
     stage : str, optional
         This call's name, also in the history's rows; unique where several share one checkpoint: a
         finished stage is restored and skipped.
     progress : bool, optional
         See `bar`.
-
-    Examples
-    --------
-    >>> x, model = torch.linspace(-1, 1, 32).reshape(-1, 1), nn.Linear(1, 1)
-    >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    >>> def step(epoch, x, y):
-    ...     optimizer.zero_grad()
-    ...     loss = nn.functional.mse_loss(model(x), y)
-    ...     loss.backward()
-    ...     optimizer.step()
-    ...     return {"loss": loss}
-    >>> history = train(step, (x, 3 * x), epochs=20, batch_size=8, generator=torch.Generator(),
-    ...                 state={"model": model, "optimizer": optimizer})
-    >>> len(history), round(model.weight.item(), 3)
-    (20, 3.0)
     """
     checks.whole("epochs", epochs)
     checks.whole("batch_size", batch_size, 1)
@@ -283,7 +254,7 @@ def train(
                     if checkpoint.due or epoch == epochs:
                         checkpoint.save(*unsaved)
                         unsaved = None
-                    if epoch < epochs and stop is not None and stop():
+                    if epoch < epochs and paths.time_is_up():
                         raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
                                         "time given is over")
                 shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
@@ -356,11 +327,6 @@ class BatchNorm2d(nn.BatchNorm2d):
     of them its outputs are off by :math:`10^{-4}`. Here each sample is summed by itself, which
     torch does pairwise, and the samples' sums in double precision. Elsewhere (GPU, evaluation,
     other types) torch's own is used. Parameters, buffers and ``state_dict`` are torch's.
-
-    >>> images = torch.rand(8, 3, 4, 4).contiguous(memory_format=torch.channels_last)
-    >>> out = BatchNorm2d(3)(images)
-    >>> bool(out.mean((0, 2, 3)).abs().max() < 1e-6)
-    True
     """
 
     #: Adds up the sums of several processes, each with a part of the batch; here there is one.

@@ -12,6 +12,8 @@ from ..metrics import nmi, scores
 from ..training import History
 from .estimator import DeepCluster
 
+__all__ = ["effective_clusters", "measurements", "neighbors_of_a_class", "of_collapse",
+           "of_number", "share_of_time"]
 NEIGHBORS = 500         # images whose nearest neighbor is looked at
 
 
@@ -44,8 +46,7 @@ def of_collapse(history: History | None) -> dict[str, float]:
     if history is None:
         return {"diverged": 1}
     last = history.rows[-1]
-    return {"diverged": 0, "clusters": effective_clusters(last["sizes"]),
-            "nmi": last["nmi_labels"]}
+    return {"diverged": 0, "clusters": effective_clusters(last["sizes"]), "nmi": last["nmi_labels"]}
 
 
 def of_number(model: DeepCluster, y: ArrayLike, labels: ArrayLike, probe: float

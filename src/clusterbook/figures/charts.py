@@ -107,30 +107,21 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 @styled
 def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
-               references: Mapping[str, float] | None = None, log: bool = False,
-               recorded: Mapping[str, ArrayLike] | None = None) -> Chart:
+               references: Mapping[str, float] | None = None, log: bool = False) -> Chart:
     """One dot a seed, one row a group, reference values as lines.
 
     *groups* maps names to values, one per seed; *quantity* is the x axis, with its unit, and *log*
-    makes it logarithmic; *references* maps names to values: a source's, or chance. *recorded* maps
-    groups to values of recorded runs: hollow dots.
+    makes it logarithmic; *references* maps names to values: a source's, or chance.
     """
     names = [_broken(name, 38 if is_narrow() else 30) for name in groups]
     lines = 1 + max(name.count("\n") for name in names)
     height = max(0.45 if is_narrow() else 0.38, 0.1 + 0.17 * lines)       # of a row
     figure, [[axis]] = blank(1.3 + len(names) * height)
-    kinds = {"this run": (groups, {"color": COLORS[0], "edgecolor": "white", "linewidth": 0.8}),
-             "recorded": (recorded or {}, {"facecolor": "none", "edgecolor": COLORS[1],
-                                           "linewidth": 1.4})}
-    for row, name in enumerate(groups):
-        for dots, style in kinds.values():
-            values = np.asarray(dots.get(name, []), dtype=float)
-            spread = np.linspace(-0.25, 0.25, len(values)) * (len(values) > 1)
-            if len(values):
-                axis.scatter(values, row + spread, s=42, zorder=3, **style)
-    for label, (dots, style) in kinds.items():
-        if recorded and any(map(len, dots.values())):
-            axis.scatter([], [], s=42, label=label, **style)
+    for row, values in enumerate(groups.values()):
+        spread = np.linspace(-0.25, 0.25, len(values)) * (len(values) > 1)
+        if len(values):
+            axis.scatter(values, row + spread, s=42, zorder=3, color=COLORS[0], edgecolor="white",
+                         linewidth=0.8)
     for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-."))):
         axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
     axis.set(xlabel=_broken(quantity, 66), yticks=range(len(groups)), yticklabels=names,
@@ -142,7 +133,7 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
     axis.tick_params("y", labelsize=8 if is_narrow() else None)
     axis.invert_yaxis()
     axis.grid(axis="y", visible=False)
-    if references or recorded:
+    if references:
         figure.legend(loc=_ABOVE, ncols=1 if is_narrow() else 3)
     return figure
 

@@ -148,12 +148,9 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         measured numbers: the texts are compared between runs.
     origin : str, or mapping of positions to str
         Live or recorded, the seeds, the time: shown below the caption, or beside each position.
-    sliders : sequence of str
-        Their names.
-    start : str or tuple of str, optional
-        The position that is shown first; by default the middle one.
-    pause : float
-        Seconds from one step to the next while it plays.
+    sliders, start, pause : sequence of str, str or tuple of str, float
+        Their names; the position that is shown first, by default the middle one; seconds from one
+        step to the next while it plays.
     live : str
         What answers in its place where scripts run: a name of ``book/assets/live``. A notebook has
         it inside only where somebody sees it run; the book's own have the picture.
@@ -185,17 +182,16 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
                               "names": list(sliders), "pause": pause}
     image = {"width": round(across), "alt": about["alt"]}
     data = {"text/plain": f"Figure {name}: {about['alt']}", "image/png": pngs[first]}
-    if "explorable" in kept:    # escaped, because titles and texts become attributes
-        data["text/html"] = steps.html([
-            f'<img alt="{_described(about["alt"], title, i, len(pngs))}" width="{across:.0f}" '
+    # Escaped, because titles and texts become attributes.
+    tags = [f'<img alt="{_described(about["alt"], title, i, len(pngs))}" width="{across:.0f}" '
             f'height="{down:.0f}" src="data:image/png;base64,{png}">'
-            for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)],
-            **kept["explorable"])
+            for i, (title, png) in enumerate(zip(pictures, pngs, strict=True), 1)]
+    if "explorable" in kept:
+        data["text/html"] = steps.html(tags, **kept["explorable"])
     if live:
         kept["live"] = live
         if paths.seen():
-            data["text/html"] = (f'<img alt="{escape(about["alt"])}" src="data:image/png;base64,'
-                                 f'{pngs[first]}" width="{across:.0f}">{live_part.html(live)}')
+            data["text/html"] = tags[first] + live_part.html(live)
     if origin and isinstance(origin, str):
         kept["origin"] = origin
     if len(csv := plotted([*pictures.values()][first])) <= MOST_CSV:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,30 +44,22 @@ def _values(key: Key) -> tuple[str, ...]:
 
 
 def positions(notes: Mapping[Key, str]) -> tuple[list[list[str]], list[Place]]:
-    """The values of each slider, in order of appearance, and the place of each key, with its note.
-
-    >>> values, places = positions({("epoch 1", "k = 2"): "", ("epoch 9", "k = 2"): ""})
-    >>> values
-    [['epoch 1', 'epoch 9'], ['k = 2']]
-    >>> places[1]
-    ('epoch 9, k = 2', (1, 0), '')
-    """
+    """Each slider's values, in order of appearance; the place of each key, with its note."""
     values = [list(dict.fromkeys(each)) for each in zip(*map(_values, notes), strict=True)]
     return values, [(", ".join(row), tuple(map(list.index, values, row)), note)
                     for row, note in zip(map(_values, notes), notes.values(), strict=True)]
 
 
-def html(pictures: Sequence[str], *, values: Sequence[Sequence[str]], places: Sequence[Sequence],
-         start: int, names: Sequence[str] = ("Step",), pause: float = 0.6) -> str:
-    """The pictures, HTML each, with a slider for each name, of which the first can be played.
+def html(pictures: Sequence[str], **explorable: Any) -> str:
+    """The pictures, HTML each, with a slider for each of ``names``, the first of which can play.
 
-    *values* and *places* are those of `positions`, *start* is the place that is shown first.
+    ``values`` and ``places`` are those of `positions`, ``start`` is the place that is shown first,
+    ``pause`` the seconds from one step to the next.
     """
     style, script = (Path(__file__).with_suffix(ending).read_text(encoding="utf-8")
                      for ending in (".css", ".js"))
     return ENVIRONMENT.from_string(_TEMPLATE).render(
-        pictures=pictures, values=values, places=places, start=start, names=names, pause=pause,
-        style=style, script=script)
+        pictures=pictures, style=style, script=script, **explorable)
 
 
 _TEMPLATE = """\
@@ -91,8 +84,14 @@ def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
 
     A picture counts as points: its columns and rows against its values; the name says its colors.
     """
-    return {name + of: _moments(data[x], data[y]) for name, data in _series(figure)
-            for of, x, y in _COMPARED[len(data)]}
+    found = {}
+    for title, step in titled(figure).items():
+        for i, axis in enumerate(step.axes):
+            panel = ": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}")))
+            for name, data in _of_axis(axis):
+                found |= {f"{panel}: {name}{of}": _moments(data[x], data[y])
+                          for of, x, y in _COMPARED[len(data)]}
+    return found
 
 
 def plotted(figure: Figure | Mapping[Key, Figure], wide: bool = False,
@@ -147,16 +146,8 @@ _COMPARED = {   # by the number of columns that a series has
     4: [(", across", "x", "width"), (", down", "y", "height"), ("", "x", "height")]}
 
 
-def _series(figure: Figure | Mapping[Key, Figure], bands: bool = False
-            ) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
+def _of_axis(axis: Axes, bands: bool = False) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
     """The name and the columns of every series; of a band, if asked, what outlines it."""
-    for title, step in titled(figure).items():
-        for i, axis in enumerate(step.axes):
-            panel = ": ".join(filter(None, (title, axis.get_title(), axis.get_ylabel(), f"{i}")))
-            yield from ((f"{panel}: {name}", data) for name, data in _of_axis(axis, bands))
-
-
-def _of_axis(axis: Axes, bands: bool) -> Iterator[tuple[str, dict[str, ArrayLike]]]:
     rows = [label.get_text() for label in axis.get_yticklabels()]
 
     def named(artist: object, i: int, points: np.ndarray) -> str:

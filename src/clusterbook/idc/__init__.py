@@ -55,7 +55,7 @@ In the reported numbers:
   them. For the measures of interpretability see `interpretability`.
 """
 
-from .estimator import IDC
+from .estimator import IDC as IDC
 from .interpretability import *
 from .losses import *
 from .measurements import ExplanationMeasures, baselines, measurements, of_variant, thinned

@@ -1,17 +1,7 @@
 """Measures of interpretability (section 5.1 of the paper), and their released forms.
 
 The released ones have defects that change their values, so each measure here is a corrected one,
-and ``original=True`` gives what the released code computes, for comparison with published numbers:
-
-=================  ===========================================================================
-measure            released form
-=================  ===========================================================================
-`open_features`    median sum of soft gates in a batch, mean over batches: no count
-`diversity`        compares each cluster with itself too: at most 0.8889 for K = 10
-`uniqueness`       loops over exactly 10,000 samples; equal samples give 0 / 0
-`faithfulness`     removes features one after another and correlates two falling curves
-`greedy_accuracy`  matches clusters greedily: at most the best matching's accuracy
-=================  ===========================================================================
+and ``original=True`` gives what the released code computes, for comparison with published numbers.
 
 Gates are arrays of shape (n_samples, n_features), in [0, 1], open above 0. All functions raise
 InputError for shapes that do not fit, and where their value is not defined.
@@ -98,7 +88,7 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
 
     for gates *w* and the nearest neighbor *k* of sample *i*. Its unit is one over the data's, so it
     can't be compared between data sets. Of equal samples the first stands for all; with *original*
-    0 / 0 makes the measure NaN.
+    0 / 0 makes the measure NaN. The released code loops over exactly 10,000 samples.
     """
     X, gates = np.asarray(X, dtype=np.float64), _gates(gates, X)
     back = np.arange(len(X))
@@ -187,7 +177,7 @@ def integrated_gradients(model: BaseEstimator, X: ArrayLike, *, kept: int = KEPT
 
 
 def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: int = 10,
-                  size: int = 1000, random_state: int = 0) -> dict[str, float]:
+                  size: int = 1000) -> dict[str, float]:
     """Uniqueness and faithfulness as the paper's Table 1 has them, and what gates cost.
 
     Both are means over *subsets* of *size* different samples, left out if one is not defined.
@@ -197,7 +187,7 @@ def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: 
     X, y = np.asarray(X), np.asarray(y)
     gates = model.local_gates(X) if model.use_gating else integrated_gradients(model, X)
     measured: dict[str, list[float]] = {"uniqueness_1k": [], "faithfulness_1k": []}
-    drawn = np.random.default_rng(random_state).choice(len(X), (subsets, size), replace=False)
+    drawn = np.random.default_rng(0).choice(len(X), (subsets, size), replace=False)
     for rows in drawn:
         measured["uniqueness_1k"].append(uniqueness(X[rows], gates[rows]))
         with suppress(InputError):      # a constant importance or accuracy correlates with nothing

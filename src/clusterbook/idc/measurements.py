@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -13,18 +13,8 @@ from sklearn.cluster import KMeans
 
 from ..checks import InputError
 from ..metrics import scores
+from . import interpretability as measure
 from .estimator import IDC
-from .interpretability import (
-    as_in_table_1,
-    cluster_features,
-    diversity,
-    faithfulness,
-    generalizability,
-    greedy_accuracy,
-    open_features,
-    selection_f1,
-    uniqueness,
-)
 
 LARGE = 10_000          # samples from which the paper's Table 1 is computed, on ten subsets
 MOST_ROWS = 1000        # of a history: one row in so many, and each that was evaluated
@@ -63,16 +53,15 @@ class ExplanationMeasures:
         defined is left out.
         """
         X, labels, found = self.X, self.model.labels_, {}
-        measures: dict[str, Callable[[], float]] = {
-            "diversity": lambda: diversity(gates, labels),
-            "uniqueness": lambda: uniqueness(X[self.some], gates[self.some]),
-            "faithfulness": lambda: faithfulness(self._predict, X[self.few], gates[self.few]),
-            "generalizability": lambda: generalizability(
-                X[self.train], gates[self.train], labels[self.train], X[self.test],
-                gates[self.test], labels[self.test])}
-        for name, measure in measures.items():
+        given = {
+            measure.diversity: (gates, labels),
+            measure.uniqueness: (X[self.some], gates[self.some]),
+            measure.faithfulness: (self._predict, X[self.few], gates[self.few]),
+            measure.generalizability: (X[self.train], gates[self.train], labels[self.train],
+                                       X[self.test], gates[self.test], labels[self.test])}
+        for function, arguments in given.items():
             with suppress(InputError):
-                found[name] = float(measure())
+                found[function.__name__] = function(*arguments)
         return found
 
     def _predict(self, samples: np.ndarray) -> np.ndarray:
@@ -88,10 +77,11 @@ def of_variant(model: IDC, X: ArrayLike, y: ArrayLike) -> dict[str, float]:
 
     Of a network without gates on a large data set also the measures of the paper's Table 1.
     """
-    found = {**scores(y, model.labels_), "open_local_gates": open_features(model.local_gates(X)),
+    found = {**scores(y, model.labels_),
+             "open_local_gates": measure.open_features(model.local_gates(X)),
              "occupied": len(np.unique(model.labels_))}
     if not model.use_gating and len(X) >= LARGE:
-        found |= as_in_table_1(model, X, y)
+        found |= measure.as_in_table_1(model, X, y)
     return found
 
 
@@ -109,25 +99,24 @@ def measurements(model: IDC, X: ArrayLike, y: ArrayLike, *, baselines: Mapping[s
     gates, labels, rows = model.local_gates(X), model.labels_, model.history_.rows
     kept = next((row for row in rows if row.get("overall") == model.kept_epoch_), rows[-1])
     found = {
-        **scores(y, labels), "acc_greedy": greedy_accuracy(y, labels),
+        **scores(y, labels), "acc_greedy": measure.greedy_accuracy(y, labels),
         "best_acc": max(row["acc"] for row in rows if "acc" in row),
         "compression": model.compression_, "occupied": len(np.unique(labels)),
-        "local_gates": open_features(gates, original=True, batch_size=model.batch_size),
-        "open_local_gates": open_features(gates),
+        "local_gates": measure.open_features(gates, original=True, batch_size=model.batch_size),
+        "open_local_gates": measure.open_features(gates),
         "seconds_per_epoch": model.history_.seconds / model.epochs,
-        **{name: kept[name] for name in (
-            "global_gates", "open_global_gates", "silhouette", "davies_bouldin")
-           if name in kept},
+        **{name: kept[name] for name in ("global_gates", "open_global_gates", "silhouette",
+                                         "davies_bouldin") if name in kept},
         **{f"{name}_{score}": value for name, other in baselines.items()
            for score, value in scores(y, other).items() if score in ("acc", "nmi", "ari")},
         **explanation,
-        "featureless_clusters": int((~cluster_features(gates, labels)[1].any(1)).sum()),
-        "diversity_original": diversity(gates, labels, original=True,
-                                        n_clusters=model.n_clusters)}
+        "featureless_clusters": int((~measure.cluster_features(gates, labels)[1].any(1)).sum()),
+        "diversity_original": measure.diversity(gates, labels, original=True,
+                                                n_clusters=model.n_clusters)}
     if len(X) >= LARGE:
-        found |= as_in_table_1(model, X, y)
+        found |= measure.as_in_table_1(model, X, y)
     if informative is not None:
-        found["f1"] = selection_f1(gates > 0, informative)
+        found["f1"] = measure.selection_f1(gates > 0, informative)
     return found | {f"{name}_{what}": value for name, row in (variants or {}).items()
                     for what, value in row.items()}
 

@@ -1,3 +1,4 @@
+# ruff: noqa: F401, F403
 r"""TELL: k-means as the last layer of a network whose every part can be read.
 
 Peng, Li, Tsang, Zhu, Lv, Zhou, *XAI Beyond Classification: Interpretable Neural Clustering*,
@@ -22,20 +23,9 @@ Differences from the authors' code
   five.
 """
 
-from .estimator import TELL
-from .layer import (
-    ClusterLayer,
-    ConvAutoencoder,
-    DenseAutoencoder,
-    FixedFeatures,
-    clustering_loss,
-    squared_distance,
-)
+from .estimator import TELL as TELL
+from .layer import *
 from .measurements import baselines, measurements, of_variant, online
 
 VERSION = 1
 """Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
-
-__all__ = ["TELL", "ClusterLayer", "ConvAutoencoder", "DenseAutoencoder", "FixedFeatures",
-           "baselines", "clustering_loss", "measurements", "of_variant", "online",
-           "squared_distance"]

@@ -24,6 +24,8 @@ from .. import checks
 from ..checks import InputError
 from ..training import BatchNorm2d
 
+__all__ = ["ClusterLayer", "ConvAutoencoder", "DenseAutoencoder", "FixedFeatures",
+           "clustering_loss", "squared_distance"]
 #: A normalized gradient has this share of the length of the weights (section 4.1 of the paper).
 STEP_SHARE = 0.1
 #: Samples at a time where no gradient is needed.

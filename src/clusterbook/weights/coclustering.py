@@ -30,6 +30,7 @@ from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.cluster import KMeans
 from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
@@ -238,14 +239,13 @@ def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray
     """The first k left and right singular vectors as columns, largest singular value first."""
     if min(A.shape) <= FULL_SVD or k >= min(A.shape) - 1:
         left, _, right = np.linalg.svd(A, full_matrices=False)
-        left, right = left[:, :k], right[:k].T
     else:
         left, values, right = svds(A, k=k, v0=rng.standard_normal(min(A.shape)))
         largest_first = values.argsort()[::-1]
-        left, right = left[:, largest_first], right[largest_first].T
+        left, right = left[:, largest_first], right[largest_first]
     # The sign of a pair of singular vectors is arbitrary; fixing it makes runs repeatable.
-    sign = np.sign(left[np.abs(left).argmax(0), np.arange(k)])
-    return left * sign, right * sign
+    left, right = svd_flip(left[:, :k], right[:k])
+    return left, right.T
 
 
 def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
