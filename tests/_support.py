@@ -74,7 +74,7 @@ class Model:
 
         training.train(
             step, (torch.ones(4, 1),), epochs=epochs, batch_size=4, generator=torch.Generator(),
-            state={"model": model}, checkpoint=checkpoints.Checkpoint(
+            state={"model": model}, stop=paths.time_is_up, checkpoint=checkpoints.Checkpoint(
                 paths.checkpoint("main"), parameters={}, data="d", code="c",
                 every_seconds=every_seconds))
         print("steps:", len(steps))

@@ -185,18 +185,17 @@ def test_ctrl_c_keeps_the_last_finished_epoch_and_a_finished_run_returns_at_once
     assert again[1] == resumed[1] and again[0] == resumed[0]        # seconds too
 
 
-def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path, monkeypatch):
-    whole, path = fit(), tmp_path / "run.pt"
-    monkeypatch.setenv("CLUSTERBOOK_UNTIL", "0")
+def test_a_time_budget_stops_after_an_epoch_and_the_next_run_goes_on(tmp_path):
+    whole, path, over = fit(), tmp_path / "run.pt", {"stop": lambda: True}
     for epoch in range(1, EPOCHS):
         with pytest.raises(OutOfTime, match=f"stopped after epoch {epoch} of {EPOCHS}"):
-            fit(checkpoint=checkpoint_at(path, every_seconds=1000))
+            fit(checkpoint=checkpoint_at(path, every_seconds=1000), **over)
         said = json.loads((tmp_path / "run.json").read_text())
         assert (said["epoch"], said["epochs"], len(said["rows"])) == (epoch, EPOCHS, epoch)
         assert said["seconds_an_epoch"] > 0
-    last = fit(checkpoint=checkpoint_at(path))     # the last epoch is not stopped
+    last = fit(checkpoint=checkpoint_at(path), **over)      # the last epoch is not stopped
     assert last[1] == whole[1] and last[0].rows == whole[0].rows
-    assert fit()[1] == whole[1], "without a checkpoint it could not go on: it isn't stopped"
+    assert fit(**over)[1] == whole[1], "without a checkpoint it could not go on: it isn't stopped"
 
 
 def test_a_longer_first_stage_voids_the_second(tmp_path):

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn import base
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -92,6 +93,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
     def _validated(self, X: ArrayLike, fitting: bool = False) -> np.ndarray:
         """Finite samples in float32; pixels in [0, 1] where there is an ``image_shape``."""
+        if issparse(X):
+            raise InputError("X is a sparse matrix, and networks take dense ones: give X.toarray()")
         checks.rows(X, hasattr(self, "image_shape"))
         X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting,
                           ensure_min_samples=2 if fitting else 1)
@@ -116,7 +119,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
               training.seeded(seed, samples.device) as generator):
             yield generator, partial(
                 training.train, batch_size=self.batch_size, generator=generator,
-                checkpoint=self._checkpoint(content, seed, number), progress=self.progress)
+                checkpoint=self._checkpoint(content, seed, number), stop=paths.time_is_up,
+                progress=self.progress)
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a training step; backward takes twice as many as forward."""

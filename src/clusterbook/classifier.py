@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 from torch import Tensor, nn
 
-from . import training
+from . import paths, training
 from .checkpoints import Checkpoint, code_hash, fingerprint
 from .checks import InputError, as_seed, number, one_of, whole
 
@@ -177,7 +177,7 @@ def train_classifier(
                 state={"network": network, "optimizer": updates},
                 on_epoch=lambda *_: {"accuracy": float(
                     (network.hidden(X_test)[-1].argmax(1) == y_test).float().mean())},
-                checkpoint=checkpoint, stage=stage, progress=progress)
+                checkpoint=checkpoint, stop=paths.time_is_up, stage=stage, progress=progress)
 
         history = train("training", epochs)
         if pruning_epochs:

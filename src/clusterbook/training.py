@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.utils.flop_counter import FlopCounterMode
 
-from . import checks, paths
+from . import checks
 from .checkpoints import Checkpoint, as_json, threads_of
 from .checks import InputError, OutOfTime, unknown
 from .paths import bar
@@ -176,7 +176,8 @@ def train(
     batch_size: int, generator: torch.Generator, state: dict[str, Any], drop_last: bool = False,
     shuffle: bool = True, on_epoch_start: Callable[[int], None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], Mapping[str, Any] | None] | None = None,
-    checkpoint: Checkpoint | None = None, stage: str | None = None, progress: bool | None = None,
+    checkpoint: Checkpoint | None = None, stop: Callable[[], bool] | None = None,
+    stage: str | None = None, progress: bool | None = None,
 ) -> History:
     """Train for a number of epochs on tensors in memory, or resume a killed run.
 
@@ -206,8 +207,10 @@ def train(
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
     checkpoint : Checkpoint, optional
-        Saved when due, at the end, and, as of the last finished epoch, where training is stopped:
-        by Ctrl-C, or by OutOfTime when the time of ``clusterbook run --for`` is over.
+        Saved when due, at the end, and, as of the last finished epoch, where training is stopped.
+    stop : callable, optional
+        Asked after each epoch but the last, if there is a checkpoint, whether the time is over;
+        then OutOfTime is raised. Ctrl-C stops training, too.
     stage : str, optional
         This call's name, also in the history's rows; unique where several share one checkpoint: a
         finished stage is restored and skipped.
@@ -254,7 +257,7 @@ def train(
                     if checkpoint.due or epoch == epochs:
                         checkpoint.save(*unsaved)
                         unsaved = None
-                    if epoch < epochs and paths.time_is_up():
+                    if epoch < epochs and stop is not None and stop():
                         raise OutOfTime(f"stopped after epoch {epoch} of {epochs}, because the "
                                         "time given is over")
                 shown.set_postfix({key: f"{means[key]:.4g}" for key in means}, refresh=False)
