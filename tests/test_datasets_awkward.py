@@ -238,7 +238,7 @@ def test_the_options_are_the_notebook_s_parameters():
 
 
 def test_a_sparse_matrix_and_a_foreign_file_get_sentences_of_their_own():
-    with pytest.raises(TypeError, match="Sparse data .* Use '.toarray"):      # scikit-learn's own
+    with pytest.raises(InputError, match="X is a sparse matrix, .* give X.toarray"):
         IDC(2).fit(csr_matrix(X))
     torch = "Weights only load failed; re-run with weights_only=False"
     assert said(RuntimeError(torch)) == "it holds other things than numbers"
