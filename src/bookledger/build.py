@@ -162,8 +162,9 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
         say(f"executing {len(missing)} notebooks, {number} at a time")
     calls = ((page, source / page, found[page]) for page in missing)
     with joblib.parallel_config("loky", n_jobs=number), side_by_side(_execute, calls) as ended:
-        for done, (page, how, error) in enumerate(ended, start=1):
+        for done, (page, seconds, error) in enumerate(ended, start=1):
             errors += [f"  {page.as_posix()}: {error}"] if error else []
+            how = "failed" if error else f"executed in {seconds:.0f} s"
             say(f"{page.stem}: {how} ({done} of {len(missing)})")
     if errors:
         raise BuildError("\n".join([
@@ -174,21 +175,17 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     return found
 
 
-def _execute(page: Path, path: Path, cached: Path, variables: Mapping[str, str]
-             ) -> tuple[Path, str, str]:
-    """Execute a notebook into the cache, if its checks hold: its page, how it ended, the error."""
-    from .execution import ChapterError, execute, failed_checks
+def _execute(page: Path, path: Path, cached: Path, folder: Path, variables: Mapping[str, str]
+             ) -> float:
+    """Execute a notebook into the cache, if its checks hold; the seconds that it took."""
+    from .execution import execute, failed_checks
 
     begun, draft = time.monotonic(), cached.with_suffix(".draft")
-    try:
-        failed = failed_checks(execute(path, draft, environment=variables))
-    except (ChapterError, InputError) as error:
-        return page, "failed", str(error)
-    if failed:
-        return page, "failed", "\n    ".join(
-            ["a check does not hold with the default parameters:", *failed])
+    if failed := failed_checks(execute(path, draft, environment=variables)):
+        raise BuildError("\n    ".join(
+            ["a check does not hold with the default parameters:", *failed]))
     draft.replace(cached)
-    return page, f"executed in {time.monotonic() - begun:.0f} s", ""
+    return time.monotonic() - begun
 
 
 def jupyter_book(source: Path, target: Path, builder: str) -> Path:

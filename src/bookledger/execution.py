@@ -27,7 +27,7 @@ import joblib
 import nbformat
 from nbformat.v4 import new_markdown_cell
 
-from clusterbook.checks import InputError, OutOfTime
+from clusterbook.checks import InputError, OutOfTime, said
 from clusterbook.paths import write_atomically
 
 FAILED_CHECK = "✗ "
@@ -180,10 +180,11 @@ RESUMES = "the same command makes only what is missing"
 
 @contextmanager
 def side_by_side(function: Callable[..., Any], calls: Iterable[tuple]) -> Iterator[Iterator[Any]]:
-    """Yield the results of a function's calls as they end, made by joblib where it is told to.
+    """Yield, as calls of a function end, their first argument, result or None, and error or "".
 
-    The function also gets variables for its kernels: one thread, and the folder of temporary files.
-    After an error in the block, or Ctrl-C, neither processes nor temporary files are left.
+    joblib makes them where it is told to. The function also gets a folder of temporary files, and
+    variables for its kernels: that folder, and one thread. After an error in the block, or Ctrl-C,
+    neither processes nor temporary files are left.
 
     Raises ChapterError if a process was killed.
     """
@@ -203,10 +204,16 @@ def side_by_side(function: Callable[..., Any], calls: Iterable[tuple]) -> Iterat
                            + RESUMES) from None
 
 
-def _as_child(parent: int, folder: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _as_child(parent: int, folder: str, function: Callable[..., Any], *arguments: Any
+              ) -> tuple[Any, Any, str]:
     _end_with(parent)
-    there = {"TMPDIR": folder} if os.path.isdir(folder) else {}     # not on another machine
-    return function(*arguments, ONE_THREAD | there)
+    there = folder if os.path.isdir(folder) else None       # not on another machine
+    with tempfile.TemporaryDirectory(prefix="clusterbook-", dir=there) as own:
+        try:
+            result = function(*arguments, Path(own), ONE_THREAD | {"TMPDIR": own})
+            return arguments[0], result, ""
+        except Exception as error:
+            return arguments[0], None, said(error)
 
 
 @cache

@@ -11,7 +11,6 @@ import hashlib
 import itertools
 import re
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -178,35 +177,28 @@ def _make_all(missing: Mapping[str, Run], found: dict[str, Record]) -> dict[str,
           execution.side_by_side(_made, calls) as ended):
         for folder, files, error in ended:
             run = missing[folder]
-            for name, content in files.items():         # the record is the last
+            for name, content in (files or {}).items():         # the record is the last
                 write_atomically(run.records / name, content)
-            record = None if error else read_record(run.record)
-            if record and record.code == code:
-                found[folder] = record
-            else:
-                failed[folder] = error or f"its machine has other code, {record.code}, not {code}"
+            if not error and (record := read_record(run.record)).code != code:
+                error = f"its machine has other code, {record.code}, not {code}"
+            if error:
+                failed[folder] = error.splitlines()[0]
                 shown.write(f"{folder} failed: {failed[folder]}", file=sys.stderr)
+            else:
+                found[folder] = record
             shown.update()
     return failed
 
 
-def _made(folder: str, run: Run, code: str, variables: Mapping[str, str]
-          ) -> tuple[str, dict[str, bytes], str]:
-    """Make a run where it is called: its folder's name, its files, and the error that ended it.
-
-    The record is the last of the files.
-    """
+def _made(name: str, run: Run, code: str, folder: Path, variables: Mapping[str, str]
+          ) -> dict[str, bytes]:
+    """Make a run where it is called: the content of its files, the record as the last."""
     # An interrupted run of other parameters, code or folder has another checkpoint.
     key = _digest([sorted(run.values.items()), run.folder, code])
-    with tempfile.TemporaryDirectory(
-            prefix="clusterbook-", dir=variables.get("TMPDIR")) as records:
-        try:
-            runs.make(replace(run, records=Path(records), variables=variables,
-                              checkpoint=f"sweep-{run.chapter.name}-{key}"))
-        except Exception as error:
-            return folder, {}, str(error).partition("\n")[0] or type(error).__name__
-        recorded = sorted(Path(records).glob("*-seed*"), key=lambda path: path.suffix == ".json")
-        return folder, {path.name: path.read_bytes() for path in recorded}, ""
+    runs.make(replace(run, records=folder, variables=variables,
+                      checkpoint=f"sweep-{run.chapter.name}-{key}"))
+    recorded = sorted(folder.glob("*-seed*"), key=lambda path: path.suffix == ".json")
+    return {path.name: path.read_bytes() for path in recorded}
 
 
 # --- drawing what was measured -----------------------------------------------------------------

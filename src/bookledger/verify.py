@@ -11,7 +11,6 @@ import json
 import math
 import random
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -55,8 +54,8 @@ def verify(names: Sequence[str] = (), *, by: str | None = None) -> Iterator[str]
           execution.side_by_side(_again, ((record,) for record in chosen)) as ended):
         for record, again, error in ended:
             shown.update()
-            if again is None:
-                failed.append(f"{record.name}: {error}")
+            if error:
+                failed.append(f"{record.name}: {error.splitlines()[0]}")
                 continue
             found = compared(record, again, allowed)
             if by:
@@ -83,25 +82,19 @@ def by_chance(records: Iterable[Record]) -> list[Record]:
     return random.sample(cheap, min(CHOSEN, len(cheap)))
 
 
-def _again(record: Record, variables: Mapping[str, str]) -> tuple[Record, Record | None, str]:
-    """A record, its run made again, and the error that ended it."""
-    with tempfile.TemporaryDirectory(
-            prefix="clusterbook-", dir=variables.get("TMPDIR")) as folder:
-        try:
-            chapter = parameters.read(record.chapter)
-            profile = chapter.profile(record.profile)
-            values = {name: record.parameters.get(name, value)
-                      for name, value in chapter.values(profile).items()}
-            run = runs.Run(chapter, profile, values, records=Path(folder, "records"),
-                           variables=variables, checkpoint=str(Path(folder, "checkpoints")))
-            run.records.mkdir()
-            runs.make(run)
-            again = read_record(run.record)
-            if again.data != record.data:
-                raise InputError(f"its data {record.data['name']} have another content now")
-            return record, again, ""
-        except Exception as error:
-            return record, None, str(error).partition("\n")[0] or type(error).__name__
+def _again(record: Record, folder: Path, variables: Mapping[str, str]) -> Record:
+    """The record of a run that is made again."""
+    chapter = parameters.read(record.chapter)
+    profile = chapter.profile(record.profile)
+    values = {name: record.parameters.get(name, value)
+              for name, value in chapter.values(profile).items()}
+    run = runs.Run(chapter, profile, values, records=folder, variables=variables,
+                   checkpoint=str(folder / "checkpoints"))
+    runs.make(run)
+    again = read_record(run.record)
+    if again.data != record.data:
+        raise InputError(f"its data {record.data['name']} have another content now")
+    return again
 
 
 def compared(record: Record, again: Record, allowed: Allowed) -> Attestation:
