@@ -130,9 +130,9 @@ def test_what_fails_stops_no_other_and_is_executed_in_each_build(book: Book, qui
             quick()
         assert quick.done == executed
     assert str(error.value) == (
-        "1 of 1 notebooks failed; the earlier site stays, and the next build executes only what "
-        "failed\n  notebooks/tiny.ipynb: " + (
-            "its kernel died" if fails else "a check does not hold with the default parameters:"
+        "1 of 1 notebooks failed; the earlier site stays, and the next build executes these\n"
+        "  notebooks/tiny.ipynb: " + (
+            "its kernel died" if fails else "a check fails with the default parameters:"
                                             "\n    ✗ tiny-accuracy: at least 0.9"))
     assert tree(book.root / "_build" / "html") == before
     quick.fails.clear()

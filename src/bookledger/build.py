@@ -8,7 +8,6 @@ stays.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -61,9 +60,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     file of the book is damaged, or LaTeX is missing.
     """
     if pdf and not (shutil.which("latexmk") and shutil.which("xelatex")):
-        raise InputError(
-            "the PDF needs a LaTeX with XeLaTeX and latexmk; on Debian: apt-get install latexmk "
-            "texlive-xetex texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
+        raise InputError("the PDF needs a LaTeX; on Debian: apt-get install latexmk texlive-xetex "
+                         "texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
     source, output = config.root(), output or (config.checkout() or Path.cwd()) / "_build"
     site = output / "html"
     key = _key(run, _contents([*(source / name for name in _SOURCES), _LIBRARY,
@@ -129,13 +127,13 @@ def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:
     """Every file in these files and folders, with its hash."""
     files = {file for place in places for file in (place, *place.rglob("*"))
              if file.is_file() and file.suffix != ".pyc"}
-    return [(str(file), hashlib.sha256(file.read_bytes()).hexdigest()) for file in sorted(files)]
+    return [(str(file), config.sha256(file.read_bytes())) for file in sorted(files)]
 
 
 def _key(*parts: Any) -> str:
     """A hash of these parts and of the versions."""
     versions = {name: version(name) for name in _VERSIONS} | {"python": str(sys.version_info[:2])}
-    return hashlib.sha256(json.dumps([parts, versions], sort_keys=True).encode()).hexdigest()
+    return config.sha256(json.dumps([parts, versions], sort_keys=True).encode())
 
 
 def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str], None]
@@ -167,9 +165,8 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
             how = "failed" if error else f"executed in {seconds:.0f} s"
             say(f"{page.stem}: {how} ({done} of {len(missing)})")
     if errors:
-        raise BuildError("\n".join([
-            f"{len(errors)} of {len(missing)} notebooks failed; the earlier site stays, and the "
-            "next build executes only what failed", *errors]))
+        raise BuildError("\n".join([f"{len(errors)} of {len(missing)} notebooks failed; the earlier "
+                                    "site stays, and the next build executes these", *errors]))
     for old in {*cache.iterdir()} - {*found.values()}:
         old.unlink()
     return found
@@ -182,8 +179,7 @@ def _execute(page: Path, path: Path, cached: Path, folder: Path, variables: Mapp
 
     begun, draft = time.monotonic(), cached.with_suffix(".draft")
     if failed := failed_checks(execute(path, draft, environment=variables)):
-        raise BuildError("\n    ".join(
-            ["a check does not hold with the default parameters:", *failed]))
+        raise BuildError("\n    ".join(["a check fails with the default parameters:", *failed]))
     draft.replace(cached)
     return time.monotonic() - begun
 

@@ -6,6 +6,7 @@ load data and start several processes stand in that file.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tomllib
@@ -156,6 +157,11 @@ def _read(path: Path, _written: int) -> Book:
 def load_json(path: Path) -> dict[str, Any]:
     """The content of a JSON file; empty where there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of bytes, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def chapters() -> list[str]:

@@ -31,7 +31,7 @@ from clusterbook.checks import InputError, one_of
 
 from . import config, slices
 from .claims import mistake
-from .records import read_profile
+from .records import profile_of
 from .verdicts import count
 from .views import Table, View, status
 
@@ -129,7 +129,7 @@ class Chapter:
         folder = config.root() / "notebooks" / "profiles"
         found = {}
         for path in sorted(folder.glob(f"{self.name}-*.toml")):
-            content = read_profile(path)
+            content = profile_of(path.stem)
             try:
                 profile = found[path.stem] = Profile(name=path.stem, **content)
                 if both := profile.parameters.keys() & profile.assumed.keys():
@@ -282,8 +282,7 @@ def number_range(text: str) -> list[str]:
         return [text]
     first, last = map(int, ends.groups())
     if not 0 <= last - first < MOST_VALUES:
-        raise InputError(f"the range {text!r} runs backwards or has more than {MOST_VALUES:,} "
-                         "values")
+        raise InputError(f"the range {text!r} is backwards or has more than {MOST_VALUES:,} values")
     return [str(i) for i in range(first, last + 1)]
 
 

@@ -103,12 +103,10 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     values = chapter.values(chosen, overrides)
     look = as_asked(formats, width, style)
     if records and (overrides or only or not chosen):
-        raise InputError("a record is of a whole run of a profile as it stands: give --profile and "
-                         "no -p or --only with --record, or write a profile of your own in "
-                         "notebooks/profiles")
+        raise InputError("a record is of a profile as it stands: give --profile and no -p or "
+                         "--only, or write a profile of your own in notebooks/profiles")
     if budget and not records:
-        raise InputError("--for needs --record: only recorded runs keep a checkpoint to resume "
-                         "from")
+        raise InputError("--for needs --record: only a recorded run can be resumed")
     if look and not figures:
         raise InputError("--format, --width and --style need --figures DIR, where figures are kept")
     if seeds:
@@ -177,14 +175,13 @@ def _refuse_others(run: Run) -> None:
     """
     if output := run.output:
         if output.suffix != ".ipynb":
-            raise InputError(f"--output names a notebook, and {output.name!r} does not end in "
-                             f".ipynb; write {output.stem or 'out'}.ipynb")
+            raise InputError(f"--output takes a notebook, not {output.name!r}: write "
+                             f"{output.stem or 'out'}.ipynb")
         own_folder(output.parent)
         first = f'"id": "{run.chapter.notebook.cells[0].get("id")}"'
         with suppress(FileNotFoundError):
             if first not in output.read_text("utf-8", errors="replace"):
-                raise InputError(f"{output} was not written by a run of {run.chapter.name}; name "
-                                 "another file")
+                raise InputError(f"{output} is of no run of {run.chapter.name}; name another file")
     if run.figures:
         own_folder(run.figures, LIST)
         names = {one.name for one in run.only} or run.chapter.figures().keys()

@@ -83,13 +83,12 @@ class Erratum:
 
 def load_sources(folder: Path | str | None = None) -> dict[str, Source]:
     """Every source of a folder (default: the book's), by id; see `load_claims`."""
-    found = read_folder(folder or config.root() / "data" / "sources", Source, "source", "work")
-    return {one.id: one for one in found}
+    return {one.id: one for one in read_folder(Source, "sources", folder)}
 
 
 def load_errata(folder: Path | str | None = None) -> list[Erratum]:
     """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
-    return read_folder(folder or config.root() / "data" / "errata", Erratum, "erratum", "work")
+    return read_folder(Erratum, "errata", folder)
 
 
 # --- views

@@ -7,7 +7,6 @@ not made again.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 import sys
@@ -101,8 +100,7 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
     varied = {one: values_of(chapter.parameter(one), text) for one, text in overrides.items()}
     swept = [one for one, values in varied.items() if len(values) > 1]
     if not 1 <= len(swept) <= 2:
-        raise InputError("a sweep needs one or two parameters with several values, for example "
-                         "-p alpha 1e-4,1e-3")
+        raise InputError("a sweep needs one or two parameters with several values: -p rate 0.1,1")
     if "seeds" in base and "seeds" not in {*overrides, *(chosen.values if chosen else ())}:
         base["seeds"] = []
     if seeds or "seed" in base:
@@ -139,7 +137,7 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
 
 
 def _digest(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:12]
+    return config.sha256(repr(value).encode())[:12]
 
 
 # --- making them -------------------------------------------------------------------------------
@@ -160,9 +158,8 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
         client = Client(scheduler, timeout=_ANSWERS, set_as_default=False)
         client.wait_for_workers(1, timeout=_ANSWERS)
     except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler with a worker answers at {scheduler!r}: {error}; an "
-                         "address looks like tcp://192.168.0.5:8786, and dask worker ADDRESS "
-                         "starts a worker") from None
+        raise InputError(f"no Dask scheduler with a worker answers at {scheduler!r}: {error}; dask "
+                         "worker ADDRESS starts a worker at tcp://192.168.0.5:8786") from None
     with client, joblib.parallel_config("dask", client=client) as used:
         # With one thread in the whole cluster joblib would make the runs on this machine.
         used["backend"].effective_n_jobs = lambda n_jobs: max(2, sum(client.ncores().values()))

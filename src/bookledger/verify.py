@@ -21,7 +21,8 @@ from clusterbook.checks import InputError, one_of
 from clusterbook.paths import bar, write_atomically
 
 from . import config, execution, parameters, runs
-from .records import Attestation, Record, load_records, read_record, sha256
+from .config import sha256
+from .records import Attestation, Record, load_records, read_record
 from .verdicts import count, stale_among
 from .views import processor
 

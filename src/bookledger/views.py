@@ -22,7 +22,7 @@ from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
 from .claims import Claim, Comparison, Statistic, load_claims
-from .records import Record, attestations, load_records, read_profile, recorded
+from .records import Record, attestations, load_records, profile_of, recorded
 from .verdicts import WORDS, Verdict, count, judge, stale_among
 from .wording import duration, measured, numbers, so_far, spread
 
@@ -250,8 +250,7 @@ def _published(number: Comparison) -> str:
 
 def subject(claim: Claim, number: Comparison) -> str:
     """What a number is of, for readers of the source: ``TELL on MNIST: FCN accuracy``."""
-    profile = config.root() / "notebooks" / "profiles" / f"{number.profile}.toml"
-    data = read_profile(profile).get("parameters", {}).get("dataset") if profile.is_file() else None
+    data = profile_of(number.profile).get("parameters", {}).get("dataset")
     known = config.book().catalog().get(data)
     label = known.label if known else data
     told = (number.told or wording.spelled(number.metric)).removeprefix(f"{label} ")
