@@ -79,12 +79,10 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
     (rendered / ".key").write_text(key, encoding="utf-8")
-    shutil.rmtree(old := output / "html.old", ignore_errors=True)
     if site.exists():
-        site.rename(old)
+        site.rename(output / "rendered" / "earlier")
     rendered.rename(site)
-    for folder in (old, output / "rendered"):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(output / "rendered")
     return site / "index.html"
 
 
@@ -143,8 +141,6 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     What is not in the cache is executed side by side. BuildError, after the last one, names those
     that failed.
     """
-    import joblib
-
     from .execution import side_by_side
 
     found = {path.relative_to(source): path for path in config.notebooks(source)}
@@ -155,18 +151,17 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     found = {page: cache / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
              for page, path in found.items()}
     missing = [page for page, path in found.items() if not path.is_file()]
-    number, errors = min(len(missing), joblib.cpu_count()) or 1, []
     if missing:
-        say(f"executing {len(missing)} notebooks, {number} at a time")
-    calls = ((page, source / page, found[page]) for page in missing)
-    with joblib.parallel_config("loky", n_jobs=number), side_by_side(_execute, calls) as ended:
+        say(f"executing {len(missing)} notebooks")
+    calls, errors = [(page, source / page, found[page]) for page in missing], []
+    with side_by_side(_execute, calls) as ended:
         for done, (page, seconds, error) in enumerate(ended, start=1):
             errors += [f"  {page.as_posix()}: {error}"] if error else []
             how = "failed" if error else f"executed in {seconds:.0f} s"
             say(f"{page.stem}: {how} ({done} of {len(missing)})")
     if errors:
-        raise BuildError("\n".join([f"{len(errors)} of {len(missing)} notebooks failed; the earlier "
-                                    "site stays, and the next build executes these", *errors]))
+        raise BuildError("\n".join([f"{len(errors)} of {len(missing)} notebooks failed; the "
+                                    "earlier site stays; the next build executes these", *errors]))
     for old in {*cache.iterdir()} - {*found.values()}:
         old.unlink()
     return found

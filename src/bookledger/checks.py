@@ -21,7 +21,7 @@ from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import figures, paths
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 
 from . import config
 from .claims import STRICT, Comparison, Id, read_folder
@@ -176,9 +176,7 @@ def check(id: str, value: Any, *more: Any) -> Checked:
     Raises InputError for an unknown expectation, for a number of values that can't be compared, and
     for anything but True and False where the relation is ``holds``.
     """
-    known = {expectation.id: expectation for expectation in load_expectations()}
-    one_of("expectation", id, known)
-    expected = known[id]
+    expected = config.pick("expectation", id, {one.id: one for one in load_expectations()})
     values = [np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
               for item in (value, *more)]
     if any(item.size == 0 or (item.dtype == object and None in item.flat) for item in values):

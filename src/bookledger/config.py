@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
@@ -21,7 +21,7 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import paths
-from clusterbook.checks import InputError
+from clusterbook.checks import InputError, one_of
 
 FILE = Path("book", "ledger.toml")
 
@@ -157,6 +157,12 @@ def _read(path: Path, _written: int) -> Book:
 def load_json(path: Path) -> dict[str, Any]:
     """The content of a JSON file; empty where there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def pick(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    """What is known by a name; InputError, with the nearest name, for an unknown one."""
+    one_of(kind, name, known)
+    return known[name]
 
 
 def sha256(content: bytes) -> str:

@@ -15,7 +15,7 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager
 from copy import deepcopy
@@ -179,21 +179,24 @@ RESUMES = "the same command makes only what is missing"
 
 
 @contextmanager
-def side_by_side(function: Callable[..., Any], calls: Iterable[tuple]) -> Iterator[Iterator[Any]]:
+def side_by_side(function: Callable[..., Any], calls: Sequence[tuple], workers: int | None = None,
+                 cluster: bool = False) -> Iterator[Iterator[tuple[Any, Any, str]]]:
     """Yield, as calls of a function end, their first argument, result or None, and error or "".
 
-    joblib makes them where it is told to. The function also gets a folder of temporary files, and
-    variables for its kernels: that folder, and one thread. After an error in the block, or Ctrl-C,
-    neither processes nor temporary files are left.
+    joblib makes them in so many processes, by default one per processor, or on the *cluster* that
+    it was told of. The function also gets a folder of temporary files, and variables for its
+    kernels: that folder, and one thread. After an error in the block, or Ctrl-C, neither processes
+    nor temporary files are left.
 
     Raises ChapterError if a process was killed.
     """
+    number = None if cluster else min(workers or joblib.cpu_count(), len(calls)) or 1
     try:
         # In that folder a call may still write when it is ended early.
         with (tempfile.TemporaryDirectory(
                   prefix="clusterbook-", ignore_cleanup_errors=True) as folder,
               warnings.catch_warnings(action="ignore"),     # joblib's, of calls that end early
-              closing(joblib.Parallel(return_as="generator_unordered", batch_size=1)(
+              closing(joblib.Parallel(number, return_as="generator_unordered", batch_size=1)(
                   joblib.delayed(_as_child)(os.getpid(), folder, function, *call)
                   for call in calls)) as ended):
             yield ended

@@ -168,9 +168,7 @@ def _row(about: Mapping[str, Any], env: BuildEnvironment, place: str, png: bytes
         address = _beside(env, f"{place}/{name}.{kind.lower()}", content)
         parts.append(f'<a href="{address}" download>{kind}</a>')
     if command := _commands(env.docname).get(name):
-        title = "Command for this figure"
-        if " -p " in command:
-            title += " with another value"
+        title = "Command for this figure" + " with another value" * (" -p " in command)
         parts.append(f"<details><summary>{title}</summary><pre>{escape(command)}</pre></details>")
     return f'<div class="cb-row">{" ".join(parts)}</div>'
 

@@ -35,7 +35,7 @@ from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
 from clusterbook import figures
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 
 from . import config, parameters, sources, views
 from .machine import library
@@ -78,19 +78,10 @@ def methods() -> str:
 
 
 VIEWS: dict[str, Callable[..., views.View | str]] = {
-    "errata": sources.errata,
-    "in-brief": views.in_brief,
-    "erratum": sources.erratum,
-    "methods": methods,
-    "parameters": parameters.shown,
-    "result": views.result,
-    "scorecard": views.scorecard,
-    "sources": sources.source_table,
-    "status": views.status,
-    "summary": views.summary,
-    "under-way": views.under_way,
-    "verdicts": views.verdicts,
-}
+    view.__name__.replace("_", "-"): view for view in (
+        methods, sources.errata, sources.erratum, views.in_brief, views.result, views.scorecard,
+        views.status, views.summary, views.under_way, views.verdicts)}
+VIEWS |= {"parameters": parameters.shown, "sources": sources.source_table}
 """The views that a page can show, by the name that the directive gives them.
 
 A view that is a text is Markdown, with headings of the page.
@@ -111,8 +102,7 @@ class Inserted(SphinxDirective):
         self.env.note_reread()
         name, *words = " ".join(self.arguments).split()
         try:
-            one_of("view", name, VIEWS)
-            view = VIEWS[name](*words)
+            view = config.pick("view", name, VIEWS)(*words)
         except (InputError, TypeError) as error:        # a wrong name, or number of them
             raise self.error(str(error)) from None
         if isinstance(view, str):

@@ -113,16 +113,13 @@ class Chapter:
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""
-        one_of(f"parameter of {self.name}", name, self.parameters)
-        return self.parameters[name]
+        return config.pick(f"parameter of {self.name}", name, self.parameters)
 
     def profile(self, name: str | None) -> Profile | None:
         """The profile of that name; InputError if the chapter has none."""
         if name is None:
             return None
-        known = self.profiles()
-        one_of(f"profile of {self.name}", name, known)
-        return known[name]
+        return config.pick(f"profile of {self.name}", name, self.profiles())
 
     def profiles(self) -> dict[str, Profile]:
         """The chapter's profiles by name; InputError for a mistake in one of them."""

@@ -32,7 +32,7 @@ from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import __version__, paths
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 from clusterbook.paths import write_atomically
 
 from . import config
@@ -160,8 +160,7 @@ def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
     has = record.parameters
     if not wanted.keys() <= has.keys():
         has = defaults(config.root() / "notebooks" / f"{record.chapter}.ipynb") | has
-    return [name for name, value in wanted.items()
-            if name not in has or has[name] != plain(value)]
+    return [name for name, value in wanted.items() if name not in has or has[name] != plain(value)]
 
 
 @cache
@@ -256,8 +255,7 @@ def model_file(name: str) -> Path:
     Raises InputError when the book has no such file; the message lists those it has.
     """
     kept = {path.stem: path for path in (config.root() / "data" / "records").glob("*.pt")}
-    one_of("kept model", name, kept)
-    return kept[name]
+    return config.pick("kept model", name, kept)
 
 
 # --- run again

@@ -110,8 +110,7 @@ def errata(work: str | None = None) -> View:
     if work is None and config.book().first_errata:
         known, cells = {row.id: row for row in rows}, []
         for id in config.book().first_errata:
-            one_of("erratum", id, known)
-            row = known[id]
+            row = config.pick("erratum", id, known)
             cells.append([link(row, sources[row.source].name), row.right, row.changes])
         parts.append(Table("Those that matter most", ["Erratum", "Correct", "Changes"], cells,
                            "cb-errata"))
@@ -131,9 +130,9 @@ def erratum(*ids: str) -> View:
     known, sources = {row.id: row for row in load_errata()}, load_sources()
     claims, parts = {claim.id: claim for claim in load_claims()}, []
     for id in ids:
-        one_of("erratum", id, known)
-        parts.append(html("erratum", known[id], sources[known[id].source],
-                          GRADES[known[id].grade], [claims[one] for one in known[id].claims]))
+        row = config.pick("erratum", id, known)
+        parts.append(html("erratum", row, sources[row.source], GRADES[row.grade],
+                          [claims[one] for one in row.claims]))
     return View(tuple(known[id] for id in ids), parts)
 
 

@@ -12,7 +12,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,8 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     missing = {folder: run for folder, run in planned.runs.items() if folder not in found}
     failed = {}
     if missing:
-        with _backend(scheduler, min(workers or joblib.cpu_count(), len(missing))):
-            failed = _make_all(missing, found)
+        with _cluster(scheduler) if scheduler else nullcontext():
+            failed = _make_all(missing, found, workers, bool(scheduler))
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
             f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed",
             *draw(planned, found, metrics)]
@@ -144,12 +144,8 @@ def _digest(value: Any) -> str:
 
 
 @contextmanager
-def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
-    """Let joblib use so many processes, or a Dask cluster; if a worker dies, another takes over."""
-    if scheduler is None:
-        with joblib.parallel_config("loky", n_jobs=workers):
-            yield
-        return
+def _cluster(scheduler: str) -> Iterator[None]:
+    """Let joblib use a Dask cluster; if a worker dies, another takes over."""
     from distributed import Client
     from distributed.comm import get_address_host_port
 
@@ -166,12 +162,13 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
         yield
 
 
-def _make_all(missing: Mapping[str, Run], found: dict[str, Record]) -> dict[str, str]:
+def _make_all(missing: Mapping[str, Run], found: dict[str, Record], workers: int | None,
+              cluster: bool) -> dict[str, str]:
     """Make the missing runs; enter the records into *found*, and return the errors."""
     failed, code = {}, version_of(next(iter(missing.values())).chapter.name)
-    calls = ((folder, run, code) for folder, run in missing.items())
+    calls = [(folder, run, code) for folder, run in missing.items()]
     with (bar(len(missing), unit="run") as shown,
-          execution.side_by_side(_made, calls) as ended):
+          execution.side_by_side(_made, calls, workers, cluster) as ended):
         for folder, files, error in ended:
             run = missing[folder]
             for name, content in (files or {}).items():         # the record is the last

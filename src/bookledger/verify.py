@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import joblib
-
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 from clusterbook.paths import bar, write_atomically
 
 from . import config, execution, parameters, runs
@@ -44,15 +42,14 @@ def verify(names: Sequence[str] = (), *, by: str | None = None) -> Iterator[str]
     """
     records = load_records()
     allowed, known = config.book().allowed(), {record.name: record for record in records}
-    names = [name.removesuffix(".json") for name in names]
-    for name in names:
-        one_of("record", name, known)
+    chosen = [config.pick("record", name, known) for name in dict.fromkeys(
+        name.removesuffix(".json") for name in names)]
     if by is not None and not by.strip():
         raise InputError("--by takes the name of who runs the records again")
-    chosen = [known[name] for name in dict.fromkeys(names)] or by_chance(records)
-    workers, differ, failed = min(joblib.cpu_count(), len(chosen)), [], []
-    with (joblib.parallel_config("loky", n_jobs=workers), bar(len(chosen), unit="record") as shown,
-          execution.side_by_side(_again, ((record,) for record in chosen)) as ended):
+    chosen = chosen or by_chance(records)
+    differ, failed = [], []
+    with (bar(len(chosen), unit="record") as shown,
+          execution.side_by_side(_again, [(record,) for record in chosen]) as ended):
         for record, again, error in ended:
             shown.update()
             if error:
