@@ -6,8 +6,6 @@ the finished site replaces the old one by rename. If a chapter or a page fails, 
 stays.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

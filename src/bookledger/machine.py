@@ -6,8 +6,6 @@ and the scores included: the golden numbers in ``tests/golden`` fail until it is
 text, because importing a method takes seconds. A record of another version is stale.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

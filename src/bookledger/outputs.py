@@ -6,8 +6,6 @@ what `clusterbook.figures.showing.show` left in the output's metadata. A page ha
 the picture or the text.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

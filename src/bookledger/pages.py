@@ -7,8 +7,6 @@ Formulas and icons are drawn when the book is built: browsers show MathML and in
 themselves. The scripts and fonts that would draw them there, 4 MB, are left out of the site.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import shutil

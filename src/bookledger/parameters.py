@@ -12,8 +12,6 @@ a line that it can't read, only logs an unknown name and takes a value of any ty
 these is an error before the first cell runs.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping, Sequence

@@ -9,8 +9,6 @@ A notebook's last cell calls `record`, which writes only where ``clusterbook run
 for it; `recorded` gives other cells the records that they show.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

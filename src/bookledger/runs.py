@@ -7,8 +7,6 @@ writes how far it is (`clusterbook.training`): for ``clusterbook status``, and f
 that a stopped run leaves in ``under-way``, beside its records. Verdicts ignore it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

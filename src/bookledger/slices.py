@@ -6,8 +6,6 @@ followed. ``tests/alone`` compares each figure alone with the whole run, and fin
 by drawing it: ``book/figures.csv`` has that.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import csv

@@ -3,8 +3,6 @@
 ``data/errata/README.md`` describes the keys of both files.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date

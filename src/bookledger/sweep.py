@@ -5,8 +5,6 @@ record, which is written here: the machines of a cluster need no common folder. 
 not made again.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import sys

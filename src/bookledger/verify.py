@@ -5,8 +5,6 @@ and seed, in a folder of its own, and then metric by metric. How far apart two p
 for the book to say (``again`` in its ``ledger.toml``).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

@@ -3,8 +3,6 @@
 A view is HTML on a page, which ``templates.html.j2`` makes, and text elsewhere.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections import Counter
