@@ -23,7 +23,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 from docutils.core import publish_doctree
 
-from bookledger import config, light, pages
+from bookledger import config, pages
 from bookledger.build import build
 from bookledger.views import scorecard
 
@@ -342,15 +342,15 @@ def test_the_search_finds_words_and_numbers(site, chromium, query, found):
 
 def test_a_formula_is_mathml_and_one_without_is_named_with_its_place(monkeypatch):
     said = []
-    monkeypatch.setattr(light, "getLogger", lambda _: SimpleNamespace(
+    monkeypatch.setattr(pages, "getLogger", lambda _: SimpleNamespace(
         warning=lambda *words, location: said.append((words[1], location))))
 
     def written(node: nodes.Node) -> str:
         page = SimpleNamespace(body=[], starttag=lambda _, kind, __, CLASS: f"<{kind} {CLASS}>",
                                add_permalink_ref=lambda *_: page.body.append("¶"))
-        monkeypatch.setattr(light, "get_node_equation_number", lambda *_: 7)
+        monkeypatch.setattr(pages, "get_node_equation_number", lambda *_: 7)
         with pytest.raises(nodes.SkipNode):
-            light.formula(page, node)
+            pages.formula(page, node)
         return "".join(page.body)
 
     assert re.fullmatch("<span math><math>.*<msub>.*</math></span>",
@@ -372,13 +372,13 @@ def test_icons_are_drawn_and_code_has_no_empty_tags():
     icon = '<button aria-label="Menu"><i class="fas {}" title="x"></i></button>'
     code = ('<span class="n">a</span><span class="w"> </span><span class="o">=</span>'
             '<span class="s1">&#39;</span><span class="s1">b</span><span class="s1">&#39;</span>')
-    made = light.page(files + icon.format("fa-bars fa-lg") + code, theme)
+    made = pages.lighter(files + icon.format("fa-bars fa-lg") + code, theme)
     assert made.startswith(script.format("doctools") + '<button aria-label="Menu"><svg class="')
     assert 'aria-hidden="true"' in made and "title" not in made and " d=\"M" in made
     assert made.endswith('</button>a <span class="o">=</span><span class="s1">&#39;b&#39;</span>')
-    assert "searchindex" in light.page(files, theme, searches=True)
+    assert "searchindex" in pages.lighter(files, theme, searches=True)
     with pytest.raises(TypeError):
-        light.page(icon.format("fa-no-such-thing"), theme)
+        pages.lighter(icon.format("fa-no-such-thing"), theme)
 
 
 def test_the_index_has_words_and_decimal_numbers():

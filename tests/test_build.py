@@ -46,9 +46,9 @@ def quick(book: Book, monkeypatch):
     def jupyter_book(source: Path, target: Path, builder: str) -> Path:
         done.append("pages")
         shutil.rmtree(target, ignore_errors=True)
-        target.mkdir()
-        (target / "index.html").write_text(f"build {done.count('pages')}")
-        return target
+        (target / builder).mkdir(parents=True)
+        (target / builder / "index.html").write_text(f"build {done.count('pages')}")
+        return target / builder
 
     monkeypatch.setattr("bookledger.execution.execute", execute)
     monkeypatch.setattr("joblib.cpu_count", lambda: 1)      # joblib then calls it here
@@ -130,9 +130,9 @@ def test_what_fails_stops_no_other_and_is_executed_in_each_build(book: Book, qui
             quick()
         assert quick.done == executed
     assert str(error.value) == (
-        "1 of 1 notebooks failed; the earlier site stays, and the next build executes only what "
-        "failed\n  notebooks/tiny.ipynb: " + (
-            "its kernel died" if fails else "a check does not hold with the default parameters:"
+        "1 of 1 notebooks failed; the earlier site stays; the next build executes these\n"
+        "  notebooks/tiny.ipynb: " + (
+            "its kernel died" if fails else "a check fails with the default parameters:"
                                             "\n    ✗ tiny-accuracy: at least 0.9"))
     assert tree(book.root / "_build" / "html") == before
     quick.fails.clear()
@@ -147,7 +147,7 @@ def test_what_fails_stops_no_other_and_is_executed_in_each_build(book: Book, qui
 def test_the_pdf_replaces_the_previous_one_unless_latex_fails(book: Book, quick, monkeypatch):
     with monkeypatch.context() as without:
         without.setattr(building.shutil, "which", {"latexmk": "latexmk"}.get)
-        with pytest.raises(InputError, match="needs a LaTeX .*install latexmk texlive-xe"):
+        with pytest.raises(InputError, match="needs a LaTeX; .*install latexmk texlive-xe"):
             build(pdf=True)
     assert not (book.root / "_build").exists()
 

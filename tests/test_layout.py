@@ -27,7 +27,7 @@ FLOORS = {
     "bookledger": (
         ("config",), ("claims", "machine", "slices"), ("checks",), ("records",), ("verdicts",),
         ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),
-        ("light", "outputs", "runs"), ("pages", "sweep", "verify"), ("build",), ("cli",)),
+        ("outputs", "runs"), ("pages", "sweep", "verify"), ("build",), ("cli",)),
 }
 #: Tracked files that may be larger than 2 MB, up to 10: executed notebooks with their pictures,
 #: trained networks, the checkpoint of a run of days.

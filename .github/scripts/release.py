@@ -138,7 +138,7 @@ def write_models(folder: Path) -> None:
         text = card.render(
             front=yaml.safe_dump(front, sort_keys=False), record=record, load=load,
             title=book.title, runs=Runs(one for one in records if one.profile == record.profile),
-            says=profile_of(record).get("says", ""), data=sources.get(data),
+            says=profile_of(record.profile).get("says", ""), data=sources.get(data),
             run=described([record]),
             claims=[(claim, verdict) for claim, verdict in rows
                     if any(one.profile == record.profile for one in claim.compares)])

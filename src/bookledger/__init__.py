@@ -5,8 +5,6 @@ them, `views` shows every claim with its verdict. A chapter makes a `page`, whic
 run. What the engine has to know of its book stands in ``book/ledger.toml`` (`config.Book`).
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -6,9 +6,6 @@ the finished site replaces the old one by rename. If a chapter or a page fails, 
 stays.
 """
 
-from __future__ import annotations
-
-import hashlib
 import json
 import os
 import re
@@ -61,9 +58,8 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
     file of the book is damaged, or LaTeX is missing.
     """
     if pdf and not (shutil.which("latexmk") and shutil.which("xelatex")):
-        raise InputError(
-            "the PDF needs a LaTeX with XeLaTeX and latexmk; on Debian: apt-get install latexmk "
-            "texlive-xetex texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
+        raise InputError("the PDF needs a LaTeX; on Debian: apt-get install latexmk texlive-xetex "
+                         "texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf")
     source, output = config.root(), output or (config.checkout() or Path.cwd()) / "_build"
     site = output / "html"
     key = _key(run, _contents([*(source / name for name in _SOURCES), _LIBRARY,
@@ -81,12 +77,10 @@ def build(*, run: bool = True, pdf: bool = False, output: Path | None = None,
         say("setting the pages with LaTeX")
         return _set_by_latex(rendered, output / "pdf")
     (rendered / ".key").write_text(key, encoding="utf-8")
-    shutil.rmtree(old := output / "html.old", ignore_errors=True)
     if site.exists():
-        site.rename(old)
+        site.rename(output / "rendered" / "earlier")
     rendered.rename(site)
-    for folder in (old, output / "rendered"):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(output / "rendered")
     return site / "index.html"
 
 
@@ -129,13 +123,13 @@ def _contents(places: Sequence[Path]) -> list[tuple[str, str]]:
     """Every file in these files and folders, with its hash."""
     files = {file for place in places for file in (place, *place.rglob("*"))
              if file.is_file() and file.suffix != ".pyc"}
-    return [(str(file), hashlib.sha256(file.read_bytes()).hexdigest()) for file in sorted(files)]
+    return [(str(file), config.sha256(file.read_bytes())) for file in sorted(files)]
 
 
 def _key(*parts: Any) -> str:
     """A hash of these parts and of the versions."""
     versions = {name: version(name) for name in _VERSIONS} | {"python": str(sys.version_info[:2])}
-    return hashlib.sha256(json.dumps([parts, versions], sort_keys=True).encode()).hexdigest()
+    return config.sha256(json.dumps([parts, versions], sort_keys=True).encode())
 
 
 def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str], None]
@@ -145,8 +139,6 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     What is not in the cache is executed side by side. BuildError, after the last one, names those
     that failed.
     """
-    import joblib
-
     from .execution import side_by_side
 
     found = {path.relative_to(source): path for path in config.notebooks(source)}
@@ -157,38 +149,32 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     found = {page: cache / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
              for page, path in found.items()}
     missing = [page for page, path in found.items() if not path.is_file()]
-    number, errors = min(len(missing), joblib.cpu_count()) or 1, []
     if missing:
-        say(f"executing {len(missing)} notebooks, {number} at a time")
-    calls = ((page, source / page, found[page]) for page in missing)
-    with joblib.parallel_config("loky", n_jobs=number), side_by_side(_execute, calls) as ended:
-        for done, (page, how, error) in enumerate(ended, start=1):
+        say(f"executing {len(missing)} notebooks")
+    calls, errors = [(page, source / page, found[page]) for page in missing], []
+    with side_by_side(_execute, calls) as ended:
+        for done, (page, seconds, error) in enumerate(ended, start=1):
             errors += [f"  {page.as_posix()}: {error}"] if error else []
+            how = "failed" if error else f"executed in {seconds:.0f} s"
             say(f"{page.stem}: {how} ({done} of {len(missing)})")
     if errors:
-        raise BuildError("\n".join([
-            f"{len(errors)} of {len(missing)} notebooks failed; the earlier site stays, and the "
-            "next build executes only what failed", *errors]))
+        raise BuildError("\n".join([f"{len(errors)} of {len(missing)} notebooks failed; the "
+                                    "earlier site stays; the next build executes these", *errors]))
     for old in {*cache.iterdir()} - {*found.values()}:
         old.unlink()
     return found
 
 
-def _execute(page: Path, path: Path, cached: Path, variables: Mapping[str, str]
-             ) -> tuple[Path, str, str]:
-    """Execute a notebook into the cache, if its checks hold: its page, how it ended, the error."""
-    from .execution import ChapterError, execute, failed_checks
+def _execute(page: Path, path: Path, cached: Path, folder: Path, variables: Mapping[str, str]
+             ) -> float:
+    """Execute a notebook into the cache, if its checks hold; the seconds that it took."""
+    from .execution import execute, failed_checks
 
     begun, draft = time.monotonic(), cached.with_suffix(".draft")
-    try:
-        failed = failed_checks(execute(path, draft, environment=variables))
-    except (ChapterError, InputError) as error:
-        return page, "failed", str(error)
-    if failed:
-        return page, "failed", "\n    ".join(
-            ["a check does not hold with the default parameters:", *failed])
+    if failed := failed_checks(execute(path, draft, environment=variables)):
+        raise BuildError("\n    ".join(["a check fails with the default parameters:", *failed]))
     draft.replace(cached)
-    return page, f"executed in {time.monotonic() - begun:.0f} s", ""
+    return time.monotonic() - begun
 
 
 def jupyter_book(source: Path, target: Path, builder: str) -> Path:

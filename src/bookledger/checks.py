@@ -8,7 +8,6 @@ outcome is part of the run's record. ``data/expectations/README.md`` describes t
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import operator
 import sys
@@ -22,7 +21,7 @@ from pydantic import Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import figures, paths
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 
 from . import config
 from .claims import STRICT, Comparison, Id, read_folder
@@ -51,8 +50,7 @@ class Expectation:
         pair = isinstance(self.bound, tuple)
         fits = {"between": pair and self.bound[0] <= self.bound[1], "holds": self.bound is None}
         if not fits.get(self.relation, not pair):
-            raise ValueError("between needs the bound [low, high], holds has none, any other "
-                             "relation takes one number")
+            raise ValueError("between needs the bound [low, high], holds has none, others a number")
         return self
 
 
@@ -91,7 +89,7 @@ def cells_of_checks(path: Path, _written: int) -> dict[str, str]:
                 elif isinstance(node, ast.Call) and ast.unparse(node.func) == "evidence.check":
                     made.append(ast.literal_eval(node.args[0]))
         called = sorted(map(_dumped, code[1:]))
-        digest = hashlib.sha256("\n".join([_dumped(cell), *called]).encode()).hexdigest()[:12]
+        digest = config.sha256("\n".join([_dumped(cell), *called]).encode())[:12]
         found |= dict.fromkeys(made, digest)
     return found
 
@@ -117,8 +115,7 @@ class Checked(Line):
 
 def load_expectations(folder: Path | str | None = None) -> list[Expectation]:
     """Every expectation of a folder (default: the book's); see `load_claims`."""
-    return read_folder(folder or config.root() / "data" / "expectations", Expectation,
-                       "expectation")
+    return read_folder(Expectation, "expectations", folder)
 
 
 def drawn(page: str) -> Checked:
@@ -179,9 +176,7 @@ def check(id: str, value: Any, *more: Any) -> Checked:
     Raises InputError for an unknown expectation, for a number of values that can't be compared, and
     for anything but True and False where the relation is ``holds``.
     """
-    known = {expectation.id: expectation for expectation in load_expectations()}
-    one_of("expectation", id, known)
-    expected = known[id]
+    expected = config.pick("expectation", id, {one.id: one for one in load_expectations()})
     values = [np.asarray(item.detach().cpu() if hasattr(item, "detach") else item)
               for item in (value, *more)]
     if any(item.size == 0 or (item.dtype == object and None in item.flat) for item in values):
@@ -191,8 +186,7 @@ def check(id: str, value: Any, *more: Any) -> Checked:
     if bound is True and any(item.dtype != bool for item in values):
         raise InputError(f"the expectation {id!r} takes True or False, not {value!r}")
     if bound is None and len(values) != 2:
-        raise InputError(f"the expectation {id!r} has no bound, so check needs two values to "
-                         f"compare, not {len(values)}")
+        raise InputError(f"the expectation {id!r} needs two values to compare, not {len(values)}")
     if all(_satisfies(expected, *pair) for pair in pairs):
         return Checked(f"✓ {expected.says}")
     measured = " and ".join(np.array2string(

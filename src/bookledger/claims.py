@@ -8,23 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Field,
-    Strict,
-    StrictFloat,
-    StrictInt,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError, model_validator
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import ArgsKwargs
 
@@ -61,8 +52,7 @@ class Statistic:
         seeds, selector = re.fullmatch(STATISTIC, name).groups()
         known = config.book().metrics.selectors
         if selector not in (None, *known):
-            raise ValueError(f"a best of runs or epochs is by {' or '.join(known)}, not by "
-                             f"{selector!r}")
+            raise ValueError(f"a best is by {' or '.join(known)}, not by {selector!r}")
         self.selector = known.get(selector)
         self.name = name
         self.best_epoch = name.startswith("best epoch")
@@ -106,7 +96,7 @@ KINDS = {
 """Each kind of comparison, the fields that it needs, and those that it may have."""
 
 
-_Number = StrictInt | StrictFloat               # no text, and no true
+_Number = Annotated[int, Strict()] | Annotated[float, Strict()]      # no text, and no true
 
 
 @model(frozen=True, config=STRICT | ConfigDict(strict=False))     # so that a claim has mappings
@@ -204,30 +194,31 @@ def load_claims(folder: Path | str | None = None) -> list[Claim]:
 
     Raises InputError, which names the file and the claim, for one that is not valid.
     """
-    return read_folder(folder or config.root() / "data" / "claims", Claim, "claim")
+    return read_folder(Claim, "claims", folder)
 
 
 # --- YAML files that are lists of entries
 
 
-def read_folder(folder: Path | str, kind: type, noun: str, home: str = "chapter") -> list[Any]:
+def read_folder(kind: type, name: str, folder: Path | str | None = None) -> list[Any]:
     """Every entry of the YAML files of a folder, validated, by the order of the book and line.
 
-    *kind* is a pydantic dataclass, whose field *home* takes the file's name, and *noun* names it in
-    errors. Every entry has a unique ``id`` that begins with the file's name. A file is read again
-    only when it has changed.
+    *kind* is a pydantic dataclass, whose second field takes the file's name. The folder is by
+    default the book's that is called *name*. Every entry has a unique ``id`` that begins with the
+    file's name. A file is read again only when it has changed.
 
     Raises InputError for the first mistake, with the file, the entry and the key.
     """
-    files = sorted(Path(folder).glob("*.yaml"), key=lambda path: config.book().order(path.stem))
-    return [entry for path in files
-            for entry in _read(path, kind, noun, home, path.stat().st_mtime_ns)]
+    files = Path(folder or config.root() / "data" / name).glob("*.yaml")
+    return [entry for path in sorted(files, key=lambda path: config.book().order(path.stem))
+            for entry in _read(path, kind, path.stat().st_mtime_ns)]
 
 
 @cache
-def _read(path: Path, kind: type, noun: str, home: str, _written: int) -> tuple:
+def _read(path: Path, kind: type, _written: int) -> tuple:
     file, prefix, found = "/".join(path.parts[-3:]), path.stem.replace("_", "-"), {}
-    entries = read(path, partial(yaml.load, Loader=_Loader), _YAML) or []
+    _, home, *_ = kind.__dataclass_fields__
+    entries = read_yaml(path) or []
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(f"{file}: the file must be a list of mappings")
     for i, entry in enumerate(entries, start=1):
@@ -237,7 +228,8 @@ def _read(path: Path, kind: type, noun: str, home: str, _written: int) -> tuple:
                 raise ValueError(f"an id must begin with '{prefix}-' and be unique")
             found[one.id] = one
         except (TypeError, ValueError) as error:
-            raise InputError(f"{file}: {noun} {entry.get('id', i)}: {mistake(error)}") from None
+            raise InputError(f"{file}: {kind.__name__.lower()} {entry.get('id', i)}: "
+                             f"{mistake(error)}") from None
     return tuple(found.values())
 
 
@@ -253,8 +245,8 @@ def read(path: Path, parse: Callable[[str], Any], kind: str) -> Any:
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of another YAML file; InputError as by `read`."""
-    return read(path, yaml.safe_load, _YAML)
+    """The content of a YAML file; InputError as by `read`."""
+    return read(path, lambda text: yaml.load(text, _Loader), _YAML)
 
 
 def mistake(error: Exception) -> str:

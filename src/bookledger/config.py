@@ -6,10 +6,11 @@ load data and start several processes stand in that file.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
@@ -20,7 +21,7 @@ from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import paths
-from clusterbook.checks import InputError
+from clusterbook.checks import InputError, one_of
 
 FILE = Path("book", "ledger.toml")
 
@@ -170,6 +171,17 @@ def _read(path: Path, _written: int) -> Book:
 def load_json(path: Path) -> dict[str, Any]:
     """The content of a JSON file; empty where there is none."""
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def pick(kind: str, name: str, known: Mapping[str, Any]) -> Any:
+    """What is known by a name; InputError, with the nearest name, for an unknown one."""
+    one_of(kind, name, known)
+    return known[name]
+
+
+def sha256(content: bytes) -> str:
+    """The SHA-256 of bytes, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def chapters() -> list[str]:

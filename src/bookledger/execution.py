@@ -15,7 +15,7 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager
 from copy import deepcopy
@@ -27,7 +27,7 @@ import joblib
 import nbformat
 from nbformat.v4 import new_markdown_cell
 
-from clusterbook.checks import InputError, OutOfTime
+from clusterbook.checks import InputError, OutOfTime, said
 from clusterbook.paths import write_atomically
 
 FAILED_CHECK = "✗ "
@@ -196,20 +196,24 @@ RESUMES = "the same command makes only what is missing"
 
 
 @contextmanager
-def side_by_side(function: Callable[..., Any], calls: Iterable[tuple]) -> Iterator[Iterator[Any]]:
-    """Yield the results of a function's calls as they end, made by joblib where it is told to.
+def side_by_side(function: Callable[..., Any], calls: Sequence[tuple], workers: int | None = None,
+                 cluster: bool = False) -> Iterator[Iterator[tuple[Any, Any, str]]]:
+    """Yield, as calls of a function end, their first argument, result or None, and error or "".
 
-    The function also gets variables for its kernels: one thread, and the folder of temporary files.
-    After an error in the block, or Ctrl-C, neither processes nor temporary files are left.
+    joblib makes them in so many processes, by default one per processor, or on the *cluster* that
+    it was told of. The function also gets a folder of temporary files, and variables for its
+    kernels: that folder, and one thread. After an error in the block, or Ctrl-C, neither processes
+    nor temporary files are left.
 
     Raises ChapterError if a process was killed.
     """
+    number = None if cluster else min(workers or joblib.cpu_count(), len(calls)) or 1
     try:
         # In that folder a call may still write when it is ended early.
         with (tempfile.TemporaryDirectory(
                   prefix="clusterbook-", ignore_cleanup_errors=True) as folder,
               warnings.catch_warnings(action="ignore"),     # joblib's, of calls that end early
-              closing(joblib.Parallel(return_as="generator_unordered", batch_size=1)(
+              closing(joblib.Parallel(number, return_as="generator_unordered", batch_size=1)(
                   joblib.delayed(_as_child)(os.getpid(), folder, function, *call)
                   for call in calls)) as ended):
             yield ended
@@ -220,10 +224,16 @@ def side_by_side(function: Callable[..., Any], calls: Iterable[tuple]) -> Iterat
                            + RESUMES) from None
 
 
-def _as_child(parent: int, folder: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _as_child(parent: int, folder: str, function: Callable[..., Any], *arguments: Any
+              ) -> tuple[Any, Any, str]:
     _end_with(parent)
-    there = {"TMPDIR": folder} if os.path.isdir(folder) else {}     # not on another machine
-    return function(*arguments, ONE_THREAD | there)
+    there = folder if os.path.isdir(folder) else None       # not on another machine
+    with tempfile.TemporaryDirectory(prefix="clusterbook-", dir=there) as own:
+        try:
+            result = function(*arguments, Path(own), ONE_THREAD | {"TMPDIR": own})
+            return arguments[0], result, ""
+        except Exception as error:
+            return arguments[0], None, said(error)
 
 
 @cache

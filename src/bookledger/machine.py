@@ -6,15 +6,11 @@ and the scores included: the golden numbers in ``tests/golden`` fail until it is
 text, because importing a method takes seconds. A record of another version is stale.
 """
 
-from __future__ import annotations
-
-import json
 import os
 import platform
 import re
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -56,20 +52,12 @@ def code_in_use(chapter: str) -> dict[str, Any]:
 
     ``clusterbook run`` hands them to the notebook that it starts: code that is edited while a run
     trains is not the code that ran. What runs write (records, executed notebooks) may differ.
-    Outside a checkout the commit is the one that pip installed from (PEP 610), or None.
+    Outside a checkout both are None.
     """
-    if root := config.checkout():
-        commit = git(root, "rev-parse", "HEAD")
-        changes = git(root, "status", "--porcelain", "--", ".", *map(
-            ":(exclude){}".format, ("data/records", "data/verified", "book/runs")))
-        clean = changes == "" if commit else None
-    else:
-        try:
-            kept = distribution("clusterbook").read_text("direct_url.json")
-        except PackageNotFoundError:
-            kept = None
-        commit = json.loads(kept or "{}").get("vcs_info", {}).get("commit_id")
-        clean = True if commit else None
+    root, clean = config.checkout(), None
+    if commit := root and git(root, "rev-parse", "HEAD"):
+        clean = git(root, "status", "--porcelain", "--", ".", *map(
+            ":(exclude){}".format, ("data/records", "data/verified", "book/runs"))) == ""
     return {"git": {"commit": commit, "clean": clean}, "code": version_of(chapter)}
 
 

@@ -6,10 +6,7 @@ what `clusterbook.figures.showing.show` left in the output's metadata. A page ha
 the picture or the text.
 """
 
-from __future__ import annotations
-
 import base64
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -28,6 +25,7 @@ from sphinx.environment import BuildEnvironment
 from clusterbook.figures import flat, glyphs_once, live, on_a_page
 from clusterbook.figures.showing import unpacked
 
+from .config import sha256
 from .parameters import read
 from .views import View
 
@@ -147,7 +145,7 @@ def _outside(html: str, env: BuildEnvironment) -> str:
     def moved(found: re.Match) -> str:
         png, made = base64.b64decode(found[1]), BytesIO()
         Image.open(BytesIO(png)).save(made, "WEBP", lossless=True)      # a third smaller
-        name = hashlib.sha256(png).hexdigest()[:16]
+        name = sha256(png)[:16]
         return f'"{_beside(env, f"drawn/{name}.webp", made.getvalue())}"'
 
     html = re.sub(r'"data:image/png;base64,([^"]{1000,})"', moved, html)
@@ -168,9 +166,7 @@ def _row(about: Mapping[str, Any], env: BuildEnvironment, place: str, png: bytes
         address = _beside(env, f"{place}/{name}.{kind.lower()}", content)
         parts.append(f'<a href="{address}" download>{kind}</a>')
     if command := _commands(env.docname).get(name):
-        title = "Command for this figure"
-        if " -p " in command:
-            title += " with another value"
+        title = "Command for this figure" + " with another value" * (" -p " in command)
         parts.append(f"<details><summary>{title}</summary><pre>{escape(command)}</pre></details>")
     return f'<div class="cb-row">{" ".join(parts)}</div>'
 

@@ -2,9 +2,10 @@
 
 The directive ``view`` shows claims, records and verdicts as they are when the page is built, and
 lists chapters and methods. `outputs` has what notebooks show.
-"""
 
-from __future__ import annotations
+Formulas and icons are drawn when the book is built: browsers show MathML and inline SVG by
+themselves. The scripts and fonts that would draw them there, 4 MB, are left out of the site.
+"""
 
 import base64
 import re
@@ -13,25 +14,41 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from functools import cache
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 from docutils import nodes
+from fontTools.pens.svgPathPen import SVGPathPen
+from fontTools.ttLib import TTFont
+from math_core import LatexError, LatexToMathML
 from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.logging import getLogger
+from sphinx.util.math import get_node_equation_number
+from sphinx.writers.html5 import HTML5Translator
 
 from clusterbook import figures
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 
-from . import config, light, parameters, sources, views
+from . import config, parameters, sources, views
 from .machine import library
 from .outputs import shown
 
 _EQUATION = re.compile(r"\bEqs?\. (\d+)((?: (?:and|to) \d+)?)")
 _FOLD = ":::{dropdown} Functions and classes\n"
+#: What the theme would load for each page; only the page of results searches.
+_FILES = r'(?s)\s*<(?:link|(script))\b[^>]*"[^"]*(?:{})[^"]*"[^>]*>(?(1).*?</script>)'
+_UNUSED = re.compile(_FILES.format("fontawesome|thebe"))
+_SEARCH = re.compile(_FILES.format("searchtools|language_data|searchindex"))
+_ICON = re.compile(r'<(i|span) class="([^"]*\bfa[sb]?[ -][^"]*)"([^>]*)></\1>')
+#: Of code, tags without a color of their own: names, signs and spaces.
+_PLAIN = re.compile(r'<span class="(?:n|nn|nx|p|pm|w)">([^<]*)</span>')
+_ALIKE = re.compile(r'<span class="(\w{1,2})">([^<]*)</span>(?:<span class="\1">[^<]*</span>)+')
 
 
 def methods() -> str:
@@ -59,19 +76,10 @@ def methods() -> str:
 
 
 VIEWS: dict[str, Callable[..., views.View | str]] = {
-    "errata": sources.errata,
-    "in-brief": views.in_brief,
-    "erratum": sources.erratum,
-    "methods": methods,
-    "parameters": parameters.shown,
-    "result": views.result,
-    "scorecard": views.scorecard,
-    "sources": sources.source_table,
-    "status": views.status,
-    "summary": views.summary,
-    "under-way": views.under_way,
-    "verdicts": views.verdicts,
-}
+    view.__name__.replace("_", "-"): view for view in (
+        methods, sources.errata, sources.erratum, views.in_brief, views.result, views.scorecard,
+        views.status, views.summary, views.under_way, views.verdicts)}
+VIEWS |= {"parameters": parameters.shown, "sources": sources.source_table}
 """The views that a page can show, by the name that the directive gives them.
 
 A view that is a text is Markdown, with headings of the page.
@@ -92,8 +100,7 @@ class Inserted(SphinxDirective):
         self.env.note_reread()
         name, *words = " ".join(self.arguments).split()
         try:
-            one_of("view", name, VIEWS)
-            view = VIEWS[name](*words)
+            view = config.pick("view", name, VIEWS)(*words)
         except (InputError, TypeError) as error:        # a wrong name, or number of them
             raise self.error(str(error)) from None
         if isinstance(view, str):
@@ -148,6 +155,70 @@ def fit_tables(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             table["classes"] = ["colwidths-given"]
 
 
+def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    """Write a formula as MathML; one that has none is a warning with its place: the build fails."""
+    block, text = isinstance(node, nodes.math_block), node.astext()
+    if block and r"\\" in text and r"\begin" not in text:
+        text = rf"\begin{{aligned}}{text}\end{{aligned}}"
+    try:
+        made = LatexToMathML().convert_with_local_state(text, displaystyle=block)
+    except LatexError as error:
+        getLogger(__name__).warning("no MathML for %r: %s", text, error, location=node)
+        made = escape(text)
+    kind = "div" if block else "span"
+    translator.body.append(translator.starttag(node, kind, "", CLASS="math"))
+    if block and node["number"]:
+        number = get_node_equation_number(translator, node)
+        translator.body.append(f'<span class="eqno">({number})')
+        translator.add_permalink_ref(node, "Link to this equation")
+        translator.body.append("</span>")
+    translator.body.append(f"{made}</{kind}>")
+    raise nodes.SkipNode
+
+
+def lighter(html: str, static: Path, searches: bool = False) -> str:
+    """A page of the theme, with its icons drawn, fewer tags around code, and no unused files."""
+    def joined(found: re.Match) -> str:
+        text = "".join(re.findall(">([^<]*)</span>", found[0]))
+        return f'<span class="{found[1]}">{text}</span>'
+
+    def drawn(found: re.Match) -> str:
+        named = re.sub(' title="[^"]*"', "", found[3])
+        return f'<svg class="cb-icon {found[2]}"{named} {icon(static, found[2])}</svg>'
+
+    html = _ICON.sub(drawn, _ALIKE.sub(joined, _PLAIN.sub(r"\1", _UNUSED.sub("", html))))
+    return html if searches else _SEARCH.sub("", html)
+
+
+@cache
+def icon(static: Path, classes: str) -> str:
+    """An icon of the theme's fonts, by its classes: the rest of an SVG, hidden from readers."""
+    css = (static / "styles" / "pydata-sphinx-theme.css").read_text(encoding="utf-8")
+    names = "|".join(re.findall(r"fa-([\w-]+)", classes))
+    code = int(re.search(rf'\.fa-(?:{names}):before[^{{]*{{content:"\\(\w+)"', css)[1], 16)
+    style = "brands" if re.search(r"\bfab|brands", classes) else "solid"
+    (file,) = (static / "vendor" / "fontawesome" / "webfonts").glob(f"fa-{style}-*.ttf")
+    font = TTFont(file)
+    glyphs = font.getGlyphSet()
+    glyph, pen = glyphs[font.getBestCmap()[code]], SVGPathPen(glyphs)
+    glyph.draw(pen)
+    return (f'aria-hidden="true" height="1em" viewBox="0 -448 {glyph.width} 512"><path '
+            f'fill="currentColor" transform="scale(1 -1)" d="{pen.getCommands()}"/>')
+
+
+def trim(static: Path) -> None:
+    """Remove what no page loads: maps, fonts, their rules, and what was read during the build."""
+    sheet = static / "styles" / "pydata-sphinx-theme.css"
+    css = re.sub(r'@font-face{[^}]*webfonts[^}]*}|(?:\.fa-[\w-]+:before,?)+{content:"[^"]*"}', "",
+                 sheet.read_text(encoding="utf-8"))
+    sheet.write_text(css, encoding="utf-8")
+    shutil.rmtree(static / "vendor")
+    shutil.rmtree(static / "locales", ignore_errors=True)
+    for file in static.rglob("*.*"):
+        if file.suffix == ".map" or re.match("fontawesome|sphinx-thebe", file.name):
+            file.unlink()
+
+
 def finish(app: Sphinx, error: Exception | None) -> None:
     """Put beside the pages what they link to: records, claims as data, and notebooks to run."""
     if error or app.builder.format != "html":
@@ -176,16 +247,16 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         file.write_bytes(base64.b64decode(figures.few_colors(file.read_bytes())))
     for file in out.rglob("*.html"):
         if "_static" not in file.parts:
-            text = light.page(file.read_text(encoding="utf-8"), out / "_static",
-                              searches=file.name == "search.html")
+            text = lighter(file.read_text(encoding="utf-8"), out / "_static",
+                           searches=file.name == "search.html")
             file.write_text(text, encoding="utf-8")
-    light.trim(out / "_static")
+    trim(out / "_static")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps and the directive."""
     app.add_directive("view", Inserted)
-    app.add_html_math_renderer("mathml", (light.formula, None), (light.formula, None))
+    app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.config.html_math_renderer = "mathml"
     app.add_search_language(Words)
     app.add_js_file(None, body=Path(__file__).with_name("drawn.js").read_text(encoding="utf-8"))

@@ -12,8 +12,6 @@ a line that it can't read, only logs an unknown name and takes a value of any ty
 these is an error before the first cell runs.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +29,7 @@ from clusterbook.checks import InputError, one_of
 
 from . import config, slices
 from .claims import mistake
-from .records import read_profile
+from .records import profile_of
 from .verdicts import count
 from .views import Table, View, status
 
@@ -113,23 +111,20 @@ class Chapter:
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; InputError if the chapter has none."""
-        one_of(f"parameter of {self.name}", name, self.parameters)
-        return self.parameters[name]
+        return config.pick(f"parameter of {self.name}", name, self.parameters)
 
     def profile(self, name: str | None) -> Profile | None:
         """The profile of that name; InputError if the chapter has none."""
         if name is None:
             return None
-        known = self.profiles()
-        one_of(f"profile of {self.name}", name, known)
-        return known[name]
+        return config.pick(f"profile of {self.name}", name, self.profiles())
 
     def profiles(self) -> dict[str, Profile]:
         """The chapter's profiles by name; InputError for a mistake in one of them."""
         folder = config.root() / "notebooks" / "profiles"
         found = {}
         for path in sorted(folder.glob(f"{self.name}-*.toml")):
-            content = read_profile(path)
+            content = profile_of(path.stem)
             try:
                 profile = found[path.stem] = Profile(name=path.stem, **content)
                 if both := profile.parameters.keys() & profile.assumed.keys():
@@ -282,8 +277,7 @@ def number_range(text: str) -> list[str]:
         return [text]
     first, last = map(int, ends.groups())
     if not 0 <= last - first < MOST_VALUES:
-        raise InputError(f"the range {text!r} runs backwards or has more than {MOST_VALUES:,} "
-                         "values")
+        raise InputError(f"the range {text!r} is backwards or has more than {MOST_VALUES:,} values")
     return [str(i) for i in range(first, last + 1)]
 
 

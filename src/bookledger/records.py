@@ -9,10 +9,7 @@ A notebook's last cell calls `record`, which writes only where ``clusterbook run
 for it; `recorded` gives other cells the records that they show.
 """
 
-from __future__ import annotations
-
 import ast
-import hashlib
 import io
 import json
 import math
@@ -33,12 +30,13 @@ from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import __version__, paths
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 from clusterbook.paths import write_atomically
 
 from . import config
 from .checks import Line, as_it_stands
 from .claims import load_claims, mistake, read
+from .config import sha256
 from .machine import machine, peak_memory_mb
 
 MANIFEST = "manifest.json"
@@ -122,7 +120,7 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
         doubts.append("a record is not the one that the manifest lists")
     if not record.git["clean"]:
         doubts.append("the code of a run is in no commit, or differs from its commit")
-    if others := differing(record, profile_of(record).get("parameters", {})):
+    if others := differing(record, profile_of(record.profile).get("parameters", {})):
         doubts.append(f"a run is not its profile's, by {', '.join(others)}")
     return replace(record, path=path, doubts=tuple(doubts),
                    claims=record.claims or (held or {}).get(record.name, {}))
@@ -146,15 +144,10 @@ def contradicted(record: Record) -> list[str]:
     return wrong
 
 
-def profile_of(record: Record) -> dict[str, Any]:
-    """The content of the record's profile; empty where the book has none."""
-    path = config.root() / "notebooks" / "profiles" / f"{record.profile}.toml"
-    return read_profile(path) if path.is_file() else {}
-
-
-def read_profile(path: Path) -> dict[str, Any]:
-    """The content of a profile's file; InputError if it can't be read or is not TOML."""
-    return read(path, tomllib.loads, "TOML")
+def profile_of(name: str) -> dict[str, Any]:
+    """The content of a profile; empty where the book has none. InputError if it is not TOML."""
+    path = config.root() / "notebooks" / "profiles" / f"{name}.toml"
+    return read(path, tomllib.loads, "TOML") if path.exists() else {}
 
 
 def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
@@ -165,8 +158,7 @@ def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
     has = record.parameters
     if not wanted.keys() <= has.keys():
         has = defaults(config.root() / "notebooks" / f"{record.chapter}.ipynb") | has
-    return [name for name, value in wanted.items()
-            if name not in has or has[name] != plain(value)]
+    return [name for name, value in wanted.items() if name not in has or has[name] != plain(value)]
 
 
 @cache
@@ -250,8 +242,7 @@ def arrays(record: Record) -> dict[str, np.ndarray]:
         return {}
     file = record.path.with_suffix(".npz")
     if not file.is_file() or sha256(file.read_bytes()) != record.arrays:
-        raise InputError(f"{file.name} is missing, or not the file that {record.path.name} was "
-                         "written with; run it again")
+        raise InputError(f"{file.name} is missing, or not the file that its run wrote: run it anew")
     with np.load(file, allow_pickle=False) as loaded:
         return dict(loaded)
 
@@ -262,8 +253,7 @@ def model_file(name: str) -> Path:
     Raises InputError when the book has no such file; the message lists those it has.
     """
     kept = {path.stem: path for path in (config.root() / "data" / "records").glob("*.pt")}
-    one_of("kept model", name, kept)
-    return kept[name]
+    return config.pick("kept model", name, kept)
 
 
 # --- run again
@@ -402,11 +392,6 @@ def dumps(values: Mapping[str, Any]) -> str:
         fields["history"] = f"[\n  {rows}\n ]"
     lines = ",\n ".join(f'"{key}": {text}' for key, text in fields.items())
     return f"{{\n {lines}\n}}\n"
-
-
-def sha256(content: bytes) -> str:
-    """The SHA-256 of bytes, in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
 
 
 def plain(value: Any) -> Any:

@@ -7,8 +7,6 @@ writes how far it is (`clusterbook.training`): for ``clusterbook status``, and f
 that a stopped run leaves in ``under-way``, beside its records. Verdicts ignore it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -27,7 +25,7 @@ from typing import Any
 import nbformat
 
 from clusterbook import paths
-from clusterbook.checks import InputError, OutOfTime, one_of
+from clusterbook.checks import InputError, OutOfTime
 from clusterbook.figures.showing import LIST, as_asked, files, listed
 from clusterbook.paths import write_atomically
 
@@ -103,12 +101,10 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     values = chapter.values(chosen, overrides)
     look = as_asked(formats, width, style)
     if records and (overrides or only or not chosen):
-        raise InputError("a record is of a whole run of a profile as it stands: give --profile and "
-                         "no -p or --only with --record, or write a profile of your own in "
-                         "notebooks/profiles")
+        raise InputError("a record is of a profile as it stands: give --profile and no -p or "
+                         "--only, or write a profile of your own in notebooks/profiles")
     if budget and not records:
-        raise InputError("--for needs --record: only recorded runs keep a checkpoint to resume "
-                         "from")
+        raise InputError("--for needs --record: only a recorded run can be resumed")
     if look and not figures:
         raise InputError("--format, --width and --style need --figures DIR, where figures are kept")
     if seeds:
@@ -147,9 +143,7 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
     if not names:
         return []
     known = chapter.figures()
-    for name in names:
-        one_of(f"figure of {chapter.name}", name, known)
-    drawn = [known[name] for name in dict.fromkeys(names)]
+    drawn = [config.pick(f"figure of {chapter.name}", name, known) for name in dict.fromkeys(names)]
     those = ", ".join(each.name for each in drawn)
     for name in given:
         needs = {each.parameters.get(name, "") for each in drawn
@@ -177,14 +171,13 @@ def _refuse_others(run: Run) -> None:
     """
     if output := run.output:
         if output.suffix != ".ipynb":
-            raise InputError(f"--output names a notebook, and {output.name!r} does not end in "
-                             f".ipynb; write {output.stem or 'out'}.ipynb")
+            raise InputError(f"--output takes a notebook, not {output.name!r}: write "
+                             f"{output.stem or 'out'}.ipynb")
         own_folder(output.parent)
         first = f'"id": "{run.chapter.notebook.cells[0].get("id")}"'
         with suppress(FileNotFoundError):
             if first not in output.read_text("utf-8", errors="replace"):
-                raise InputError(f"{output} was not written by a run of {run.chapter.name}; name "
-                                 "another file")
+                raise InputError(f"{output} is of no run of {run.chapter.name}; name another file")
     if run.figures:
         own_folder(run.figures, LIST)
         names = {one.name for one in run.only} or run.chapter.figures().keys()
@@ -233,10 +226,11 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                "folder": run.folder, "output": beside and beside.stem}
     if run.records:             # the code at the beginning, even if it is edited while it runs
         context |= code_in_use(chapter.name) | clock(run.checkpoints, run.command)
-    with tempfile.TemporaryDirectory(
-            prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder:
-        source, drawn = Path(folder, f"{chapter.name}.ipynb"), Path(folder, "figures")
-        drawn.mkdir()
+    # Figures wait beside those of earlier runs: a full disk leaves these whole.
+    with (tempfile.TemporaryDirectory(
+              prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder,
+          tempfile.TemporaryDirectory(prefix=_STAGE, dir=run.figures or folder) as drawn):
+        source = Path(folder, f"{chapter.name}.ipynb")
         execution.write_notebook(slices.alone(chapter.notebook, run.only) if run.only
                                  else chapter.notebook, source)
         places = {"figures": run.figures and drawn, "records": run.records,
@@ -262,7 +256,7 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
                     error.args = (f"the same command resumes from epoch {epoch:,}",)
             raise
         if run.figures:
-            _publish(run, drawn, executed)
+            _publish(run, Path(drawn), executed)
     if run.records:
         if not run.record.is_file():
             raise execution.ChapterError(f"{run.name} ran to its end but left no record in "
@@ -278,23 +272,19 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
 def _publish(run: Run, drawn: Path, executed: nbformat.NotebookNode) -> None:
     """Put a run's figures into its folder, all of them or none; those of other runs stay.
 
-    The list says which command made which. All is written beside the figures first: a full disk
-    leaves the earlier ones whole.
+    The list says which command made which.
     """
     made = [{**one, "chapter": run.chapter.name, "command": run.command} for one in listed(drawn)]
     before, names = listed(run.figures), {one["name"] for one in made}
     kept = [one for one in before if one["name"] not in names]
     says = [run.command, *(f"{one['name']} is of an earlier run: {one.get('command', '')}"
                            for one in kept)]
-    with tempfile.TemporaryDirectory(prefix=_STAGE, dir=run.figures) as stage:
-        content = json.dumps([*kept, *made], ensure_ascii=False, indent=1) + "\n"
-        for file in drawn.iterdir():
-            write_atomically(Path(stage, file.name), file.read_bytes())
-        execution.write_page(executed, Path(stage, PAGE), "\n".join(says))
-        write_atomically(Path(stage, LIST), content.encode())
-        new = sorted(Path(stage).iterdir(), key=lambda file: file.name == LIST)
-        for file in new:
-            os.replace(file, run.figures / file.name)
+    content = json.dumps([*kept, *made], ensure_ascii=False, indent=1) + "\n"
+    execution.write_page(executed, drawn / PAGE, "\n".join(says))
+    write_atomically(drawn / LIST, content.encode())
+    new = sorted(drawn.iterdir(), key=lambda file: file.name == LIST)
+    for file in new:
+        os.replace(file, run.figures / file.name)
     for name in {file for one in before if one not in kept for file in files(one)} - {
             file.name for file in new}:
         (run.figures / name).unlink(missing_ok=True)

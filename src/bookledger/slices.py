@@ -6,12 +6,9 @@ followed. ``tests/alone`` compares each figure alone with the whole run, and fin
 by drawing it: ``book/figures.csv`` has that.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import csv
-import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -71,7 +68,7 @@ def figures(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any],
                 needed |= read
         reached = [one for one in parameters if one in needed]
         told = [name, *code, *(f"{one} {parameters[one]}" for one in reached)]
-        digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+        digest = config.sha256("\n".join(told).encode())[:12]
         changed, same = table.get(digest, (dict.fromkeys(reached, ""), {}))
         found[name] = Drawn(name, tuple(kept), digest,
                             {one: changed[one] for one in reached if one in changed},

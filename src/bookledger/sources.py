@@ -3,8 +3,6 @@
 ``data/errata/README.md`` describes the keys of both files.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
@@ -83,13 +81,12 @@ class Erratum:
 
 def load_sources(folder: Path | str | None = None) -> dict[str, Source]:
     """Every source of a folder (default: the book's), by id; see `load_claims`."""
-    found = read_folder(folder or config.root() / "data" / "sources", Source, "source", "work")
-    return {one.id: one for one in found}
+    return {one.id: one for one in read_folder(Source, "sources", folder)}
 
 
 def load_errata(folder: Path | str | None = None) -> list[Erratum]:
     """Every erratum of a folder (default: the book's), by work and line; see `load_claims`."""
-    return read_folder(folder or config.root() / "data" / "errata", Erratum, "erratum", "work")
+    return read_folder(Erratum, "errata", folder)
 
 
 # --- views
@@ -111,8 +108,7 @@ def errata(work: str | None = None) -> View:
     if work is None and config.book().first_errata:
         known, cells = {row.id: row for row in rows}, []
         for id in config.book().first_errata:
-            one_of("erratum", id, known)
-            row = known[id]
+            row = config.pick("erratum", id, known)
             cells.append([link(row, sources[row.source].name), row.right, row.changes])
         parts.append(Table("Those that matter most", ["Erratum", "Correct", "Changes"], cells,
                            "cb-errata"))
@@ -132,9 +128,9 @@ def erratum(*ids: str) -> View:
     known, sources = {row.id: row for row in load_errata()}, load_sources()
     claims, parts = {claim.id: claim for claim in load_claims()}, []
     for id in ids:
-        one_of("erratum", id, known)
-        parts.append(html("erratum", known[id], sources[known[id].source],
-                          GRADES[known[id].grade], [claims[one] for one in known[id].claims]))
+        row = config.pick("erratum", id, known)
+        parts.append(html("erratum", row, sources[row.source], GRADES[row.grade],
+                          [claims[one] for one in row.claims]))
     return View(tuple(known[id] for id in ids), parts)
 
 

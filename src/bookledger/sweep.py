@@ -5,16 +5,12 @@ record, which is written here: the machines of a cluster need no common folder. 
 not made again.
 """
 
-from __future__ import annotations
-
-import hashlib
 import itertools
 import re
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -60,8 +56,8 @@ def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None
     missing = {folder: run for folder, run in planned.runs.items() if folder not in found}
     failed = {}
     if missing:
-        with _backend(scheduler, min(workers or joblib.cpu_count(), len(missing))):
-            failed = _make_all(missing, found)
+        with _cluster(scheduler) if scheduler else nullcontext():
+            failed = _make_all(missing, found, workers, bool(scheduler))
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
             f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed",
             *draw(planned, found, metrics)]
@@ -103,8 +99,7 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
     varied = {one: values_of(chapter.parameter(one), text) for one, text in overrides.items()}
     swept = [one for one, values in varied.items() if len(values) > 1]
     if not 1 <= len(swept) <= 2:
-        raise InputError("a sweep needs one or two parameters with several values, for example "
-                         "-p alpha 1e-4,1e-3")
+        raise InputError("a sweep needs one or two parameters with several values: -p rate 0.1,1")
     if "seeds" in base and "seeds" not in {*overrides, *(chosen.values if chosen else ())}:
         base["seeds"] = []
     if seeds or "seed" in base:
@@ -141,19 +136,15 @@ def values_of(parameter: Parameter, text: str) -> list[Any]:
 
 
 def _digest(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:12]
+    return config.sha256(repr(value).encode())[:12]
 
 
 # --- making them -------------------------------------------------------------------------------
 
 
 @contextmanager
-def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
-    """Let joblib use so many processes, or a Dask cluster; if a worker dies, another takes over."""
-    if scheduler is None:
-        with joblib.parallel_config("loky", n_jobs=workers):
-            yield
-        return
+def _cluster(scheduler: str) -> Iterator[None]:
+    """Let joblib use a Dask cluster; if a worker dies, another takes over."""
     from distributed import Client
     from distributed.comm import get_address_host_port
 
@@ -162,52 +153,45 @@ def _backend(scheduler: str | None, workers: int) -> Iterator[None]:
         client = Client(scheduler, timeout=_ANSWERS, set_as_default=False)
         client.wait_for_workers(1, timeout=_ANSWERS)
     except (OSError, ValueError) as error:
-        raise InputError(f"no Dask scheduler with a worker answers at {scheduler!r}: {error}; an "
-                         "address looks like tcp://192.168.0.5:8786, and dask worker ADDRESS "
-                         "starts a worker") from None
+        raise InputError(f"no Dask scheduler with a worker answers at {scheduler!r}: {error}; dask "
+                         "worker ADDRESS starts a worker at tcp://192.168.0.5:8786") from None
     with client, joblib.parallel_config("dask", client=client) as used:
         # With one thread in the whole cluster joblib would make the runs on this machine.
         used["backend"].effective_n_jobs = lambda n_jobs: max(2, sum(client.ncores().values()))
         yield
 
 
-def _make_all(missing: Mapping[str, Run], found: dict[str, Record]) -> dict[str, str]:
+def _make_all(missing: Mapping[str, Run], found: dict[str, Record], workers: int | None,
+              cluster: bool) -> dict[str, str]:
     """Make the missing runs; enter the records into *found*, and return the errors."""
     failed, code = {}, version_of(next(iter(missing.values())).chapter.name)
-    calls = ((folder, run, code) for folder, run in missing.items())
+    calls = [(folder, run, code) for folder, run in missing.items()]
     with (bar(len(missing), unit="run") as shown,
-          execution.side_by_side(_made, calls) as ended):
+          execution.side_by_side(_made, calls, workers, cluster) as ended):
         for folder, files, error in ended:
             run = missing[folder]
-            for name, content in files.items():         # the record is the last
+            for name, content in (files or {}).items():         # the record is the last
                 write_atomically(run.records / name, content)
-            record = None if error else read_record(run.record)
-            if record and record.code == code:
-                found[folder] = record
-            else:
-                failed[folder] = error or f"its machine has other code, {record.code}, not {code}"
+            if not error and (record := read_record(run.record)).code != code:
+                error = f"its machine has other code, {record.code}, not {code}"
+            if error:
+                failed[folder] = error.splitlines()[0]
                 shown.write(f"{folder} failed: {failed[folder]}", file=sys.stderr)
+            else:
+                found[folder] = record
             shown.update()
     return failed
 
 
-def _made(folder: str, run: Run, code: str, variables: Mapping[str, str]
-          ) -> tuple[str, dict[str, bytes], str]:
-    """Make a run where it is called: its folder's name, its files, and the error that ended it.
-
-    The record is the last of the files.
-    """
+def _made(name: str, run: Run, code: str, folder: Path, variables: Mapping[str, str]
+          ) -> dict[str, bytes]:
+    """Make a run where it is called: the content of its files, the record as the last."""
     # An interrupted run of other parameters, code or folder has another checkpoint.
     key = _digest([sorted(run.values.items()), run.folder, code])
-    with tempfile.TemporaryDirectory(
-            prefix="clusterbook-", dir=variables.get("TMPDIR")) as records:
-        try:
-            runs.make(replace(run, records=Path(records), variables=variables,
-                              checkpoint=f"sweep-{run.chapter.name}-{key}"))
-        except Exception as error:
-            return folder, {}, str(error).partition("\n")[0] or type(error).__name__
-        recorded = sorted(Path(records).glob("*-seed*"), key=lambda path: path.suffix == ".json")
-        return folder, {path.name: path.read_bytes() for path in recorded}, ""
+    runs.make(replace(run, records=folder, variables=variables,
+                      checkpoint=f"sweep-{run.chapter.name}-{key}"))
+    recorded = sorted(folder.glob("*-seed*"), key=lambda path: path.suffix == ".json")
+    return {path.name: path.read_bytes() for path in recorded}
 
 
 # --- drawing what was measured -----------------------------------------------------------------

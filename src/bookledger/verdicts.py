@@ -204,7 +204,7 @@ def _caveats(goal: Comparison, runs: Sequence[Record], used: Sequence[Record]) -
         then = f" (the record has: {held})" if held and not goal.check else ""
         found.append(f"the {'check' if goal.check else 'claim'} was added or changed after the "
                      f"first record{then}")
-    listed, made = profile_of(first).get("seeds"), {record.seed for record in runs}
+    listed, made = profile_of(first.profile).get("seeds"), {record.seed for record in runs}
     if listed is not None and goal.profile is not None:
         if missing := sorted(set(listed) - made):
             found.append(f"no run of the profile's {seed_list(missing)} is recorded")
@@ -258,8 +258,7 @@ def _priced(text: str, records: Iterable[Record]) -> str:
                  for run in records
                  if run.profile == found[2] and "seconds_per_epoch" in run.metrics]
         if not hours:
-            raise InputError(f"a cost in a claim is that of runs of {found[2]}, of which no record "
-                             "has seconds_per_epoch")
+            raise InputError(f"a cost is that of runs of {found[2]}, of which no record is timed")
         return f"about {int(found[1]) * fmean(hours):.0f} core-hours"
 
     return re.sub(r"\{(\d+) epochs of ([\w-]+)\}", cost, text)

@@ -5,24 +5,20 @@ and seed, in a folder of its own, and then metric by metric. How far apart two p
 for the book to say (``again`` in its ``ledger.toml``).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import joblib
-
-from clusterbook.checks import InputError, one_of
+from clusterbook.checks import InputError
 from clusterbook.paths import bar, write_atomically
 
 from . import config, execution, parameters, runs
-from .records import Attestation, Record, load_records, read_record, sha256
+from .config import sha256
+from .records import Attestation, Record, load_records, read_record
 from .verdicts import count, stale_among
 from .views import processor
 
@@ -44,19 +40,18 @@ def verify(names: Sequence[str] = (), *, by: str | None = None) -> Iterator[str]
     """
     records = load_records()
     allowed, known = config.book().allowed(), {record.name: record for record in records}
-    names = [name.removesuffix(".json") for name in names]
-    for name in names:
-        one_of("record", name, known)
+    chosen = [config.pick("record", name, known) for name in dict.fromkeys(
+        name.removesuffix(".json") for name in names)]
     if by is not None and not by.strip():
         raise InputError("--by takes the name of who runs the records again")
-    chosen = [known[name] for name in dict.fromkeys(names)] or by_chance(records)
-    workers, differ, failed = min(joblib.cpu_count(), len(chosen)), [], []
-    with (joblib.parallel_config("loky", n_jobs=workers), bar(len(chosen), unit="record") as shown,
-          execution.side_by_side(_again, ((record,) for record in chosen)) as ended):
+    chosen = chosen or by_chance(records)
+    differ, failed = [], []
+    with (bar(len(chosen), unit="record") as shown,
+          execution.side_by_side(_again, [(record,) for record in chosen]) as ended):
         for record, again, error in ended:
             shown.update()
-            if again is None:
-                failed.append(f"{record.name}: {error}")
+            if error:
+                failed.append(f"{record.name}: {error.splitlines()[0]}")
                 continue
             found = compared(record, again, allowed)
             if by:
@@ -83,25 +78,19 @@ def by_chance(records: Iterable[Record]) -> list[Record]:
     return random.sample(cheap, min(CHOSEN, len(cheap)))
 
 
-def _again(record: Record, variables: Mapping[str, str]) -> tuple[Record, Record | None, str]:
-    """A record, its run made again, and the error that ended it."""
-    with tempfile.TemporaryDirectory(
-            prefix="clusterbook-", dir=variables.get("TMPDIR")) as folder:
-        try:
-            chapter = parameters.read(record.chapter)
-            profile = chapter.profile(record.profile)
-            values = {name: record.parameters.get(name, value)
-                      for name, value in chapter.values(profile).items()}
-            run = runs.Run(chapter, profile, values, records=Path(folder, "records"),
-                           variables=variables, checkpoint=str(Path(folder, "checkpoints")))
-            run.records.mkdir()
-            runs.make(run)
-            again = read_record(run.record)
-            if again.data != record.data:
-                raise InputError(f"its data {record.data['name']} have another content now")
-            return record, again, ""
-        except Exception as error:
-            return record, None, str(error).partition("\n")[0] or type(error).__name__
+def _again(record: Record, folder: Path, variables: Mapping[str, str]) -> Record:
+    """The record of a run that is made again."""
+    chapter = parameters.read(record.chapter)
+    profile = chapter.profile(record.profile)
+    values = {name: record.parameters.get(name, value)
+              for name, value in chapter.values(profile).items()}
+    run = runs.Run(chapter, profile, values, records=folder, variables=variables,
+                   checkpoint=str(folder / "checkpoints"))
+    runs.make(run)
+    again = read_record(run.record)
+    if again.data != record.data:
+        raise InputError(f"its data {record.data['name']} have another content now")
+    return again
 
 
 def compared(record: Record, again: Record, allowed: Allowed) -> Attestation:

@@ -3,8 +3,6 @@
 A view is HTML on a page, which ``templates.html.j2`` makes, and text elsewhere.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections import Counter
@@ -22,7 +20,7 @@ from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
 from .claims import Claim, Comparison, Statistic, load_claims
-from .records import Record, attestations, load_records, read_profile, recorded
+from .records import Record, attestations, load_records, profile_of, recorded
 from .verdicts import WORDS, Verdict, count, judge, stale_among
 from .wording import duration, measured, numbers, so_far, spread
 
@@ -187,9 +185,9 @@ def summary() -> View:
 def scorecard() -> View:
     """Every claim of the book with its verdict: the headline claims first, the others by work."""
     rows = every_claim()
+    counts = counts_line(headlines(rows)).replace("claim", "headline claim", 1)
     parts = [assessed(rows), run_again(), *axes(by_kind(headlines(rows))["Headline results"]),
-             claim_table(
-        counts_line(headlines(rows)).replace("claim", "headline claim", 1), headlines(rows))]
+             claim_table(counts, headlines(rows))]
     for chapter, found in by_chapter(row for row in rows if row[0].tier != "headline").items():
         parts.append(claim_table(f"{config.book().method(chapter)}: supporting and minor claims "
                                  f"({counts_line(found)})", found, folded=True))
@@ -226,8 +224,7 @@ def axes(rows: Iterable[Row]) -> list[Table]:
         tables.append(Table(
             f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar is "
             "what a trend is compared with) and ours (● mean with 95% interval, ○ single seeds)",
-            heads, cells,
-            "cb-axes",
+            heads, cells, "cb-axes",
             folded=bool(tables) and not any(part.n for *_, part in found),
             lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
                    for claim, number, part in found]))
@@ -250,8 +247,7 @@ def _published(number: Comparison) -> str:
 
 def subject(claim: Claim, number: Comparison) -> str:
     """What a number is of, for readers of the source: ``TELL on MNIST: FCN accuracy``."""
-    profile = config.root() / "notebooks" / "profiles" / f"{number.profile}.toml"
-    data = read_profile(profile).get("parameters", {}).get("dataset") if profile.is_file() else None
+    data = profile_of(number.profile).get("parameters", {}).get("dataset")
     known = config.book().catalog().get(data)
     label = known.label if known else data
     told = (number.told or wording.spelled(number.metric)).removeprefix(f"{label} ")
@@ -311,8 +307,7 @@ def in_brief(work: str) -> View:
 
     Raises InputError for a work without an entry under ``leads`` in the book's file.
     """
-    one_of("chapter with a lead", work, config.book().leads)
-    lead, rows = config.book().leads[work], every_claim(work)
+    lead, rows = config.pick("chapter with a lead", work, config.book().leads), every_claim(work)
     claim, verdict = next(row for row in rows if row[0].id == lead.claim)
     runs = recorded(work, lead.profile)
     ours = ", ".join(f"{told} {spread(fmean(values), stdev(values) if len(values) > 1 else None)}"
@@ -368,10 +363,8 @@ def status() -> View:
 def described(records: Sequence[Record]) -> dict[str, str]:
     """Cost, machine and code of the runs of a profile; each record has more."""
     memory = [record.peak_memory_mb for record in records if record.peak_memory_mb is not None]
-    machines = []
-    for used in (record.machine for record in records):
-        machines.append(
-            f"{processor(used)}, threads: {used['threads']}, cores: {used['cores']}")
+    machines = [f"{processor(used)}, threads: {used['threads']}, cores: {used['cores']}"
+                for used in (record.machine for record in records)]
     commits = [((record.git["commit"] or "")[:8] or "no commit") + (
         "" if record.git["clean"] else ", changed") for record in records]
     return {"Time per seed": took(records),

@@ -1,7 +1,5 @@
 """Numbers, times and what claims compare, in words; and their places in a drawing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
