@@ -150,7 +150,7 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
 @pytest.mark.parametrize(("text", "words", "settings"), [
     ("a,b\n", "rows: 0, features: 2", {}),
     ("a,b\n1,2\n\n3\n", "missing values, counted by column: 'b (1)'", {}),
-    ("a,b\n1,5,2,5\n3,5,4,5\n", "does not match length of data", {}),
+    ("a,b\n1,5,2,5\n3,5,4,5\n", "row 1 has 4 values, expected 2", {}),
     (",a\n0,2\n1,5\n", "identifiers in 'Unnamed: 0'", {}),  # as pandas writes an index
     ("a,city\n1,Paris\n2,Rome\n", "text in 1 of 2 columns: 'city (such as Paris)'", {}),
     ("a;b\n1,5;2.500\n2,5;3.500\n", "row 1 of 'b' is '2.500', with a thousands separator", {}),

@@ -11,7 +11,7 @@ from PIL import Image
 
 from clusterbook import datasets, figures
 from clusterbook.checks import InputError
-from clusterbook.datasets import own
+from clusterbook.datasets import formats, own
 from clusterbook.paths import as_csv
 
 
@@ -65,6 +65,6 @@ def test_an_error_without_words_is_named(tmp_path, monkeypatch):
         raise MemoryError
 
     (tmp_path / "table.csv").write_text("a,b\n1,2\n3,4\n")
-    monkeypatch.setattr(pd, "read_csv", full)
+    monkeypatch.setattr(formats, "read", full)
     with pytest.raises(InputError, match="can't be read: MemoryError"):
         datasets.read(tmp_path / "table.csv")

@@ -23,21 +23,18 @@ _MONTH = r"(jan|feb|m[aä]?r|apr|ma[yi]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*
 #: SEPT2 and MARCH1 become dates in a spreadsheet, and 2310009E13 a number.
 _DATE = re.compile(rf"\d{{1,2}}[-. ]+{_MONTH}|{_MONTH}[-. ]+\d{{1,2}}|\d{{4}}-\d\d-\d\d( [\d:]+)?|"
                    r"\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d[.,]\d+e[+]\d+", re.IGNORECASE)
-_CODED = re.compile(
-    r"(.*[\W_])?(sub)?(type|class|group|cluster|stage|grade|diagnosis|outcome|status|condition|"
-    r"treatment|arm|cohort|batch|response|species|sex|gender)([\W_]*\d+)?", re.IGNORECASE)
 _FOR_MISSING = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
 
 
-def of(frame: pd.DataFrame, table: pd.DataFrame, ids: Sequence[str] | None, named_by: str | None,
+def of(values: pd.DataFrame, table: pd.DataFrame, ids: Sequence[str] | None, named_by: str | None,
        is_turned: bool) -> list[str]:
-    """Notes on the features as read (*frame*) and as 32-bit numbers (*table*).
+    """Notes on the features as numbers (*values*), float64, and as read (*table*), float32.
 
     *ids* name the rows, and stood in a column *named_by*.
     """
     ids = ids or ()
     found = [not is_turned and _rows(table, ids, named_by or ""), _dates([*table.columns, *ids]),
-             _precision(frame, table), *_codes_for_missing(table), _coded(table)]
+             _precision(values, table), *_codes_for_missing(table), _coded(table)]
     return [note for note in found if note]
 
 
@@ -66,41 +63,34 @@ def _dates(names: Sequence[str]) -> str:
                       "names of genes, a spreadsheet has changed them, such as SEPT2 to 2-Sep")
 
 
-def _precision(frame: pd.DataFrame, table: pd.DataFrame) -> str:
-    size, spread = table.abs().max(), table.max() - table.min()
-    lost = []
-    for name in frame.columns.intersection(size.index[(size > 2**24) | (size > 800 * spread)]):
-        kept, given = table[name].nunique(), frame[name].nunique()
-        if kept < 0.99 * given:
-            lost.append(f"{name} ({kept:,} of {given:,} values left)")
+def _precision(values: pd.DataFrame, table: pd.DataFrame) -> str:
+    spread, error = values.max() - values.min(), (values - table[[*values]]).abs().max()
+    lost = [f"{name} ({table[name].nunique():,} of {values[name].nunique():,} values left)"
+            for name in values.columns[(spread > 0) & (error > spread / 1000)]]
     return lost and (f"loses precision as 32-bit numbers: {listed(lost)}; subtract what all values "
                      "share, or leave it out if it names rows")
 
 
 def _codes_for_missing(table: pd.DataFrame) -> list[str]:
-    notes = []
-    for code in _FOR_MISSING:
-        hits = pd.Series((table.to_numpy() == code).sum(axis=0), table.columns)
-        for name in hits.index[hits > 0]:
+    found: dict[int, dict[str, int]] = {}
+    for name in table.columns[table.isin(_FOR_MISSING).any()]:
+        for code in _FOR_MISSING:
             rest = table[name][table[name] != code]
-            is_far = (rest - code).abs().min() > rest.max() - rest.min()
-            hits[name] *= is_far or code < 0 <= rest.min()
-        if hits.any():
-            columns = listed(hits.index[hits > 0])
-            notes.append(f"{code} occurs {hits.sum():,} times, in {columns}; if it means a "
-                         f"missing value, declare {option('missing', [str(code)])}")
-    return notes
+            if len(rest) == len(table):
+                continue
+            if code < 0 <= rest.min() or (rest - code).abs().min() > rest.max() - rest.min():
+                found.setdefault(code, {})[name] = len(table) - len(rest)
+    return [f"{code} occurs {sum(columns.values()):,} times, in {listed(columns)}; if it means a "
+            f"missing value, declare {option('missing', [str(code)])}"
+            for code, columns in found.items()]
 
 
 def _coded(table: pd.DataFrame) -> str:
-    """Columns of few whole numbers beside measured ones, or with a name of groups."""
+    """A few columns of few whole numbers beside measured ones."""
     rows, width = table.shape
-    few = {name: table[name].nunique() for name in table
-           if (width <= 200 or _CODED.fullmatch(name)) and not (table[name] % 1).any()}
-    few = {name: n for name, n in few.items() if 1 < n <= min(10, rows / 3)}
-    few = {name: n for name, n in few.items() if _CODED.fullmatch(name)
-           or n > 2 and 4 * len(few) <= width}
-    return few and (f"few whole numbers, taken for amounts: "
-                    f"{listed(f'{name} ({n} values)' for name, n in few.items())}; if they are "
-                    f"codes of groups, use {option('labels', next(iter(few)))}, or leave them out "
-                    "of features")
+    whole = table.loc[:, (table % 1 == 0).all()] if width <= 200 else table[[]]
+    few = {name: n for name, n in whole.nunique().items() if 2 < n <= min(10, rows / 3)}
+    return few and 3 * len(few) <= width and (
+        f"few whole numbers, taken for amounts: "
+        f"{listed(f'{name} ({n} values)' for name, n in few.items())}; if they are codes of "
+        f"groups, use {option('labels', next(iter(few)))}, or leave them out of features")

@@ -9,7 +9,7 @@ import io
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,95 +22,95 @@ from ..checks import InputError, one_of
 from .dataset import listed, option
 
 KINDS = (".csv", ".tsv", ".txt", ".gct", ".xlsx", ".parquet", ".npz", ".mat", ".h5ad")
-MISSING = ["", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "<NA>"]
+MISSING = ("", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "<NA>")
 LABELS = ("label", "class", "target", "y")
 _SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar", " ": "space"}
-_NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)(e[-+]?\d+)?", re.IGNORECASE)
-_DECIMAL = re.compile(r"[-+]?\d*([.,])\d+(e[-+]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
+_DECIMAL = re.compile(r"[-+]?\d*([.,])\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
 _REMARK = re.compile(r"""[ "']*[#!%]""")
+_DECIDING = 20  #: so many first rows decide on separator, width and names
 csv.field_size_limit(2**31 - 1)  # a line without the right separator is one cell
 
 
 @dataclass
 class Cells:
-    """The columns of a file and what was understood of them; its reader fills them in."""
+    """What was understood of a file; its reader fills it in."""
 
-    missing: Collection[str]  #: texts that stand for missing values
-    sheet: str | None  #: of a workbook, or layer of an .h5ad file
-    named: Collection[str | None]  #: columns of labels and identifiers, where they were given
+    #: its index has names of the rows, if they are known, and the name of their column
     frame: pd.DataFrame = field(default_factory=pd.DataFrame)
-    ids: Sequence[str] | None = None  #: names of the rows, if they are in no column
-    named_by: str | None = None  #: column of these names, if the file says so
     beside: Sequence[str] = ()  #: columns about the rows, which are no features
     decimal: str = "."
     is_turned: bool = False  #: whether samples stood in columns, or the format says what they are
     facts: dict[str, str] = field(default_factory=lambda: {
-        "a row is": "a sample: a line of the file, and no name speaks against it"})
+        "a row is": "a line of the file, taken for a sample"})
     notes: list[str] = field(default_factory=list)
 
 
-def fill(cells: Cells, file: Path) -> None:
-    """Read a file; raises InputError, or what a reader raises for a damaged file."""
-    kind = Path(file.stem if file.suffix == ".gz" else file).suffix.casefold()
+def read(file: Path, sheet: str | None) -> Cells:
+    """Read a file; raises InputError, or what a reader raises for a damaged file.
+
+    *sheet* is that of a workbook, or the layer of an .h5ad file.
+    """
+    cells, kind = Cells(), Path(f"{file}".removesuffix(".gz")).suffix.casefold()
     if kind not in KINDS:
         raise InputError(f"save it as {', '.join(KINDS[:-1])} or {KINDS[-1]}; datasets.load reads "
                          "the book's data sets and images")
-    if cells.sheet and kind not in (".xlsx", ".h5ad"):
+    if sheet and kind not in (".xlsx", ".h5ad"):
         raise InputError("sheet is for .xlsx and .h5ad files; leave it out")
     if kind == ".xlsx":
-        _workbook(file, cells)
+        _workbook(file, sheet, cells)
     elif kind == ".parquet":
         frame = pd.read_parquet(file)
         cells.frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
     elif kind == ".npz":
         with np.load(file, allow_pickle=False) as arrays:
-            cells.frame = _from_arrays(dict(arrays), cells.named)
+            _arrays(dict(arrays), cells)
     elif kind == ".mat":
-        cells.frame = _from_arrays(loadmat(file), cells.named)
+        _arrays(loadmat(file), cells)
     elif kind == ".h5ad":
-        _annotated(file, cells)
+        _annotated(file, sheet, cells)
     else:
         text = _decoded(file, cells.notes)
         reader = _gct if text.startswith(("#1.2", "#1.3")) else (
             _series_matrix if "!series_matrix_table_begin" in text else _delimited)
         reader(text, cells)
-    cells.frame = _cleaned(cells.frame, cells.missing)
+    return cells
 
 
-def texts(frame: pd.DataFrame) -> np.ndarray:
-    """Which columns have anything but numbers, or numbers as text."""
-    return np.array([kind.kind not in "biuf" for kind in frame.dtypes], dtype=bool)
+def cleaned(frame: pd.DataFrame, missing: Collection[str]) -> pd.DataFrame:
+    """Texts without spaces around them, and NaN for what is *missing*."""
+
+    def clean(texts: pd.Series) -> pd.Series:
+        texts = texts.map(lambda cell: cell.strip() if isinstance(cell, str) else cell)
+        return texts.mask(texts.isin(missing))
+
+    return _in_texts(frame, clean)
 
 
-def _cleaned(frame: pd.DataFrame, missing: Collection[str]) -> pd.DataFrame:
-    """Numbers, then texts without spaces around them; NaN for what is missing."""
-    is_text = texts(frame)
-    words = frame.loc[:, is_text]
-    # As one column: a table may have 20,000.
-    cells = pd.Series([cell.strip() if isinstance(cell, str) else cell
-                       for cell in words.to_numpy(object).ravel()], dtype=object)
-    values = cells.mask(cells.isin(missing)).to_numpy().reshape(words.shape)
-    words = pd.DataFrame(values, words.index, words.columns, dtype=object)
-    return pd.concat([frame.loc[:, ~is_text], words], axis=1)
+def as_numbers(frame: pd.DataFrame, decimal: str) -> pd.DataFrame:
+    """The numbers, float64, True and False being 1 and 0; NaN where a cell has none."""
+
+    def convert(texts: pd.Series) -> pd.Series:
+        truth = texts.map({"True": 1, "False": 0, "TRUE": 1, "FALSE": 0, "true": 1, "false": 0})
+        if decimal == ",":
+            texts = texts.mask(texts.str.contains(".", regex=False, na=False))
+            texts = texts.str.replace(",", ".")
+        return pd.to_numeric(texts, errors="coerce").astype(float).fillna(truth)
+
+    return _in_texts(frame, convert).astype(float)
+
+
+def _in_texts(frame: pd.DataFrame, change: Callable[[pd.Series], pd.Series]) -> pd.DataFrame:
+    """Change the columns that are not of numbers, as one: a table may have 20,000."""
+    texts = frame.select_dtypes(exclude=["number", "bool", "boolean"])
+    changed = change(pd.Series(texts.to_numpy(object).ravel(), dtype=object)).to_numpy()
+    changed = pd.DataFrame(changed.reshape(texts.shape), texts.index, texts.columns, dtype=object)
+    return pd.concat([frame.drop(columns=texts.columns), changed], axis=1)[[*frame]]
 
 
 def number(cell: str) -> bool:
     """Whether a cell is a number, with either decimal mark."""
     return bool(_NUMBER.fullmatch(cell))
-
-
-def as_numbers(column: pd.Series, decimal: str) -> pd.Series:
-    """A column's numbers, True and False being 1 and 0; NaN where a cell has none."""
-    if column.dtype.kind in "biuf":
-        return column
-    with suppress(TypeError, ValueError):  # most columns have nothing else
-        if decimal == ".":
-            return pd.to_numeric(column).astype(float)
-    text = column.astype("string")
-    truth = text.str.casefold().map({"true": 1.0, "false": 0.0}).astype(float)
-    if decimal == ",":
-        text = text.mask(text.str.contains(".", regex=False)).str.replace(",", ".")
-    return pd.to_numeric(text, errors="coerce").astype("Float64").astype(float).fillna(truth)
 
 
 def turn(cells: Cells, name: str | None) -> None:
@@ -120,26 +120,27 @@ def turn(cells: Cells, name: str | None) -> None:
     """
     if cells.is_turned:
         raise InputError("its samples are rows already; leave out transpose")
-    frame, name = cells.frame, name or cells.named_by
-    about = [one for one in frame if one != name and 2 * as_numbers(
-        frame[one], cells.decimal).count() < frame[one].count()]
-    name = name or next(iter(about), None)
-    names = frame[name] if name else [f"row {i + 1}" for i in frame.index]
-    if left_out := [one for one in about if one != name]:
+    frame = cells.frame
+    about = frame.columns[2 * as_numbers(frame, cells.decimal).count() < frame.count()]
+    if isinstance(frame.index, pd.RangeIndex) and not name and not about.empty:
+        name = about[0]
+    if name and name != frame.index.name:
+        frame = frame.set_index(name)
+    if left_out := [one for one in about if one in frame]:
         cells.notes.append(f"columns of text about the features were left out: {listed(left_out)}")
-    table = frame.drop(columns={name, *about}.difference([None])).T
-    cells.ids, cells.named_by, cells.is_turned = [*table.index], None, True
+    names = identifiers(frame) or [f"row {i + 1}" for i in frame.index]
+    cells.frame, cells.is_turned = frame.drop(columns=left_out).set_axis(names).T, True
     cells.facts["a row is"] = f"a column of the file, by {option('transpose', True)}"
-    cells.frame = table.set_axis(identifiers(names), axis=1).reset_index(drop=True)
 
 
-def identifiers(names: Sequence[str]) -> tuple[str, ...]:
-    """The names as text; InputError if one is missing or comes twice."""
-    column = pd.Series(names)
-    if (wrong := column.isna() | column.duplicated()).any():
-        row = int(wrong.to_numpy().argmax())
-        raise InputError(f"row {row + 1:,}: identifier missing or repeated, {column.iloc[row]}")
-    return tuple(map(str, column))
+def identifiers(frame: pd.DataFrame) -> tuple[str, ...] | None:
+    """The names of the rows, if there are any; InputError if one is missing or comes twice."""
+    if isinstance(frame.index, pd.RangeIndex):
+        return None
+    if (wrong := frame.index.isna() | frame.index.duplicated()).any():
+        row = int(wrong.argmax())
+        raise InputError(f"row {row + 1:,}: identifier missing or repeated, {frame.index[row]}")
+    return tuple(map(str, frame.index))
 
 
 # ------------------------------------------------------------------------------------- text files
@@ -149,24 +150,35 @@ def _decoded(file: Path, notes: list[str]) -> str:
     data = file.read_bytes()
     if data.startswith(b"\x1f\x8b"):
         data = gzip.decompress(data)
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as Excel saves it
-        return data.decode("utf-16")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        notes.append(f"{file.name} is not UTF-8 and was read as Windows-1252")
-        return data.decode("cp1252")
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))      # by Excel
+    with suppress(UnicodeDecodeError):
+        return data.decode("utf-16" if is_utf16 else "utf-8-sig")
+    notes.append(f"{file.name} is not UTF-8 and was read as Windows-1252")
+    return data.decode("cp1252")
 
 
-def _rows(lines: Sequence[str], separator: str) -> list[list[str]]:
-    """The first lines cut into cells: they decide on separator, width and names."""
-    reader = csv.reader(lines[:20], delimiter=separator, skipinitialspace=True)
-    return [[cell.strip() for cell in row] for row in reader]
+def _delimited(text: str, cells: Cells) -> None:
+    lines = [*io.StringIO(text, newline=None)]
+    plain = [line for line in lines if line.strip() and not _REMARK.match(line)][:_DECIDING]
+    separator = max(_SEPARATORS, key=lambda one: _width(_cut(plain, one))[0])
+    if told := re.fullmatch(r'"?sep=(.)"?\s*', "".join(lines[:1])):
+        separator, lines[0] = told[1], "#sep="
+    cells.facts["separator"] = _SEPARATORS.get(separator, separator)
+    rows = _cut(lines, separator)
+    if rows and rows[-1] and rows[-1][-1].endswith("\n"):
+        raise InputError(f"a quotation mark is not closed, before {rows[-1][-1][:40]!r}")
+    _tabular(rows, separator, cells)
 
 
-def _width(lines: Sequence[str], separator: str) -> tuple[int, int]:
-    """How many of the first lines have equally many cells, at least two, and how many cells."""
-    widths = Counter(map(len, _rows(lines, separator)))
+def _cut(lines: Sequence[str], separator: str) -> list[list[str]]:
+    if separator == " ":
+        lines = [line.strip() for line in lines]
+    return [*csv.reader(lines, delimiter=separator, skipinitialspace=True)]
+
+
+def _width(rows: Sequence[Sequence[str]]) -> tuple[int, int]:
+    """How many rows have equally many cells, at least two, and how many cells."""
+    widths = Counter(map(len, rows))
     return max(((rows, width) for width, rows in widths.items() if width > 1), default=(0, 1))
 
 
@@ -174,32 +186,25 @@ def _has_number(row: Sequence[str]) -> bool:
     return any(map(number, row))
 
 
-def _delimited(text: str, cells: Cells, separator: str = "") -> int:
-    """Read the table among the lines; returns the number of lines above it, without empty ones."""
-    lines = [line for line in io.StringIO(text, newline=None) if line.strip()]
-    if told := re.fullmatch(r'"?sep=(.)"?\s*', "".join(lines[:1])):
-        separator, lines[0] = told[1], f"#{lines[0]}"
-    plain = [line for line in lines if not _REMARK.match(line)]
-    separator = separator or max(_SEPARATORS, key=lambda one: _width(plain, one)[0])
-    width = _width(plain, separator)[1]
+def _tabular(rows: Sequence[Sequence[str]], separator: str, cells: Cells) -> int:
+    """Read the table in rows of text; returns where it begins."""
+    plain = [row for row in rows if any(row) and not _REMARK.match(row[0])]
+    width = _width(plain[:_DECIDING])[1]
 
-    def is_row(line: str, following: str) -> bool:
+    def is_inside(row: Sequence[str], following: Sequence[str]) -> bool:
         """Also if it begins with a mark, as "#SampleID,a,b" above numbers."""
-        if not _REMARK.match(line):
-            return bool(line.strip(f'{separator}" \n'))
-        alike = line.count(separator) == width - 1 > 0
-        return alike and _has_number(*_rows([following], separator))
+        return any(row) and (not _REMARK.match(row[0])
+                             or len(row) == width and _has_number(following))
 
-    kept = [line for line, following in zip(lines, [*lines[1:], "0"], strict=False)
-            if is_row(line, following)]
-    kept = kept[_top(_rows(kept, separator), width):]
-    inside = {*kept}
-    if skipped := [line.strip() for line in lines if line not in inside]:
-        cells.notes.append(f"lines that are no part of the table were skipped: {len(skipped):,}, "
-                           f"such as {skipped[0][:60]!r}")
-    if kept:
-        _named(kept, separator, width, cells)
-    return lines.index(kept[0]) if kept else 0
+    table = [i for i, row in enumerate(rows) if is_inside(row, [*rows, ["0"]][i + 1])]
+    table = table[_top([rows[i] for i in table[:_DECIDING]], width):]
+    others = {i for i, row in enumerate(rows) if any(row)}.difference(table)
+    if others:
+        cells.notes.append(f"lines that are no part of the table were skipped: {len(others):,}, "
+                           f"such as {separator.join(rows[min(others)]).strip()[:60]!r}")
+    if table:
+        _named([rows[i] for i in table], separator, cells)
+    return [*table, 0][0]
 
 
 def _top(rows: Sequence[Sequence[str]], width: int) -> int:
@@ -211,42 +216,41 @@ def _top(rows: Sequence[Sequence[str]], width: int) -> int:
     return next((i for i, n in enumerate(filled) if 2 * n >= width), 0)
 
 
-def _named(lines: Sequence[str], separator: str, width: int, cells: Cells) -> None:
+def _named(rows: Sequence[Sequence[str]], separator: str, cells: Cells) -> None:
     """Read a table that has names in its first row, or there its first sample."""
-    rows = _rows(lines, separator)
-    n, below = len(rows[0]), [row for row in rows[1:] if len(row) == width]
-    grid = _grid(lines, separator, max(n, width))
-    found = map(_DECIMAL.fullmatch, grid.to_numpy().ravel() if separator != "," else ())
+    names, *body = rows
+    body = [row if any(row[len(names):]) else row[:len(names)] for row in body]
+    if all(map(number, names)):
+        if not _are_names(names, body[:_DECIDING]):
+            names, body = [f"column {i + 1}" for i in range(len(names))], [names, *body]
+            cells.facts["names of columns"] = "none: the first row has numbers and is a sample"
+        elif names[0] != "0":
+            cells.notes.append(f"the first row, {listed(names)}, was read as names of the columns")
+    leads = [row[0] for row in body]
+    are_named = not all(map(number, leads))
+    if names[0] and {*map(len, body)} == {len(names) + 1} and (     # as R writes names of rows
+            separator != "," or are_named or leads == [f"{i + 1}" for i in range(len(leads))]
+            or any("." in cell for row in body for cell in row)):
+        names, are_named = ["", *names], True
+    for i, row in enumerate(body):
+        if len(row) > len(names):
+            raise InputError(f"row {i + 1:,} has {len(row)} values, expected {len(names)} as in "
+                             "the header; where commas are decimal marks, separate with semicolons")
+        row += [""] * (len(names) - len(row))
+    grid = np.array(body, dtype=object).reshape(len(body), len(names))
+    found = map(_DECIMAL.fullmatch, grid.ravel() if separator != "," else ())
     marks = Counter(one[1] for one in found if one)
     if marks[","] and marks[","] >= marks["."]:
         cells.decimal = ","
         cells.notes.append("numbers were read with decimal commas: 1,5 is one and a half")
-    cells.facts |= {"separator": _SEPARATORS.get(separator, separator),
-                    "decimal mark": "comma" if cells.decimal == "," else "point"}
-    names, frame = [*grid.iloc[0].str.strip()], grid[1:]
-    if all(map(number, rows[0])):
-        if not _are_names(rows[0], below):
-            names, frame = [f"column {i + 1}" for i in range(len(names))], grid
-            cells.facts["names of columns"] = "none: the first row has numbers and is a sample"
-        elif rows[0][0] != "0":
-            cells.notes.append(f"the first row, {listed(names)}, was read as names of the columns")
-    leads = [row[0] for row in below]
-    is_lead = not all(map(number, leads))
-    if n == width - 1 and any(row[-1] for row in below):  # as R writes names of rows
-        is_lead |= separator != "," or lines[1].startswith('"') or leads == [
-            str(i + 1) for i in range(len(leads))]
-        names = ["", *names[:-1]]
-    if n < width - 1 or n < width and not names[0] and not is_lead:
-        raise InputError(f"the header does not match length of data: {n} names, {width} values in "
-                         "a row; where commas are decimal marks, separate with semicolons")
-    blank = [f"Unnamed: {i}" for i, name in enumerate(names) if not name]
-    names = [name or f"Unnamed: {i}" for i, name in enumerate(names)]
-    cells.frame = frame = frame.set_axis(names, axis=1).reset_index(drop=True)
-    if is_lead and names[0] in blank:
-        cells.named_by = names[0]
-    if below and (empty := [name for name in blank if not frame[name].str.strip().any()]):
+    cells.facts["decimal mark"] = "comma" if cells.decimal == "," else "point"
+    unnamed = {i: f"Unnamed: {i}" for i, name in enumerate(names) if not name.strip()}
+    names = [unnamed.get(i, name) for i, name in enumerate(names)]
+    frame = pd.DataFrame(grid, columns=names, dtype=object)     # one block is fast
+    if body and (empty := [name for i, name in unnamed.items() if not any(grid[:, i])]):
         cells.notes.append(f"empty columns without a name were dropped: {len(empty)}")
-        cells.frame = frame.drop(columns=empty)
+        frame = frame.drop(columns=empty)
+    cells.frame = frame.set_index(unnamed[0]) if are_named and 0 in unnamed else frame
 
 
 def _are_names(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
@@ -265,39 +269,22 @@ def _are_names(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
     return bool(in_order or not (numbers % 1).any() and any((one % 1).any() for one in others))
 
 
-def _grid(lines: Sequence[str], separator: str, width: int) -> pd.DataFrame:
-    """All cells as text."""
-    try:
-        # pandas only warns where rows have more values than the first.
-        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
-            return pd.read_csv(
-                io.StringIO("".join(lines)), sep=r"\s+" if separator == " " else separator,
-                header=None, names=range(width), index_col=False, dtype=object,
-                skipinitialspace=True, na_filter=False, low_memory=False)
-    except pd.errors.ParserError as error:
-        if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
-            expected, line, saw = map(int, found.groups())
-            raise InputError(f"row {line - 1:,} has {saw} values, expected {expected}") from error
-        raise
-
-
 # ---------------------------------------------------------- workbooks, arrays, files of biology
 
 
-def _workbook(file: Path, cells: Cells) -> None:
+def _workbook(file: Path, sheet: str | None, cells: Cells) -> None:
     """The named sheet, or the first with numbers in two rows."""
-    sheets = pd.read_excel(file, sheet_name=None, header=None, dtype=object, engine="openpyxl")
-    tables = {name: one.dropna(how="all").dropna(how="all", axis=1) for name, one in sheets.items()}
-    chosen = cells.sheet or next((name for name, one in tables.items() if one.map(
-        lambda cell: number(str(cell))).any(axis=1).sum() > 1), next(iter(tables)))
-    one_of("sheet", chosen, tables)
-    above = _delimited(tables[chosen].to_csv(sep="\t", header=False, index=False), cells, "\t")
-    line = [*tables[chosen].index, 0][above] + 1
-    cells.facts["sheet"] = f"{chosen!r} from row {line}, of {listed(sheets)}"
-    if len(sheets) > 1 and not cells.sheet:
-        cells.notes.append(f"the sheet {chosen!r} was read, from row {line}; {listed(sheets)} are "
+    sheets = pd.read_excel(file, sheet_name=None, header=None, dtype=str, na_filter=False,
+                           engine="openpyxl")
+    rows = {name: one.loc[:, (one != "").any()].to_numpy().tolist() for name, one in sheets.items()}
+    chosen = sheet or next((name for name in rows if sum(map(_has_number, rows[name])) > 1),
+                           next(iter(rows)))
+    one_of("sheet", chosen, rows)
+    line = _tabular(rows[chosen], "\t", cells) + 1
+    cells.facts["sheet"] = f"{chosen!r} from row {line}, of {listed(rows)}"
+    if len(rows) > 1 and not sheet:
+        cells.notes.append(f"the sheet {chosen!r} was read, from row {line}; {listed(rows)} are "
                            f"there, and {option('sheet', 'NAME')} chooses")
-    cells.facts.pop("separator", None)
 
 
 def _series_matrix(text: str, cells: Cells) -> None:
@@ -313,38 +300,25 @@ def _series_matrix(text: str, cells: Cells) -> None:
     if table.empty:
         raise InputError("this series matrix has no values; download the series' supplementary "
                          "file from GEO instead")
-    _of_samples(table, about, "GEO series matrix", cells)
+    beside = pd.DataFrame(about, range(table.shape[1])).set_axis(table.columns)
+    _put_beside(table.T, beside, cells)
+    cells.facts["a row is"] = "a sample: a GEO series matrix has samples in columns"
 
 
 def _gct(text: str, cells: Cells) -> None:
     """GenePattern's .gct, version 1.2 or 1.3; metadata of samples may be labels."""
-    version, counts, names, *lines = text.splitlines()
-    rows, _, more, about = [*map(int, counts.split()), 1, 0][:4]
-    table = pd.read_csv(io.StringIO("\n".join([names, *lines[about:]])), sep="\t", index_col=0,
-                        low_memory=False).iloc[:, more:]
-    if len(table) != rows:
-        raise InputError(f"the file announces {rows:,} rows and has {len(table):,}; it was cut "
-                         "short")
-    parts = [line.split("\t") for line in lines[:about]]
-    _of_samples(table, {name: dict(enumerate(values[more:])) for name, *values in parts},
-                f"version {version[1:]} of .gct", cells)
+    counts = map(int, text.splitlines()[1].split())
+    rows, _, more, about = [*counts, 1, 0][:4]
+    table = pd.read_csv(io.StringIO(text), sep="\t", skiprows=2, index_col=0, low_memory=False)
+    if len(table) != about + rows:
+        raise InputError(f"the file announces {rows:,} rows and has {len(table) - about:,}; it was "
+                         "cut short")
+    table = table.iloc[:, more:]
+    _put_beside(table[about:].T, table[:about].T, cells)
+    cells.facts["a row is"] = "a sample: a .gct file has samples in columns"
 
 
-def _of_samples(table: pd.DataFrame, about: Mapping[str, Mapping[int, str]], kind: str, cells: Cells
-                ) -> None:
-    """Turn a table that has samples in columns, and put beside it what differs between them."""
-    beside = pd.DataFrame(about, index=range(table.shape[1]))
-    cells.ids = tuple(map(str, table))
-    _put_beside(table.T.reset_index(drop=True), beside.loc[:, beside.nunique() > 1], cells)
-    cells.facts["a row is"] = f"a sample: {kind} has samples in columns, which were turned"
-
-
-def _put_beside(frame: pd.DataFrame, beside: pd.DataFrame, cells: Cells) -> None:
-    cells.beside, cells.is_turned = tuple(map(str, beside)), True
-    cells.frame = pd.concat([frame, beside.set_axis([*cells.beside], axis=1)], axis=1)
-
-
-def _annotated(file: Path, cells: Cells) -> None:
+def _annotated(file: Path, sheet: str | None, cells: Cells) -> None:
     """AnnData's .h5ad: X, raw or a layer; the columns of obs may be labels."""
     try:
         import anndata
@@ -352,29 +326,32 @@ def _annotated(file: Path, cells: Cells) -> None:
         raise InputError("an .h5ad file needs the package anndata: pip install anndata") from error
     with warnings.catch_warnings(action="ignore"):
         found = anndata.read_h5ad(file)
-    known = {"X": found.X, "raw": found.raw and found.raw.X, **found.layers}
-    known = {name: values for name, values in known.items() if values is not None}
-    chosen = cells.sheet or "X"
+    known, chosen = ["X", *["raw"] * (found.raw is not None), *found.layers], sheet or "X"
     one_of("layer of the file", chosen, known)
-    values = known[chosen]
-    frame = pd.DataFrame(values.toarray() if hasattr(values, "toarray") else np.asarray(values))
-    frame.columns = (found.raw if chosen == "raw" else found).var_names.astype(str)
-    _put_beside(frame, found.obs.reset_index(drop=True), cells)
-    cells.ids = tuple(map(str, found.obs_names))
+    table = found.raw.to_adata() if chosen == "raw" else found
+    _put_beside(table.to_df(chosen if chosen in found.layers else None), found.obs, cells)
     cells.facts |= {"a row is": "an observation (obs) of the .h5ad file",
                     "layer": f"{chosen!r}, of {listed(known)}"}
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], named: Collection[str | None]) -> pd.DataFrame:
-    """The samples, with the arrays of labels and identifiers as further columns."""
+def _put_beside(table: pd.DataFrame, beside: pd.DataFrame, cells: Cells) -> None:
+    """The samples of a format that knows what its rows are, and what differs between them."""
+    beside = beside.loc[:, beside.nunique() > 1].rename(columns=str)
+    cells.beside, cells.is_turned = tuple(beside), True
+    cells.frame = pd.concat([table, beside], axis=1)
+
+
+def _arrays(arrays: Mapping[str, np.ndarray], cells: Cells) -> None:
+    """The samples, and beside them the arrays with one value for each; labels may be among them."""
     if "X" not in arrays:
         raise InputError(f"call the samples X, shape (rows, features), among {listed(arrays)}")
     X = arrays["X"]
     frame = pd.DataFrame(X.toarray() if hasattr(X, "toarray") else X)
     names = arrays.get("feature_names", [f"column {i + 1}" for i in frame])
     frame.columns = [str(np.squeeze(name)) for name in np.ravel(names)]
-    for name, array in arrays.items():
-        if name in named or name.casefold() in LABELS:
+    for name in {*arrays}.difference(["X", "feature_names"]):
+        if np.size(arrays[name]) == len(frame) or name.casefold() in LABELS:
             # A text in a cell of MATLAB is an array.
-            frame[name] = [np.squeeze(cell).item() for cell in array.ravel()]
-    return frame
+            frame[name] = [np.squeeze(cell).item() for cell in arrays[name].ravel()]
+            cells.beside = [*cells.beside, name]
+    cells.frame = frame

@@ -32,38 +32,34 @@ def read_table(
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
     file, codes = absolute(path), [*map(str, missing or ())]
-    cells = formats.Cells({*formats.MISSING, *codes}, sheet, (labels, id_column))
     if not os.path.isfile(file):        # a pipe would be waited for
         near = [one.name for one in file.parent.glob("*") if one.suffix in formats.KINDS]
         raise InputError(f"there is no file {file}; tables in its folder: "
                          f"{listed(sorted(near)) or 'none'}")
     try:
-        formats.fill(cells, file)
+        cells = formats.read(file, sheet)
+        cells.frame.columns = cells.frame.columns.astype(str).str.strip()
+        _refuse("columns of the same name", cells.frame.columns.value_counts() - 1, "rename them")
+        cells.frame = formats.cleaned(cells.frame, {*formats.MISSING, *codes})
+        _check_known(cells.frame, [id_column])
         if transpose:
-            formats.turn(_known(cells, [id_column]), id_column)
-            id_column = None
-        frame = _known(cells, [labels, id_column, *(features or ())]).frame
-        for name in dict.fromkeys(filter(None, [cells.named_by, id_column])):
-            cells.ids = frame.pop(name)
-        ids = None if cells.ids is None else formats.identifiers(cells.ids)
+            formats.turn(cells, id_column)
+        elif id_column and id_column != cells.frame.index.name:
+            # Faster than set_index(id_column), which cuts a wide table into its columns.
+            cells.frame = cells.frame.drop(columns=id_column).set_index(cells.frame[id_column])
+        _check_known(cells.frame, [labels, *(features or ())])
+        ids, named_by = formats.identifiers(cells.frame), cells.frame.index.name
+        frame = cells.frame.reset_index(drop=True)
         y, classes = _labels(frame, labels, features or (), cells)
-        numbers, wrong = _as_numbers(frame, cells.decimal, codes)
-        cells.beside = [name for name in cells.beside if name in numbers]
-        chosen = numbers[[*features]] if features else numbers.drop(columns=cells.beside)
-        for name in chosen.columns.difference([*wrong]) if not features else ():
-            column = chosen[name]
-            if _IDENTIFIER.fullmatch(name) and column.is_unique and not any(column % 1):
-                raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
-        table = _features(chosen, wrong, text, impute, cells)
+        cells.beside = [name for name in cells.beside if name in frame]
+        frame = frame[[*features]] if features else frame.drop(columns=cells.beside)
+        values, table = _features(frame, features, codes, text, impute, cells)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
-    named_by = id_column or cells.named_by
-    cells.notes += doubts.of(chosen, table, ids, named_by, cells.is_turned)
+    cells.notes += doubts.of(values, table, ids, named_by, cells.is_turned)
     for note in cells.notes:
         warnings.warn(note, stacklevel=3)
-    if any("are rows samples?" in note for note in cells.notes):
-        cells.facts["a row is"] = "a line of the file, taken for a sample, which a note doubts"
     cells.facts |= {"rows are named by": repr(named_by)} if named_by else {}
     cells.facts |= {"offered as labels": listed(cells.beside)} if cells.beside else {}
     source = Source(file.name, f"a table of one's own, {file.name}")
@@ -72,15 +68,10 @@ def read_table(
                    understood=cells.facts)
 
 
-def _known(cells: formats.Cells, asked: Sequence[str | None]) -> formats.Cells:
-    """The same, with names stripped; InputError if one comes twice or an *asked* one is missing."""
-    frame = cells.frame
-    frame.columns = frame.columns.astype(str).str.strip()
-    _refuse("columns of the same name", frame.columns.value_counts() - 1, "rename them")
+def _check_known(frame: pd.DataFrame, asked: Sequence[str | None]) -> None:
     for name in filter(None, asked):
-        if name not in frame:
+        if name not in frame and name != frame.index.name:
             raise unknown("column", name, get_close_matches(name, frame) or list(frame)[:5])
-    return cells
 
 
 def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cells: formats.Cells
@@ -88,69 +79,49 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cel
     """The labels, taken out of a table, and the names of the classes."""
     found = [named] if named else [name for name in frame if name.casefold() in formats.LABELS
                                    and name not in features]
-    numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in found}
-    for name, column in numbers.items():
-        if not named and (column % 1).any() and column.nunique() > 10:
+    numbers = formats.as_numbers(frame[found], cells.decimal)
+    for name, column in () if named else numbers.items():
+        distinct = column.nunique()
+        if distinct > 10 and (distinct > len(column) / 2 or (column % 1).any()):
             found.remove(name)
-            cells.notes.append(f"{name!r} has {column.nunique():,} different numbers and was taken "
-                               f"for a feature; {option('labels', name)} takes it for classes")
+            cells.notes.append(f"{name!r} has {distinct:,} different numbers and was taken for a "
+                               f"feature; {option('labels', name)} takes it for classes")
     if len(found) > 1:
         raise InputError(f"several columns could be labels ({listed(found)}): name one")
     _refuse("missing labels", frame[found].isna().sum(), "label or remove these rows")
     if not found:
         return None, ()
     column, values = frame.pop(found[0]), numbers[found[0]]
-    if column.dtype.kind in "biuf" or values.notna().all() and values.abs().max() < 2**53:
-        y, classes = as_classes(values.to_numpy())
-    else:
-        y, classes = as_classes(column.astype(str).to_numpy())
+    is_number = values.notna().all() and values.abs().max() < 2**53
+    y, classes = as_classes(values if is_number else column.astype(str))
     cells.facts["labels"] = f"{found[0]!r}: {len(classes):,} classes"
-    if len(classes) > max(10, len(y) / 2):
-        cells.notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} "
-                           f"rows; {option('labels', 'NAME')} takes another column")
     return y, classes
 
 
-def _as_numbers(frame: pd.DataFrame, decimal: str, codes: Sequence[str]
-                ) -> tuple[pd.DataFrame, dict[str, pd.Series]]:
-    """The table with numbers where a column has nothing else; of others, cells that are none.
+def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence[str], text: str,
+              impute: str | None, cells: formats.Cells) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The numbers as read, and as features, float32, followed by those made of text.
 
-    *codes* stand for missing values.
+    Some *codes* stand for missing values.
     """
-    wrong, words = {}, frame.loc[:, formats.texts(frame)]
-    points = words if decimal == "." else words[[]]     # most tables have nothing but numbers
-    cells = pd.to_numeric(points.to_numpy(object).ravel(), errors="coerce").astype(float)
-    columns = dict(zip(points, cells.reshape(points.shape).T, strict=True))
-    columns = {name: column for name, column in columns.items() if not np.isnan(column).any()}
-    for name, column in words.drop(columns=columns).items():
-        columns[name] = formats.as_numbers(column, decimal)
-        cells = column[(columns[name].isna() & column.notna()).to_numpy()].astype(str)
-        if len(cells):
-            del columns[name]
-            wrong[name] = cells
-    # One block, with which pandas is fast.
-    values = np.reshape([*columns.values()], (len(columns), len(frame))).T
-    parts = [frame.drop(columns=words.columns), words[[*wrong]].astype("string"),
-             pd.DataFrame(values, frame.index, [*columns])]
-    numbers = pd.concat(parts, axis=1)[[*frame.columns]]
-    if values := [*map(float, filter(formats.number, codes))]:
-        numbers = numbers.mask(numbers.isin(values))
-    return numbers, wrong
-
-
-def _features(frame: pd.DataFrame, wrong: Mapping[str, pd.Series], text: str, impute: str | None,
-              cells: formats.Cells) -> pd.DataFrame:
-    """The features, float32: columns of numbers, then those made of text."""
     rows, width = frame.shape
     if rows < 2 or width < 1:
         raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least 2 and 1")
-    texts = [name for name in frame if name in wrong]
-    _refuse_cells({name: wrong[name] for name in texts}, frame)
+    numbers = formats.as_numbers(frame, cells.decimal)
+    odd = numbers.isna() & frame.notna()
+    texts = [*frame.columns[odd.any()]]
+    numbers = numbers.drop(columns=texts)
+    numbers = numbers.mask(numbers.isin([*map(float, filter(formats.number, codes))]))
+    for name in filter(_IDENTIFIER.fullmatch, () if chosen else numbers):
+        if numbers[name].is_unique and not any(numbers[name] % 1):
+            raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
+    wrong = {name: frame.loc[odd[name], name].astype(str) for name in texts}
+    _refuse_cells(wrong, frame)
     if texts and text == "refuse":
-        shown = [f"{name} (such as {wrong[name].iloc[0][:40]})" for name in texts]
+        shown = [f"{name} (such as {cells.iloc[0][:40]})" for name, cells in wrong.items()]
         raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; name "
                          f"labels, id_column or features, or use {option('text', 'one-hot')}")
-    missing = frame.isna().sum()
+    missing = pd.concat([numbers, frame[texts]], axis=1)[[*frame]].isna().sum()
     cells.facts["missing values"] = f"{missing.sum():,}"
     if not impute:
         _refuse("missing values", missing,
@@ -158,26 +129,25 @@ def _features(frame: pd.DataFrame, wrong: Mapping[str, pd.Series], text: str, im
     elif missing.any():
         cells.notes.append(f"missing values filled in: {missing.sum():,}, in columns "
                            f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
+        numbers = numbers.fillna(numbers.median())
     with np.errstate(over="ignore"):                      # beyond 3.4e38 becomes infinite
-        table = frame.drop(columns=texts).astype(np.float32)
-    if missing.any():
-        table = table.fillna(table.median())
+        table = numbers.astype(np.float32)
     _refuse("infinite or no values", (~np.isfinite(table)).sum(), "correct or remove them")
     if texts:
         cells.notes.append(f"text became features of 0 and 1: {listed(texts)}")
-        words = frame[texts].fillna("missing")
+        words = frame[texts].fillna("missing").astype(str)
         table = table.join(pd.get_dummies(words, prefix_sep="=", dtype=np.float32))
-    return table
+    return numbers, table
 
 
 def _refuse_cells(wrong: Mapping[str, pd.Series], frame: pd.DataFrame) -> None:
     """Raise InputError for a column in which most cells are numbers; the *wrong* ones are named."""
     amiss = {}
     for name, cells in wrong.items():
-        nearly = cells[[bool(_THOUSANDS.fullmatch(one)) or formats.number(one) for one in cells]]
-        if 2 * (len(cells) - len(nearly)) > frame[name].count():
+        near = cells[[bool(_THOUSANDS.fullmatch(one)) or formats.number(one) for one in cells]]
+        if 2 * (len(cells) - len(near)) > frame[name].count():
             continue
-        for row, cell in nearly[:1].items():
+        for row, cell in near[:1].items():
             what = "a thousands separator" if _THOUSANDS.fullmatch(cell) else "another decimal mark"
             raise InputError(f"row {row + 1:,} of {name!r} is {cell!r}, with {what}; write all "
                              "numbers alike, with a decimal mark only")
