@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -102,23 +104,31 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
     assert cli.main(["apply", "m.npz", "new.csv"]) == 2 and "move it" in capsys.readouterr().err
 
 
-def test_metadata_are_joined_by_the_identifiers_or_else_by_order(tmp_path):
+def test_what_is_beside_the_features_is_joined_by_identifiers_or_else_by_order(tmp_path):
     path, ids = tmp_path / "meta.csv", tuple(f"p{i}" for i in range(20))
     second = pd.DataFrame({"batch": ["a", "b"] * 10, "age": np.arange(20) + 0.5, "who": ids,
                            "same": "x", "dose": [1, 2, None, 2] * 5})
     second[::-1].to_csv(path, index=False, sep=";")
-    found, how = labeling.metadata(path, ids, 20)
-    assert how == "by the column 'who'" and list(found) == ["batch", "age", "dose"]
-    assert found["batch"].tolist() == ["a", "b"] * 10 and found["age"].nunique() == 4
+    own = datasets.Dataset(np.zeros((20, 1), np.float32), np.arange(20) % 2, ("u", "v"),
+                           datasets.load("wine").source, ids=ids,
+                           beside=pd.DataFrame({"site": ["north", "south"] * 10}))
+    found, how = labeling.beside(own, path)
+    assert how == "by the column 'who'"
+    assert list(found) == ["class", "site", "batch", "age", "dose"]
+    assert found["batch"].tolist() == ["a", "b"] * 10 and len({*found["age"]}) == 4
     assert found["dose"].tolist()[:3] == ["1.0", "2.0", "missing"]
-    found, how = labeling.metadata(path, None, 20)
+    assert found["class"].tolist()[:2] == ["u", "v"] and found["site"][0] == "north"
+    assert labeling.beside(own)[1] == ""
+    bare = replace(own, ids=None, y=None, beside=None)
+    found, how = labeling.beside(bare, path)
     assert how == "by the order of the rows" and found["batch"].tolist() == ["b", "a"] * 10
-    for given, rows, says in ((("q",), 20, "has each identifier of the table once, such as 'q'"),
-                              (None, 19, "20 rows, the table 19"), (None, 20, "can't be read")):
-        if "read" in says:
+    for given, says in ((replace(own, ids=("q",) * 20), "each identifier of the table once, such "
+                         "as 'q'"), (replace(bare, X=bare.X[1:]), "20 rows, the table 19"),
+                        (bare, "can't be read")):
+        if given is bare:
             path.write_text('"')
         with pytest.raises(InputError, match=says):
-            labeling.metadata(path, given, rows)
+            labeling.beside(given, path)
 
 
 def test_a_book_set_is_no_table_of_the_model(tmp_path, monkeypatch):

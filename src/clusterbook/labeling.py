@@ -25,6 +25,7 @@ from sklearn.mixture import GaussianMixture
 
 from . import datasets, table
 from .checks import InputError, one_of, said
+from .datasets import formats
 from .idc import IDC
 from .paths import as_csv, write_atomically
 
@@ -171,41 +172,52 @@ def fit(method: str, X: np.ndarray, k: int, seed: int, rows: np.ndarray, idc: ID
     return np.stack([X[labels == c].mean(0, dtype=np.float64) for c in np.unique(labels)])
 
 
-def metadata(path: Path, ids: Sequence[str] | None, n_rows: int) -> tuple[pd.DataFrame, str]:
-    """Columns of a second file, as groups (text) in the order of the table's rows, and how joined.
+def beside(data: datasets.Dataset, path: Path | None = None
+           ) -> tuple[dict[str, np.ndarray], str]:
+    """What is known of a table's rows beside its features, as groups; and how a file was joined.
 
-    By the first column that has all *ids* of the table; without *ids*, by the order of the rows.
-    Numbers of more than ten values become quarters of the rows. Columns with one value, or
-    different ones in most rows, are left out. Raises InputError if the rows can't be joined.
+    The groups are texts, (n_rows,), by name: the classes, as ``class``; columns beside the
+    features, such as ``obs`` of an .h5ad file; those of a second file, by the first column that has
+    all identifiers of the table, or, where it has none, by the order of the rows. Numbers of more
+    than ten values become quarters of the rows. Columns with one value, or different ones in most
+    rows, are left out. Raises InputError if the rows can't be joined.
     """
+    n_rows, how = len(data.X), ""
+    frames = [pd.DataFrame() if data.beside is None else data.beside]
+    if path:
+        second, how = _joined(path, data.ids, n_rows)
+        frames.append(second)
+    found = {} if data.y is None else {"class": np.array(data.classes)[data.y]}
+    for name, column in ((name, frame[name]) for frame in frames for name in frame):
+        numbers = pd.to_numeric(column, errors="coerce")
+        if numbers.notna().eq(column.notna()).all() and numbers.nunique() > 10:
+            column = pd.qcut(numbers, 4, duplicates="drop")
+        groups = column.astype(object).where(column.notna(), "missing").astype(str)
+        if 1 < groups.nunique() <= n_rows / 2:
+            found[name] = groups.to_numpy()
+    return found, how
+
+
+def _joined(path: Path, ids: Sequence[str] | None, n_rows: int) -> tuple[pd.DataFrame, str]:
+    """The columns of a second file in the order of the table's rows, and how they were joined."""
     try:
-        if path.suffix.casefold() == ".xlsx":
-            frame = pd.read_excel(path, dtype=str)
-        else:
-            head = path.read_text(encoding="utf-8-sig").partition("\n")[0]
-            frame = pd.read_csv(path, sep=max("\t;,", key=head.count), dtype=str,
-                                encoding="utf-8-sig")
-    except (OSError, ValueError) as error:
-        raise InputError(f"the metadata {path} can't be read ({said(error)}); save it as .csv, "
-                         ".tsv or .xlsx") from error
-    how = "by the order of the rows"
+        frame = formats.read(path, None).frame
+    except Exception as error:          # a damaged file can break its reader anywhere
+        raise InputError(f"the metadata {path} can't be read: {said(error)}") from error
+    frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
+    frame, how = formats.cleaned(frame, formats.MISSING), "by the order of the rows"
     if ids:
-        keys = [name for name in frame if {*map(str, ids)} <= {*frame[name]}]
+        keys = [name for name in frame if {*ids} <= {*frame[name].astype(str)}]
         if not keys or frame[keys[0]].duplicated().any():
             raise InputError(f"no column of {path.name} has each identifier of the table once, "
                              f"such as {ids[0]!r}; add them, or leave id_column out to join by the "
                              "order of the rows")
-        how, frame = f"by the column {keys[0]!r}", frame.set_index(keys[0]).loc[list(map(str, ids))]
+        frame = frame.set_index(frame[keys[0]].astype(str)).drop(columns=keys[0]).loc[[*ids]]
+        how = f"by the column {keys[0]!r}"
     if len(frame) != n_rows:
         raise InputError(f"{path.name} has {len(frame):,} rows, the table {n_rows:,}; give one for "
                          "each, in the same order, or name id_column")
-    frame = frame.reset_index(drop=True)
-    for name, column in frame.items():
-        numbers = pd.to_numeric(column, errors="coerce")
-        if numbers.notna().eq(column.notna()).all() and numbers.nunique() > 10:
-            frame[name] = pd.qcut(numbers, 4, duplicates="drop").astype(str).replace("nan", None)
-    frame = frame.fillna("missing")
-    return frame.loc[:, [1 < frame[name].nunique() <= n_rows / 2 for name in frame]], how
+    return frame, how
 
 
 def apply(model: str, new: str) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from PIL import Image
 
@@ -57,6 +58,8 @@ class Dataset:
     #: indices of these images among all of the folder's
     rows: np.ndarray | None = field(default=None, repr=False)
     ids: tuple[str, ...] | None = field(default=None, repr=False)  #: names of a table's rows
+    #: columns about the rows of one's own table that are no features, such as obs of .h5ad
+    beside: pd.DataFrame | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  #: assumptions and changes made in reading one's own table
     #: what was understood of one's own table, such as its separator and what a row is
     understood: Mapping[str, str] = field(default_factory=dict, repr=False)

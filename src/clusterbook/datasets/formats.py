@@ -196,7 +196,8 @@ def _tabular(rows: Sequence[Sequence[str]], separator: str, cells: Cells) -> int
         return any(row) and (not _REMARK.match(row[0])
                              or len(row) == width and _has_number(following))
 
-    table = [i for i, row in enumerate(rows) if is_inside(row, [*rows, ["0"]][i + 1])]
+    following = [*rows[1:], ["0"]]
+    table = [i for i, row in enumerate(rows) if is_inside(row, following[i])]
     table = table[_top([rows[i] for i in table[:_DECIDING]], width):]
     others = {i for i, row in enumerate(rows) if any(row)}.difference(table)
     if others:

@@ -51,8 +51,8 @@ def read_table(
         ids, named_by = formats.identifiers(cells.frame), cells.frame.index.name
         frame = cells.frame.reset_index(drop=True)
         y, classes = _labels(frame, labels, features or (), cells)
-        cells.beside = [name for name in cells.beside if name in frame]
-        frame = frame[[*features]] if features else frame.drop(columns=cells.beside)
+        beside = frame[[name for name in cells.beside if name in frame]]
+        frame = frame[[*features]] if features else frame.drop(columns=beside.columns)
         values, table = _features(frame, features, codes, text, impute, cells)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
@@ -61,11 +61,15 @@ def read_table(
     for note in cells.notes:
         warnings.warn(note, stacklevel=3)
     cells.facts |= {"rows are named by": repr(named_by)} if named_by else {}
-    cells.facts |= {"offered as labels": listed(cells.beside)} if cells.beside else {}
+    cells.facts |= {"offered as labels": listed(beside)} if len(beside.columns) else {}
+    if not cells.is_turned:
+        is_doubted = any("are rows samples?" in note for note in cells.notes)
+        cells.facts["a row is"] += ("; a note doubts it" if is_doubted else
+                                    ": no name speaks against it")
     source = Source(file.name, f"a table of one's own, {file.name}")
     return Dataset(np.ascontiguousarray(table, dtype=np.float32), y, classes, source,
-                   feature_names=tuple(table), ids=ids, notes=tuple(cells.notes),
-                   understood=cells.facts)
+                   feature_names=tuple(table), ids=ids, beside=beside,
+                   notes=tuple(cells.notes), understood=cells.facts)
 
 
 def _check_known(frame: pd.DataFrame, asked: Sequence[str | None]) -> None:
