@@ -126,7 +126,7 @@ def test_what_is_beside_the_features_is_joined_by_identifiers_or_else_by_order(t
                          "as 'q'"), (replace(bare, X=bare.X[1:]), "20 rows, the table 19"),
                         (bare, "can't be read")):
         if given is bare:
-            path.write_text('"')
+            path.write_bytes(b"\x1f\x8b cut")
         with pytest.raises(InputError, match=says):
             labeling.beside(given, path)
 
