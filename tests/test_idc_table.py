@@ -179,13 +179,13 @@ def test_ties_are_never_listed_in_part():
     (np.arange(99) % 3, np.zeros((99, 20)), {
         "rows without an open gate": "-p local_gates_lambda 1"}),
     (np.arange(42) % 3, np.eye(42, 400), {
-        "features for each row": "confirm the clusters on new rows"}),
+        "features per row": "confirm the clusters on new rows"}),
     (np.arange(99) % 3, np.eye(20)[np.arange(99) % 20], {})])
 def test_cautions_name_what_to_try(labels, gates, broken):
     found = of_the_page("cautions")(labels, gates, n_clusters=3, weight=3.0)
     assert len(found) == 5
-    assert found.loc[found["kept"] == "no", "try"].to_dict() == broken
-    assert (found.loc[found["kept"] == "yes", "try"] == "").all()
+    assert found.loc[found["met"] == "no", "try"].to_dict() == broken
+    assert (found.loc[found["met"] == "yes", "try"] == "").all()
 
 
 def prepared(**settings):
@@ -282,13 +282,13 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
         assert page.index.tolist() == ranked.index.tolist()
 
     assert tables[0]["answer"].iloc[[0, 1, 5]].tolist() == ["yes"] * 3
-    assert tables[1].index.tolist()[0] == "features for each row"
+    assert tables[1].index.tolist()[0] == "features per row"
 
     # Rules: of each cluster one, that names what is its own and holds; the verdict above them.
     described = pd.read_csv(tmp_path / "my-3-seed0-rules.csv")
     assert described["describes"].all() and not described["rule"].str.contains("noise").any()
     text = (tmp_path / "my-3-seed0-rules.txt").read_text("utf-8")
-    assert "more distinct than those of one cloud" in text and described["rule"][0] in text
+    assert "more clearly than rows of one cloud" in text and described["rule"][0] in text
 
 
 @pytest.mark.parametrize(("X", "level"), [
@@ -299,10 +299,12 @@ def test_the_strongest_null_decides_what_is_said_and_which_features_stand_out(X,
     assert table.strongest(judged) == level
     largest = max(np.abs(table.effects(X, judged["k-means"].labels, c)[0]).max() for c in range(3))
     assert (largest > judged["k-means"].largest) == (level == "cloud")
-    said = of_the_page("verdict_in_words")(level, "Ward", True, 0.9, 3, 3, X.shape)
+    said = of_the_page("verdict_in_words")(
+        level, "Ward", Judged(TWO, 0.5, subsamples=[0.9], by_chance=[0.4]), 3, 3, X.shape, True)
     first = said.partition(".")[0]
-    assert {"none": "This is noise", "shuffled": "but not than those of one cloud",
-            "cloud": "more distinct than those of one cloud"}[level] in first
+    assert {"none": "differs from noise", "shuffled": "not shown to form groups",
+            "cloud": "more clearly than rows of one cloud"}[level] in first
+    assert "Ward (stability 0.90; 0.40 on tables of one cloud)" in said
     assert ("Use the clusters of Ward" in said) == (level == "cloud")
 
 
@@ -335,5 +337,5 @@ def test_metadata_is_associated_by_permutation_and_a_batch_is_named():
         np.r_[np.zeros(59, int), 1], list("abc") * 20, units,
         {"class": list("u" * 59 + "v"), "Plate 1": list("x" * 59 + "y"), "sex": list("m" * 60)}))
     assert "Cluster 1 is one row, c: an outlier" in said and "1 row repeats another" in said
-    assert "Cluster 0 is Plate 1 = x" in said and "The measurement may" in said
+    assert "Cluster 0 is Plate 1 = x: they share 59 of 59 rows" in said and "The measurement may" in said
     assert "class = u" not in said

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.linalg import helmert
 from scipy.special import xlogy
 from scipy.stats import random_table
 from sklearn.cluster import AgglomerativeClustering, KMeans
@@ -90,10 +91,18 @@ def shuffled(X: ArrayLike, seed: int) -> np.ndarray:
 
 
 def cloud(X: ArrayLike, seed: int) -> np.ndarray:
-    """Rows drawn from one normal distribution with the covariances of *X*, of the same shape."""
+    """Rows of one normal distribution, given that they have the means and covariances of *X*.
+
+    That is a random rotation of its rows (Langsrud, Statistics and Computing 15, 2005). Rows drawn
+    from a normal distribution with these covariances would have others, and with few rows far
+    clearer clusters.
+    """
     X = X - np.mean(X, axis=0, dtype=np.float64)
-    # Normal weights mix the rows, so the covariance is the sample's even where it is singular.
-    return _rng(seed).standard_normal((len(X), len(X))) @ X / len(X) ** 0.5
+    n, d = X.shape
+    core = np.linalg.qr(X, mode="r") if d < n else helmert(n) @ X       # X without its rows' places
+    normal = _rng(seed).standard_normal((n, len(core)))
+    basis, triangle = np.linalg.qr(normal - normal.mean(axis=0))
+    return basis * np.sign(np.diag(triangle)) @ core
 
 
 def _rng(seed: int) -> np.random.Generator:
