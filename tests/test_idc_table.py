@@ -308,6 +308,22 @@ def test_the_strongest_null_decides_what_is_said_and_which_features_stand_out(X,
     assert ("Use the clusters of Ward" in said) == (level == "cloud")
 
 
+@pytest.mark.parametrize("shape", [(40, 100), (90, 10)])
+def test_one_cloud_has_the_tables_covariances_and_no_clearer_clusters(shape):
+    rng = np.random.default_rng(2)
+    spread = 1 / np.arange(1, shape[1] + 1)
+    X, seeds = rng.standard_normal(shape) * spread, range(20)
+    clouds = [table.cloud(X, seed) for seed in seeds]
+    for one in clouds[:2]:
+        assert one.mean(0) == pytest.approx(0, abs=1e-12)
+        assert np.cov(one.T) == pytest.approx(np.cov(X.T), abs=1e-12)
+    assert np.abs(clouds[0] - clouds[1]).max() > 1
+    fresh = [rng.standard_normal(shape) * spread for _ in seeds]    # of one normal distribution
+    found, known = ([table.silhouette(Z, table.kmeans(Z, 3, 0)) for Z in tables]
+                    for tables in (clouds, fresh))
+    assert abs(np.mean(found) - np.mean(known)) < np.std(known)
+
+
 @pytest.mark.parametrize(("seeds", "stabilities", "silhouette", "method", "stable"), [
     ([0.9], (0.9, 0.9, 0.9), 0.2, "IDC", True),             # none is better
     ([], (0.9, 0.9, 0.9), 0.2, "IDC", True),                # unknown
