@@ -327,10 +327,11 @@ def _annotated(file: Path, sheet: str | None, cells: Cells) -> None:
         raise InputError("an .h5ad file needs the package anndata: pip install anndata") from error
     with warnings.catch_warnings(action="ignore"):
         found = anndata.read_h5ad(file)
-    known, chosen = ["X", *["raw"] * (found.raw is not None), *found.layers], sheet or "X"
+    layers = [name for name in found.layers if name]        # anndata 0.13 lists X among them
+    known, chosen = ["X", *["raw"] * (found.raw is not None), *layers], sheet or "X"
     one_of("layer of the file", chosen, known)
     table = found.raw.to_adata() if chosen == "raw" else found
-    _put_beside(table.to_df(chosen if chosen in found.layers else None), found.obs, cells)
+    _put_beside(table.to_df(chosen if chosen in layers else None), found.obs, cells)
     cells.facts |= {"a row is": "an observation (obs) of the .h5ad file",
                     "layer": f"{chosen!r}, of {listed(known)}"}
 
