@@ -353,5 +353,5 @@ def test_metadata_is_associated_by_permutation_and_a_batch_is_named():
         np.r_[np.zeros(59, int), 1], list("abc") * 20, units,
         {"class": list("u" * 59 + "v"), "Plate 1": list("x" * 59 + "y"), "sex": list("m" * 60)}))
     assert "Cluster 1 is one row, c: an outlier" in said and "1 row repeats another" in said
-    assert "Cluster 0 is Plate 1 = x: they share 59 of 59 rows" in said and "The measurement may" in said
+    assert "Cluster 0 is Plate 1 = x: they share 59 of 59 rows. The measurement may" in said
     assert "class = u" not in said

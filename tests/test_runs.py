@@ -246,7 +246,8 @@ def test_what_the_command_wrote_is_replaced_and_named(tiny: Book, monkeypatch):
                    tiny.root / "notebooks" / "tiny.ipynb"):
         said = runs.run("tiny", output=output, figures=Path("figures"))
         assert said[0] == f"tiny-seed0: notebook in {output}"
-    assert tables == [("out", "new")] * 2 + [("none", None)], "a table lies beside the chapters"
+    assert tables == [("out", "new")] * 2 + [("figures", None)], (
+        "beside the notebook or, where that is a chapter, beside the figures")
     runs.run("tiny", output=Path("out/new.ipynb"), figures=Path("figures"), seeds=[0, 3])
     assert folders[3:] == [("new-seed0.ipynb", {}), ("new-seed3.ipynb", {"seed": 3})]
     assert all(Path("figures", part, "a-line.png").is_file() for part in ("", "seed0", "seed3"))

@@ -12,14 +12,17 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from PIL import Image
 
 from .. import paths
 from ..checks import InputError
+
+if TYPE_CHECKING:       # heavy, and for one's own table only
+    import pandas as pd
 
 #: How the name of a folder of images begins.
 PREFIX = "folder:"
