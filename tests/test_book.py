@@ -30,7 +30,7 @@ from bookledger.views import scorecard
 TOC = sorted(f"{name}.html" for name in re.findall(
     r"(?m)^[\s-]*(?:root|file): (\S+)", (CHECKOUT / "book/_toc.yml").read_text(encoding="utf-8")))
 CHAPTERS = [f"notebooks/{name}.html" for name in config.chapters()]
-OPENED = ["genindex.html", "py-modindex.html", "search.html",       # Sphinx's own pages
+OPENED = ["genindex.html", "search.html",       # Sphinx's own pages
           *(page for page in TOC if not re.search(r"runs/(?!idc-mnist10k)", page))]
 STEPS = "book/audit/deepcluster.html"       # has a figure in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
