@@ -243,3 +243,13 @@ def test_a_sparse_matrix_and_a_foreign_file_get_sentences_of_their_own():
         IDC(2).fit(csr_matrix(X))
     torch = "Weights only load failed; re-run with weights_only=False"
     assert said(RuntimeError(torch)) == "it holds other things than numbers"
+
+
+def test_codes_of_groups_and_labels_that_name_every_row_are_noted(tmp_path):
+    rng = np.random.default_rng(0)
+    wide = pd.DataFrame(rng.normal(size=(60, 300))).add_prefix("v")
+    for column, says in ((("subtype", np.arange(60) % 4), "'subtype .4 values.'"),
+                         (("label", [f"n{i}" for i in range(60)]), "60 classes in 60 rows")):
+        wide.assign(**dict([column])).to_csv(tmp_path / "a.csv", index=False)
+        with pytest.warns(UserWarning, match=says):
+            datasets.read(tmp_path / "a.csv")

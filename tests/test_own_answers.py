@@ -96,6 +96,10 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
     found = pd.read_csv("new-labels.csv")
     assert found["row"][0] == "p0" and found["cluster"].tolist() == labels[::-1].tolist()
     assert found["margin"].to_numpy() == pytest.approx(margin[::-1], abs=1e-3)
+    new[:1].to_csv("new.csv", index=False)
+    assert cli.main(["apply", "m.npz", "new.csv"]) == 0, "a single row"
+    assert pd.read_csv("new-labels.csv")["cluster"].tolist() == [labels[-1]]
+    capsys.readouterr()
     new.drop(columns="g4").to_csv("new.csv", index=False)
     assert cli.main(["apply", "m.npz", "new.csv"]) == 2 and "'g4'" in capsys.readouterr().err
     for wrong, says in (("new.csv", "is no model that"), ("none.npz", "is no model that")):

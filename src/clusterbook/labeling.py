@@ -25,7 +25,7 @@ from sklearn.mixture import GaussianMixture
 
 from . import datasets, table
 from .checks import InputError, one_of, said
-from .datasets import formats
+from .datasets import formats, own
 from .idc import IDC
 from .paths import as_csv, write_atomically
 
@@ -232,7 +232,7 @@ def apply(model: str, new: str) -> list[str]:
     columns = dict.fromkeys(name.partition("=")[0] if dummies else name for name in kept.names)
     given = {name: value for name, value in kept.reading.items()
              if name not in ("labels", "impute")}
-    found = datasets.read(new, **{**given, "features": list(columns)})
+    found = own.read_table(new, **{**given, "features": list(columns)}, fewest=1)
     values = pd.DataFrame(found.X, columns=found.feature_names)
     values = values.reindex(columns=list(kept.names), fill_value=0)
     labels, margin = kept.label(kept.preparation(values))

@@ -23,6 +23,9 @@ _MONTH = r"(jan|feb|m[aä]?r|apr|ma[yi]|jun|jul|aug|sep|o[ck]t|nov|de[cz])[a-z]*
 #: SEPT2 and MARCH1 become dates in a spreadsheet, and 2310009E13 a number.
 _DATE = re.compile(rf"\d{{1,2}}[-. ]+{_MONTH}|{_MONTH}[-. ]+\d{{1,2}}|\d{{4}}-\d\d-\d\d( [\d:]+)?|"
                    r"\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d[.,]\d+e[+]\d+", re.IGNORECASE)
+_CODED = re.compile(
+    r"(.*[\W_])?(sub)?(type|class|group|cluster|stage|grade|diagnosis|outcome|status|condition|"
+    r"treatment|arm|cohort|batch|response|species|sex|gender)([\W_]*\d+)?", re.IGNORECASE)
 _FOR_MISSING = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
 
 
@@ -86,11 +89,14 @@ def _codes_for_missing(table: pd.DataFrame) -> list[str]:
 
 
 def _coded(table: pd.DataFrame) -> str:
-    """A few columns of few whole numbers beside measured ones."""
+    """Columns of few whole numbers with a name of groups, or a few such beside measured ones."""
     rows, width = table.shape
-    whole = table.loc[:, (table % 1 == 0).all()] if width <= 200 else table[[]]
-    few = {name: n for name, n in whole.nunique().items() if 2 < n <= min(10, rows / 3)}
-    return few and 3 * len(few) <= width and (
+    named = [name for name in table if _CODED.fullmatch(name)]
+    whole = table[[*table] if width <= 200 else named]
+    few = whole.loc[:, (whole % 1 == 0).all()].nunique()
+    few = few[(few > 1) & (few <= min(10, rows / 3))].to_dict()
+    few = {name: n for name, n in few.items() if name in named or n > 2 and 4 * len(few) <= width}
+    return few and (
         f"few whole numbers, taken for amounts: "
         f"{listed(f'{name} ({n} values)' for name, n in few.items())}; if they are codes of "
         f"groups, use {option('labels', next(iter(few)))}, or leave them out of features")

@@ -26,9 +26,9 @@ def read_table(
     path: str | os.PathLike[str], *, labels: str | None = None,
     features: Sequence[str] | None = None, id_column: str | None = None, text: str = "refuse",
     impute: str | None = None, missing: Sequence[str] | None = None, sheet: str | None = None,
-    transpose: bool = False,
+    transpose: bool = False, fewest: int = 2,
 ) -> Dataset:
-    """One's own table; `clusterbook.datasets.read` has the parameters."""
+    """One's own table of at least the *fewest* rows; `clusterbook.datasets.read` has the rest."""
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
     file, codes = absolute(path), [*map(str, missing or ())]
@@ -53,7 +53,7 @@ def read_table(
         y, classes = _labels(frame, labels, features or (), cells)
         beside = frame[[name for name in cells.beside if name in frame]]
         frame = frame[[*features]] if features else frame.drop(columns=beside.columns)
-        values, table = _features(frame, features, codes, text, impute, cells)
+        values, table = _features(frame, features, codes, text, impute, fewest, cells)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
@@ -99,18 +99,22 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cel
     is_number = values.notna().all() and values.abs().max() < 2**53
     y, classes = as_classes(values if is_number else column.astype(str))
     cells.facts["labels"] = f"{found[0]!r}: {len(classes):,} classes"
+    if len(classes) > max(10, len(y) / 2):
+        cells.notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} "
+                           f"rows; {option('labels', 'NAME')} takes another column")
     return y, classes
 
 
 def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence[str], text: str,
-              impute: str | None, cells: formats.Cells) -> tuple[pd.DataFrame, pd.DataFrame]:
+              impute: str | None, fewest: int, cells: formats.Cells
+              ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The numbers as read, and as features, float32, followed by those made of text.
 
     Some *codes* stand for missing values.
     """
     rows, width = frame.shape
-    if rows < 2 or width < 1:
-        raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least 2 and 1")
+    if rows < fewest or width < 1:
+        raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least {fewest} and 1")
     numbers = formats.as_numbers(frame, cells.decimal)
     odd = numbers.isna() & frame.notna()
     texts = [*frame.columns[odd.any()]]
