@@ -59,14 +59,17 @@ def figures(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any],
     """
     cells, found = [*_cells(notebook)], {}
     table = tried() if table is None else table
+    given = min((place for place, cell in enumerate(notebook.cells) if _tagged(cell)), default=0)
     for name in _FIGURE.findall("\n".join(text for _, text, _, _ in cells)):
-        kept, code, needed = [], [], {_ALL}
+        kept, code, needed, later = [], [], {_ALL}, set()
         for place, text, read, changed in reversed(cells):
             if name in _FIGURE.findall(text) or kept and changed & needed:
                 kept.insert(0, place)
                 code.append(text)
                 needed |= read
-        reached = [one for one in parameters if one in needed]
+                if place > given:       # in cells above, the same name is no parameter
+                    later |= read
+        reached = [one for one in parameters if one in later]
         told = [name, *code, *(f"{one} {parameters[one]}" for one in reached)]
         digest = config.sha256("\n".join(told).encode())[:12]
         changed, same = table.get(digest, (dict.fromkeys(reached, ""), {}))
@@ -92,23 +95,30 @@ def alone(notebook: nbformat.NotebookNode, wanted: Collection[Drawn]) -> nbforma
     needed = {0}.union(*(one.cells for one in wanted))
     return nbformat.from_dict({**notebook, "cells": [
         cell for place, cell in enumerate(notebook.cells)
-        if place in needed or "parameters" in cell.metadata.get("tags", [])]})
+        if place in needed or _tagged(cell)]})
+
+
+def _tagged(cell: nbformat.NotebookNode) -> bool:
+    """Whether a cell gives the parameters."""
+    return "parameters" in cell.metadata.get("tags", [])
 
 
 def _cells(notebook: nbformat.NotebookNode) -> Iterator[tuple[int, str, set[str], set[str]]]:
     """The place and text of each code cell but the parameters', with what it reads and changes."""
     fixed, own, generators = {*dir(builtins)}, set(), set()
     for place, cell in enumerate(notebook.cells):
-        if cell.cell_type != "code" or "parameters" in cell.metadata.get("tags", []):
+        if cell.cell_type != "code" or _tagged(cell):
             continue
         try:
             tree, (read, bound) = ast.parse(cell.source), _names(cell.source)
         except SyntaxError:         # a magic command
             yield place, "", set(), {_ALL}
             continue
-        own |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-        fixed |= own | {(alias.asname or alias.name).partition(".")[0] for node in tree.body
-                        if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+        fixed |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} | {
+            (alias.asname or alias.name).partition(".")[0] for node in tree.body
+            if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+        own |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+                and {*_changed(node, fixed, own)} - _locals(node)}
         generators |= {*_GENERATOR.findall(cell.source)}
         changed = bound | read & generators         # a generator advances whenever it is read
         for node in tree.body:
@@ -131,6 +141,12 @@ def _names(source: str) -> tuple[set[str], set[str]]:
                 if symbol.is_assigned() or symbol.is_imported():
                     bound.add(symbol.get_name())
     return read, bound
+
+
+def _locals(function: ast.FunctionDef) -> set[str]:
+    """The names that are bound inside a function."""
+    return {node.id for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
 
 
 def _changed(statement: ast.stmt, fixed: Collection[str], own: Collection[str]) -> Iterator[str]:
