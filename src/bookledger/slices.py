@@ -118,6 +118,7 @@ def _cells(notebook: nbformat.NotebookNode) -> Iterator[tuple[int, str, set[str]
             (alias.asname or alias.name).partition(".")[0] for node in tree.body
             if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
         own |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)
+                and not any(_SHOWS.fullmatch(ast.unparse(one)) for one in node.decorator_list)
                 and {*_changed(node, fixed, own)} - _locals(node)}
         generators |= {*_GENERATOR.findall(cell.source)}
         changed = bound | read & generators         # a generator advances whenever it is read
