@@ -48,7 +48,8 @@ def test_a_cell_is_kept_that_binds_or_changes_what_is_read(before):
 @pytest.mark.parametrize("beside", [
     "y = 1", "evidence.check('a', x)", "y = x.column('loss')", "print(x)", "def f(x):\n    x = 2",
     "def f():\n    x.append(1)", "def f(a):\n    return a.b\ny = f(x)",
-    "def f(a):\n    b = {}\n    b[0] = a\n    return b\ny = f(x)", "for i in range(3):\n    y = x.column(i)",
+    "def f(a):\n    b = {}\n    b[0] = a\n    return b\ny = f(x)",
+    "for i in range(3):\n    y = x.column(i)",
     "from sklearn.base import clone\nz = clone(x).fit(1)"])
 def test_a_cell_is_left_out_that_changes_nothing_that_is_read(beside):
     assert needed("x = 1", beside, SHOW.format("x")) == ["x = 1"]
