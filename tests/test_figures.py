@@ -355,13 +355,16 @@ def test_at_every_width_and_in_every_style_all_can_be_read(name, width):
 
 
 def test_what_can_not_be_read_is_found():
-    figure = Figure(figsize=(3, 2))
+    figure = Figure(figsize=(4, 2))
     left, right = figure.subplots(1, 2)
     assert faults(figure) == []
     left.text(0.2, 0.5, "one text"), left.text(0.3, 0.5, "another one")
+    left.text(0.2, 0.8, "ends", ha="right"), left.text(0.21, 0.8, "begins")
+    left.text(0.2, 0.2, "upper"), left.text(0.2, 0.19, "lower", va="top")
     right.set_ylabel("much too long for so low a figure", fontsize=14)
     found = faults(figure)
-    assert "one text overlaps another one" in found
+    for one, other in (("one text", "another one"), ("ends", "begins"), ("upper", "lower")):
+        assert f"{one} overlaps {other}" in found
     assert "cut: much too long for so low a figure" in found
 
 

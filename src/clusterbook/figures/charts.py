@@ -174,6 +174,8 @@ def heatmap(tables: Mapping[str, ArrayLike], *, rows: Sequence[str], columns: Se
                  xticks=range(len(columns)), xticklabels=columns, yticks=range(len(rows)),
                  yticklabels=[_broken(row, 30) for row in rows])
         axis.tick_params(length=0, labelsize=7 if is_narrow() else None)
+        if is_narrow() and len("".join(columns)) > 60:
+            axis.tick_params("x", rotation=90)
         axis.label_outer()
         bare(axis)
     if not is_narrow():         # the numbers stand in the cells

@@ -22,6 +22,7 @@ SMALLEST = 5.0
 _MOST_LETTERS = 9       # more panels than that are a grid of pictures
 _NARROWEST = 0.12       # of a panel, as a share of the figure
 _SLACK = 1.5            # pixels by which boxes may meet
+_APART = 0.35           # of a line's height, between texts beside each other
 #: What charts draw in fixed colors, for white paper, and what a page shows instead at night.
 _DARK = {"#333333": "#e1e5ea", "#000000": "#ffffff", "#555555": "#a9b2be", "#999999": "#6b7684",
          "#e6e6e6": "#2c333b", "#ffffff": "#121212"}
@@ -53,11 +54,12 @@ def faults(figure: Figure) -> list[str]:
     """The texts of a figure that are cut, overlap another one, or are wider than their box."""
     renderer = _Listening(*figure.bbox.size, figure.dpi)
     figure.draw(renderer)
-    whole, lines = figure.bbox.padded(_SLACK), renderer.lines
-    found = [f"cut: {text}" for text, box in lines
+    whole, lines = figure.bbox, renderer.lines
+    found = [f"cut: {text}" for text, box, _ in lines
              if not (whole.contains(*box.min) and whole.contains(*box.max))]
-    found += [f"{one} overlaps {other}" for (one, a), (other, b) in combinations(lines, 2)
-              if _meet(a, b)]
+    found += [f"{one} overlaps {other}" for (one, a, own), (other, b, its)
+              in combinations(lines, 2) if own is not its and _meet(
+                  a.padded(_APART * min(*a.size, *b.size), _SLACK + 1), b)]
     framed = [(text.get_text(), text.get_bbox_patch().get_window_extent(renderer))
               for text in figure.findobj(Text) if text.get_bbox_patch()]
     found += [f"the box of {one} overlaps {other}'s" for (one, a), (other, b)
@@ -72,7 +74,7 @@ def faults(figure: Figure) -> list[str]:
               and panel.width < _NARROWEST * whole.width]
     for patch in figure.findobj(lambda one: isinstance(one, FancyBboxPatch) and one.axes):
         box = patch.get_window_extent(renderer)
-        found += [f"{text} is larger than its box" for text, line in lines
+        found += [f"{text} is larger than its box" for text, line, _ in lines
                   if box.contains(*(line.min + line.max) / 2)
                   and not (box.contains(*line.min) and box.contains(*line.max))]
     return found
@@ -83,7 +85,7 @@ class _Listening(RendererAgg):
 
     def __init__(self, width: float, height: float, dpi: float):
         super().__init__(width, height, dpi)
-        self.lines: list[tuple[str, Bbox]] = []
+        self.lines: list[tuple[str, Bbox, Text]] = []
 
     def draw_text(self, gc, x, y, s, prop, angle, ismath=False, mtext=None):
         """Note the line instead of drawing it."""
@@ -94,7 +96,7 @@ class _Listening(RendererAgg):
         turned = corners @ [[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]]
         at = turned + [x, self.height - y]
         if s.strip():
-            self.lines.append((s, Bbox([at.min(0), at.max(0)])))
+            self.lines.append((s, Bbox([at.min(0), at.max(0)]), mtext))
 
 
 def _meet(a: Bbox, b: Bbox) -> bool:
