@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from numbers import Number
 from pathlib import Path, PureWindowsPath
@@ -100,6 +100,13 @@ def load_records(folder: Path | str | None = None) -> list[Record]:
     Raises InputError for a file that is no record, with its name and what is wrong with it.
     """
     folder = Path(folder or config.root() / "data" / "records")
+    files = [*folder.glob("*.json"), *_profiles().glob("*.toml")]
+    return [*_read_all(folder, tuple(sorted((file, file.stat().st_mtime_ns) for file in files)))]
+
+
+@lru_cache(1)
+def _read_all(folder: Path, _written: tuple[tuple[Path, int], ...]) -> list[Record]:
+    """What is read again only if a file was written since: a page asks for records many times."""
     listed, held = config.load_json(folder / MANIFEST), config.load_json(folder / HELD)
     records = [read_record(path, listed, held) for path in folder.glob("*-seed*.json")]
     return sorted(records, key=lambda record: (record.chapter, record.profile, record.seed))
@@ -146,8 +153,12 @@ def contradicted(record: Record) -> list[str]:
 
 def profile_of(name: str) -> dict[str, Any]:
     """The content of a profile; empty where the book has none. InputError if it is not TOML."""
-    path = config.root() / "notebooks" / "profiles" / f"{name}.toml"
+    path = _profiles() / f"{name}.toml"
     return read(path, tomllib.loads, "TOML") if path.exists() else {}
+
+
+def _profiles() -> Path:
+    return config.root() / "notebooks" / "profiles"
 
 
 def differing(record: Record, wanted: Mapping[str, Any]) -> list[str]:
