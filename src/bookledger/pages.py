@@ -21,6 +21,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import joblib
 from docutils import nodes
 from fontTools.pens.svgPathPen import SVGPathPen
 from fontTools.ttLib import TTFont
@@ -106,6 +107,13 @@ class Inserted(SphinxDirective):
         if isinstance(view, str):
             return self.parse_text_to_nodes(view, allow_section_headings=True)
         return shown(view, self.env.docname)
+
+
+def share(app: Sphinx) -> None:
+    """Let each processor read and write some of the pages; jupyter-book has no option for it."""
+    app.parallel = joblib.cpu_count()
+    for extension in app.extensions.values():       # some of jupyter-book's don't say that they are
+        extension.parallel_read_safe = True
 
 
 def pack(app: Sphinx) -> None:
@@ -260,6 +268,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.config.html_math_renderer = "mathml"
     app.add_search_language(Words)
     app.add_js_file(None, body=Path(__file__).with_name("drawn.js").read_text(encoding="utf-8"))
+    app.connect("builder-inited", share)
     app.connect("builder-inited", pack)
     app.connect("html-page-context", adjust, priority=900)
     app.connect("doctree-resolved", fit_tables)
