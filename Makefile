@@ -50,7 +50,7 @@ test: $(INSTALLED)
 	@$(TEST) -n $(WORKERS) $(if $(SLOW),,-m "not slow")
 
 faults: $(INSTALLED)
-	@$(TEST) -n 0 -p no:nbval -o addopts="--import-mode=importlib" -v tests/faults
+	@$(TEST) -n $(WORKERS) -p no:nbval -o addopts="--import-mode=importlib" -v tests/faults
 
 verify: $(INSTALLED)
 	@$(BIN)/clusterbook verify $(RECORDS)
