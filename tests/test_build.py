@@ -74,14 +74,14 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
     book.notebook("scores", "evidence.recorded('tiny', 'x')", folder="book", parameters=None)
     book.notebook("other", "evidence.load_claims()", "datasets.load('wine')")
     # book/runs holds runs, not chapters.
-    everything = ["scores", "comparison", "other", "tiny", "pages"]
+    everything = ["comparison", "other", "tiny", "scores", "pages"]
     assert quick() == everything and quick() == []
     book.notebook("tiny", "page('tiny')", "1 + 2")
     assert quick() == ["tiny", "pages"]
     right = "- id: {}\n  says: It is right.\n  relation: holds\n"
     for file, text, executed in (
             ("src/bookledger/verdicts.py", "# another rule\n", []),
-            ("data/records/tiny-paper-seed0.json", "{}", ["scores", "tiny"]),
+            ("data/records/tiny-paper-seed0.json", "{}", ["tiny", "scores"]),
             ("data/records/third-paper-seed0.json", "{}", []),
             ("data/claims/tiny.yaml", "[]", ["other"]),
             ("data/claims/README.md", "How they are written.", []),
