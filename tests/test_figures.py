@@ -362,10 +362,13 @@ def test_what_can_not_be_read_is_found():
     left.text(0.2, 0.8, "ends", ha="right"), left.text(0.21, 0.8, "begins")
     left.text(0.2, 0.2, "upper"), left.text(0.2, 0.19, "lower", va="top")
     right.set_ylabel("much too long for so low a figure", fontsize=14)
+    right.plot([0, 1], label="a name that is much wider than the panel")
+    right.legend(loc="center right")
     found = faults(figure)
     for one, other in (("one text", "another one"), ("ends", "begins"), ("upper", "lower")):
         assert f"{one} overlaps {other}" in found
     assert "cut: much too long for so low a figure" in found
+    assert "a legend is wider than the panel " in found
 
 
 def test_on_a_dark_ground_what_was_drawn_for_white_paper_is_light():

@@ -69,6 +69,9 @@ def faults(figure: Figure) -> list[str]:
         box = legend.get_window_extent(renderer)
         found += [f"a legend overlaps the panel {axis.get_title('left')}" for axis, panel in panels
                   if axis is not legend.axes and _meet(box, panel)]
+        found += [f"a legend is wider than the panel {axis.get_title('left')}"
+                  for axis, panel in panels if axis is legend.axes and _meet(box, panel)
+                  and not panel.padded(_SLACK).containsx(box.x0)]
     found += [f"narrow: the panel {axis.get_title('left')}" for axis, panel in panels
               if axis.axison and not axis.images and axis.get_label() != "<colorbar>"
               and panel.width < _NARROWEST * whole.width]
