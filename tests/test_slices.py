@@ -9,14 +9,9 @@ import nbformat
 import pytest
 from _support import SEED, Book, inline
 
-from bookledger import execution, parameters, runs, slices
-from clusterbook import paths
+from bookledger import config, execution, parameters, runs, slices
 from clusterbook.checks import InputError
 
-#: Chapters whose figures were drawn with each parameter. The others' figures are taken to depend on
-#: whatever their cells read, until python tests/alone has drawn them.
-TRIED = sorted({line.partition(",")[0] for line in Path(
-    paths.root(), slices.TABLE).read_text(encoding="utf-8").splitlines()[1:]})
 SHOW = "figures.show({}, name='drawn', alt='A.', caption='C.')"
 
 
@@ -137,9 +132,9 @@ def test_a_parameter_is_refused_that_changed_nothing_when_it_was_tried(book: Boo
     assert parameters.read("tiny").figures()["all"].depends() == "on, n, m, seed"
 
 
-@pytest.mark.parametrize("name", TRIED)
+@pytest.mark.parametrize("name", config.chapters())
 def test_every_figure_of_a_chapter_was_tried_as_it_is(name):
-    drawn = json.loads((paths.root() / f"data/expectations/drawn/{name}.json").read_text())
+    drawn = json.loads((config.root() / f"data/expectations/drawn/{name}.json").read_text())
     chapter, table = parameters.read(name), slices.tried()
     assert chapter.figures().keys() == drawn.keys()
     for figure in chapter.figures().values():
@@ -154,5 +149,5 @@ def test_a_chapters_figure_alone_has_its_expected_numbers(tmp_path, monkeypatch)
     nbformat.write(slices.alone(chapter.notebook, [chapter.figures()["turning"]]), source)
     execution.execute(source, tmp_path / "out.ipynb", environment={
         "CLUSTERBOOK_FIGURES": str(tmp_path), "CLUSTERBOOK_ONLY": "turning"})
-    drawn = json.loads((paths.root() / "data/expectations/drawn/tell.json").read_text())
+    drawn = json.loads((config.root() / "data/expectations/drawn/tell.json").read_text())
     assert listed(tmp_path) == {"turning": drawn["turning"]["series"]}
