@@ -149,7 +149,7 @@ def executed_pages(source: Path, output: Path, *, run: bool, say: Callable[[str]
     found = {page: cache / f"{page.stem}-{notebook_key(path)[:16]}.ipynb"
              for page, path in found.items()}
     missing = [page for page, path in found.items() if not path.is_file()]
-    missing.sort(key=lambda page: page.parent != Path("notebooks"))     # chapters take longest
+    missing.sort(key=lambda page: -(source / page).stat().st_size)      # these take longest
     if missing:
         say(f"executing {len(missing)} notebooks")
     calls, errors = [(page, source / page, found[page]) for page in missing], []
