@@ -369,6 +369,8 @@ def test_what_can_not_be_read_is_found():
         assert f"{one} overlaps {other}" in found
     assert "cut: much too long for so low a figure" in found
     assert "a legend is wider than the panel " in found
+    right.legend(loc="center left")
+    assert "a legend is wider than the panel " in faults(figure), "on the other side"
 
 
 def test_on_a_dark_ground_what_was_drawn_for_white_paper_is_light():

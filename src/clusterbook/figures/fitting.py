@@ -71,7 +71,7 @@ def faults(figure: Figure) -> list[str]:
                   if axis is not legend.axes and _meet(box, panel)]
         found += [f"a legend is wider than the panel {axis.get_title('left')}"
                   for axis, panel in panels if axis is legend.axes and _meet(box, panel)
-                  and not panel.padded(_SLACK).containsx(box.x0)]
+                  and not all(map(panel.padded(_SLACK).containsx, (box.x0, box.x1)))]
     found += [f"narrow: the panel {axis.get_title('left')}" for axis, panel in panels
               if axis.axison and not axis.images and axis.get_label() != "<colorbar>"
               and panel.width < _NARROWEST * whole.width]
