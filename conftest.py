@@ -7,6 +7,11 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
+#: Pages that no chapter is executed for: `make test SLOW=1` and continuous integration compare them.
+SLOW = ("book/audit/", "book/measuring.ipynb")
+
 # Set before torch is imported here or in a kernel: workers with several threads each are slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -15,3 +20,9 @@ def pytest_collectstart(collector) -> None:
     """Warnings of packages go to stderr and differ between their versions: nbval skips them."""
     if hasattr(collector, "skip_compare"):
         collector.skip_compare += ("stderr",)
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    for item in items:
+        if item.path.relative_to(config.rootpath).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)

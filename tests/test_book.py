@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -33,6 +33,13 @@ STEPS = "book/audit/deepcluster.html"       # has a figure in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
        "book/rerun.html", STEPS]
 DRAWN = "svg:is(.cb-wide, .cb-narrow, .cb-only)"
+
+
+def each(pages: Iterable[str]) -> pytest.MarkDecorator:
+    """A test of each page; of those that are neither a chapter nor in `SIX` a slow one."""
+    return pytest.mark.parametrize("name", [
+        name if name in (*CHAPTERS, *SIX) else pytest.param(name, marks=pytest.mark.slow)
+        for name in pages])
 
 
 @pytest.fixture(scope="session")
@@ -230,7 +237,7 @@ def test_what_sphinx_and_the_theme_leave_undone_is_mended(chromium, tmp_path):
     assert kept == ["x,", "x)", "--no"]
 
 
-@pytest.mark.parametrize("name", OPENED)
+@each(OPENED)
 def test_a_page_renders_and_everybody_can_read_it(site, chromium, name):
     with opened(chromium, (site / name).as_uri()) as page:
         assert not page.faults, "on the console"
@@ -255,7 +262,7 @@ FIGURES = sorted({*CHAPTERS, "book/intro.html", "book/measuring.html",
                   *(page for page in TOC if "/audit/" in page or "/runs/" in page)})
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@each(FIGURES)
 def test_a_page_loads_little_and_draws_what_is_in_sight(site, chromium, name):
     with opened(chromium, (site / name).as_uri(), width=1400) as page:
         files = {Path(unquote(urlsplit(address).path)) for address in page.loaded

@@ -23,7 +23,8 @@ from clusterbook.checks import InputError
 from clusterbook.datasets import _SOURCES as SOURCES
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.slow] * ("jpeg" in name)) for name in SOURCES])
 def test_what_is_loaded_is_what_the_catalog_says(name):
     if datasets.status(name) not in ("embedded", "here"):
         pytest.skip(f"{name} is not in {paths.data_home()}; data/README.md says how to get it")

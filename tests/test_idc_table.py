@@ -121,7 +121,7 @@ def test_answers_follow_from_their_rules():
     judged = dict.fromkeys(table.METHODS, Judged(TWO, 0.5, FLAT, FLAT, subsamples=FLAT))
     found = of_the_page("verdict")(replace(idc, labels=TWO, seeds=[0.9]), judged, points, 99, 6, 4)
     assert found["this table"].tolist() == [
-        "silhouette 0.5", "silhouette 0.5", "ARI 0.9", "k-means, Ward, Gaussian mixture", "none",
+        *["silhouette 0.5 of k-means; 3 of 3 exceed"] * 2, "ARI 0.9", "k-means, Ward, Gaussian mixture", "none",
         "4 of [4]"] and found["answer"].tolist() == ["yes", "yes", "yes", "yes", "no", "yes"]
 
 
@@ -257,6 +257,8 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
     assert rows["cluster"].tolist() == again[0].tolist() and model.names == tuple(made)
     assert rows["margin"].to_numpy() == pytest.approx(again[1], abs=1e-3)
     assert rows[model.method].tolist() == rows["cluster"].tolist()
+    alike = rows[[*table.METHODS]].eq(rows["cluster"], axis=0).mean()
+    assert alike.min() > 0.9, "all methods find these groups, and number them alike"
 
     # Gates: those of the row alone.
     alone = [names["model"].local_gates(X.loc[[name]].to_numpy(np.float32))[0] for name in X.index]
@@ -299,13 +301,23 @@ def test_the_strongest_null_decides_what_is_said_and_which_features_stand_out(X,
     assert table.strongest(judged) == level
     largest = max(np.abs(table.effects(X, judged["k-means"].labels, c)[0]).max() for c in range(3))
     assert (largest > judged["k-means"].largest) == (level == "cloud")
-    said = of_the_page("verdict_in_words")(
-        level, "Ward", Judged(TWO, 0.5, subsamples=[0.9], by_chance=[0.4]), 3, 3, X.shape, True)
-    first = said.partition(".")[0]
-    assert {"none": "differs from noise", "shuffled": "not shown to form groups",
-            "cloud": "more clearly than rows of one cloud"}[level] in first
-    assert "Ward (stability 0.90; 0.40 on tables of one cloud)" in said
+    ward = Judged(TWO, 0.5, subsamples=[0.9], by_chance=[0.4], seeds=[0.8])
+    say = of_the_page("verdict_in_words")
+    said = say(level, "Ward", ward, 3, 3, X.shape, True)
+    assert {"none": "no more distinct than those of noise", "shuffled": "3 groups of rows are not "
+            "shown", "cloud": "more clearly than rows of one cloud"}[level] in said.split("**")[1]
+    assert "0.90 between subsamples, 0.40 between those of one cloud, 0.80 between seeds" in said
     assert ("Use the clusters of Ward" in said) == (level == "cloud")
+    assert "-p n_clusters" not in said and "skewed" not in said
+    by_chance = replace(ward, by_chance=[0.9])
+    assert ("no more stable" in say(level, "Ward", by_chance, 3, 3, X.shape, True)
+            ) == (level == "cloud")
+    other = say(level, "Ward", ward, 2, 3, (60, 20_000), True, skewed=True)
+    assert ("run `-p n_clusters 2` before you conclude" in other) == (level != "cloud")
+    assert ("try `-p n_clusters 2` first" in other and "**Most columns are skewed" in other
+            ) == (level == "cloud")
+    assert ("groups would be hard to see" in say(level, "Ward", ward, 3, 3, (60, 20_000), True)
+            ) == (level != "cloud")
 
 
 @pytest.mark.parametrize("shape", [(40, 100), (90, 10)])
@@ -349,9 +361,12 @@ def test_metadata_is_associated_by_permutation_and_a_batch_is_named():
     batch[:9] = "b3"
     assert table.coincide(y, batch) == []
     units = np.vstack([np.eye(59), np.eye(59)[:1]])
-    said = "\n".join(of_the_page("warnings_of")(
-        np.r_[np.zeros(59, int), 1], list("abc") * 20, units,
-        {"class": list("u" * 59 + "v"), "Plate 1": list("x" * 59 + "y"), "sex": list("m" * 60)}))
+    labels, beside = np.r_[np.zeros(59, int), 1], {
+        "class": list("u" * 59 + "v"), "Plate 1": list("x" * 59 + "y"), "sex": list("m" * 60)}
+    warn, ids = of_the_page("warnings_of"), list("abc") * 20
+    said = "\n".join(warn(labels, np.linspace(0, 1, 60), ids, units, beside))
+    assert "All margins" not in said
+    assert "All margins are 1, " in "\n".join(warn(labels, np.ones(60), ids, units, beside))
     assert "Cluster 1 is one row, c: an outlier" in said and "1 row repeats another" in said
     assert "Cluster 0 is Plate 1 = x: they share 59 of 59 rows. The measurement may" in said
     assert "class = u" not in said

@@ -100,6 +100,19 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
     assert cli.main(["apply", "m.npz", "new.csv"]) == 0, "a single row"
     assert pd.read_csv("new-labels.csv")["cluster"].tolist() == [labels[-1]]
     capsys.readouterr()
+    named = pd.DataFrame(units[:3], columns=NAMES[:6]).assign(age=[1, 2, 3], tube=list("zyx"))
+    kept = labeling.Model(method, NAMES[:6], prepare, fitted)       # of rows without names
+    kept.save(tmp_path / "bare.npz")
+    for factor, doubted in ((1, False), (1000, True)):
+        named.assign(g0=factor * named["g0"]).to_csv("new.csv", index=False)
+        assert cli.main(["apply", "bare.npz", "new.csv"]) == 0
+        out = capsys.readouterr().out
+        assert "Columns that are not used: 'age', 'tube'." in out
+        assert ("Are the units the same?" in out and "in 1 of 6 columns: 'g0'." in out) == doubted
+        assert pd.read_csv("new-labels.csv")["row"].tolist() == list("zyx")
+    named.assign(g0=[1, np.nan, 2]).to_csv("new.csv", index=False)
+    assert cli.main(["apply", "bare.npz", "new.csv"]) == 2
+    assert "g0 (1)'; remove or fill in these rows" in capsys.readouterr().err
     new.drop(columns="g4").to_csv("new.csv", index=False)
     assert cli.main(["apply", "m.npz", "new.csv"]) == 2 and "'g4'" in capsys.readouterr().err
     for wrong, says in (("new.csv", "is no model that"), ("none.npz", "is no model that")):

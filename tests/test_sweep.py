@@ -279,6 +279,7 @@ def test_no_scheduler_or_no_worker_is_one_sentence(tiny: Book, tmp_path, monkeyp
         sweep.sweep(**asked, scheduler=cluster.scheduler_address)
 
 
+@pytest.mark.slow
 def test_a_cluster_makes_the_runs(book: Book, log, tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.syspath_prepend(book.root / "src")          # what a worker imports

@@ -25,7 +25,7 @@ from sklearn.mixture import GaussianMixture
 
 from . import datasets, table
 from .checks import InputError, one_of, said
-from .datasets import formats, own
+from .datasets import dataset, formats, own
 from .idc import IDC
 from .paths import as_csv, write_atomically
 
@@ -46,6 +46,8 @@ class Preparation:
     kept: np.ndarray            # the columns that are clustered, as numbers
     shift: np.ndarray           # of each kept column, before it is divided by its scale
     scale: np.ndarray
+    low: np.ndarray             # the smallest and largest value of each column in the table
+    high: np.ndarray
 
     def __call__(self, units: ArrayLike) -> np.ndarray:
         """Rows in the table's units, (n_rows, n_columns), as float32 (n_rows, n_kept)."""
@@ -76,7 +78,8 @@ def prepare(units: ArrayLike, *, log2: bool = False, quantile: bool = False,
     values = values[:, kept]
     shift, scale = ((values.mean(0), values.std(0)) if scaler == "standard"
                     else (values.min(0), np.ptp(values, axis=0)))
-    return Preparation(log2, reference, kept, shift, np.where(scale > 1e-12, scale, 1))
+    return Preparation(log2, reference, kept, shift, np.where(scale > 1e-12, scale, 1),
+                       np.min(units, axis=0), np.max(units, axis=0))
 
 
 def _transformed(units: ArrayLike, log2: bool, reference: np.ndarray) -> np.ndarray:
@@ -145,7 +148,8 @@ def load(path: str | os.PathLike[str]) -> Model:
             raise ValueError("it has another format")
         about = json.loads(str(found["about"]))
         preparation = Preparation(bool(found["prepare_log2"]), *(
-            found[f"prepare_{name}"] for name in ("reference", "kept", "shift", "scale")))
+            found[f"prepare_{name}"]
+            for name in ("reference", "kept", "shift", "scale", "low", "high")))
         if "centers" in found:
             fitted = found["centers"]
         elif "network" in found:
@@ -223,7 +227,9 @@ def _joined(path: Path, ids: Sequence[str] | None, n_rows: int) -> tuple[pd.Data
 def apply(model: str, new: str) -> list[str]:
     """Label the rows of a table by a saved model, into ``NEW-labels.csv`` in this folder.
 
-    Returns what was done, in sentences. Raises InputError if a column of the model is missing.
+    Rows are named as in the first table, or else by the first column that is not used and has
+    another text in each row. Returns what was done, and what to doubt, in sentences. Raises
+    InputError if a column of the model is missing.
     """
     kept, target = load(model), Path(f"{Path(new).stem}-labels.csv")
     if target.exists() and not target.read_bytes().startswith(HEAD.encode()):
@@ -232,15 +238,26 @@ def apply(model: str, new: str) -> list[str]:
     columns = dict.fromkeys(name.partition("=")[0] if dummies else name for name in kept.names)
     given = {name: value for name, value in kept.reading.items()
              if name not in ("labels", "impute")}
-    found = own.read_table(new, **{**given, "features": list(columns)}, fewest=1)
+    found = own.read_table(new, **{**given, "features": list(columns)}, is_new=True)
     values = pd.DataFrame(found.X, columns=found.feature_names)
     values = values.reindex(columns=list(kept.names), fill_value=0)
     labels, margin = kept.label(kept.preparation(values))
-    frame = pd.DataFrame({"row": found.ids or range(len(labels)), "cluster": labels,
-                          "margin": margin})
+    named = [column for _, column in found.beside.items() if column.is_unique
+             and column.notna().all() and pd.to_numeric(column, errors="coerce").isna().all()]
+    frame = pd.DataFrame({"row": found.ids or (named[0] if named else range(len(labels))),
+                          "cluster": labels, "margin": margin})
     write_atomically(target, as_csv(frame, float_format="%.4g").encode(), noun="the labels")
     sizes = ", ".join(f"{c}: {n}" for c, n in frame["cluster"].value_counts().sort_index().items())
-    return [f"{len(frame):,} rows labeled with the clusters of {kept.method}, "
-            f"{HOW[kept.method]}. Rows of cluster {sizes}.",
-            "A margin of 0 is between two clusters, 1 well inside one; it does not tell whether a "
-            "row is like any row of the first table.", f"Written: {target}"]
+    low, high = kept.preparation.low, kept.preparation.high
+    share = ((values < 2 * low - high) | (values > 2 * high - low)).mean()      # a range beyond it
+    foreign = [*share.index[share >= 0.5]]
+    done = [f"{len(frame):,} rows labeled with the clusters of {kept.method}, "
+            f"{HOW[kept.method]}. Rows of cluster {sizes}."]
+    if foreign:
+        done.append("Are the units the same? At least half of the rows lie far outside the range "
+                    f"of the first table in {len(foreign):,} of {len(share):,} columns: "
+                    f"{dataset.listed(foreign)}.")
+    if len(found.beside.columns):
+        done.append(f"Columns that are not used: {dataset.listed(found.beside)}.")
+    return [*done, "A margin of 0 is between two clusters, 1 well inside one; it does not tell "
+            "whether a row is like any row of the first table.", f"Written: {target}"]

@@ -48,8 +48,9 @@ def describe(X: ArrayLike, labels: ArrayLike, names: Sequence[str]) -> pd.DataFr
     *X* has the features that rules may name, shape (n_rows, n_features), in the table's own units,
     *labels* the clusters, (n_rows,), *names* those of the features. Columns: ``cluster``, ``rule``,
     the ``rows`` that it covers ``of`` the cluster's, ``others`` that it covers too; the same of
-    rules made without these rows (``held-out rows``, ``held-out others``); ``fidelity``, the share
-    of held-out rows on which rule and cluster agree; and ``describes``, by `DESCRIBES`. A cluster
+    five other rules, each made anew from four fifths of the rows and counted on the rest
+    (``held-out rows``, ``held-out others``); ``fidelity``, the share of held-out rows on which rule
+    and cluster agree; and ``describes``, by `DESCRIBES` on the held-out rows. A cluster
     of fewer than `FEWEST` rows has no rule.
     """
     X, labels, found = np.asarray(X, dtype=np.float64), np.asarray(labels), []
@@ -81,13 +82,12 @@ def sentence(row: pd.Series) -> str:
     if not row["rule"]:
         why = "no feature stands out" if row["of"] >= FEWEST else f"it has {row['of']} rows"
         return f"cluster {row['cluster']}: no rule, because {why}"
-    held = f"{row['held-out rows']} and {_others(row['held-out others'])}"
+    counts = (f"{row['rows']} of {row['of']} rows, {_others(row['others'])} (held out: "
+              f"{row['held-out rows']} and {_others(row['held-out others'])})")
     if row["describes"]:
-        return (f"cluster {row['cluster']}: {row['rule']}: {row['rows']} of {row['of']} rows, "
-                f"{_others(row['others'])} (held out: {held})")
+        return f"cluster {row['cluster']}: {row['rule']}: {counts}"
     return (f"cluster {row['cluster']}: no rule of at most {MOST} conditions describes it; the "
-            f"best one, {row['rule']}, covers {row['held-out rows']} of its {row['of']} rows and "
-            f"{_others(row['held-out others'])} when held out")
+            f"best one is {row['rule']}: {counts}")
 
 
 def _others(count: int) -> str:

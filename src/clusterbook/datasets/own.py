@@ -26,9 +26,13 @@ def read_table(
     path: str | os.PathLike[str], *, labels: str | None = None,
     features: Sequence[str] | None = None, id_column: str | None = None, text: str = "refuse",
     impute: str | None = None, missing: Sequence[str] | None = None, sheet: str | None = None,
-    transpose: bool = False, fewest: int = 2,
+    transpose: bool = False, is_new: bool = False,
 ) -> Dataset:
-    """One's own table of at least the *fewest* rows; `clusterbook.datasets.read` has the rest."""
+    """One's own table of at least two rows; `clusterbook.datasets.read` has the rest.
+
+    *is_new*: rows for a saved model. One is enough, and ``beside`` has all columns that are not
+    used.
+    """
     one_of("setting of text", text, ("refuse", "one-hot"))
     one_of("setting of impute", impute or "none", ("none", "median"))
     file, codes = absolute(path), [*map(str, missing or ())]
@@ -51,9 +55,10 @@ def read_table(
         ids, named_by = formats.identifiers(cells.frame), cells.frame.index.name
         frame = cells.frame.reset_index(drop=True)
         y, classes = _labels(frame, labels, features or (), cells)
-        beside = frame[[name for name in cells.beside if name in frame]]
+        beside = (frame.drop(columns=features) if is_new else
+                  frame[[name for name in cells.beside if name in frame]])
         frame = frame[[*features]] if features else frame.drop(columns=beside.columns)
-        values, table = _features(frame, features, codes, text, impute, fewest, cells)
+        values, table = _features(frame, features, codes, text, impute, is_new, cells)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
@@ -106,15 +111,16 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cel
 
 
 def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence[str], text: str,
-              impute: str | None, fewest: int, cells: formats.Cells
+              impute: str | None, is_new: bool, cells: formats.Cells
               ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The numbers as read, and as features, float32, followed by those made of text.
 
     Some *codes* stand for missing values.
     """
     rows, width = frame.shape
-    if rows < fewest or width < 1:
-        raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least {fewest} and 1")
+    if rows < 2 - is_new or width < 1:
+        raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least {2 - is_new} "
+                         "and 1")
     numbers = formats.as_numbers(frame, cells.decimal)
     odd = numbers.isna() & frame.notna()
     texts = [*frame.columns[odd.any()]]
@@ -132,7 +138,7 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
     missing = pd.concat([numbers, frame[texts]], axis=1)[[*frame]].isna().sum()
     cells.facts["missing values"] = f"{missing.sum():,}"
     if not impute:
-        _refuse("missing values", missing,
+        _refuse("missing values", missing, "remove or fill in these rows" if is_new else
                 f"remove them, or fill them with {option('impute', 'median')}")
     elif missing.any():
         cells.notes.append(f"missing values filled in: {missing.sum():,}, in columns "
