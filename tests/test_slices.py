@@ -127,6 +127,10 @@ def test_a_parameter_is_refused_that_changed_nothing_when_it_was_tried(book: Boo
             assert runs.run("tiny", only=["all"], overrides=given) == [] and says is None
         except InputError as error:
             assert str(error).startswith(says)
+    # Other words change no picture.
+    book.notebook("tiny", shows.replace("'C.'", "'Cé ' 'D.'").replace("'A.'", "'B.'"),
+                  parameters=known)
+    assert parameters.read("tiny").figures()["all"].digest == digest
     # A changed cell, or another value to try: what was tried says nothing any more.
     book.notebook("tiny", shows, parameters=known.replace("n 4", "n 5"))
     assert parameters.read("tiny").figures()["all"].depends() == "on, n, m, seed"

@@ -65,7 +65,7 @@ def figures(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any],
         for place, text, read, changed in reversed(cells):
             if name in _FIGURE.findall(text) or kept and changed & needed:
                 kept.insert(0, place)
-                code.append(text)
+                code.append(_without_words(text))
                 needed |= read
                 if place > given:       # in cells above, the same name is no parameter
                     later |= read
@@ -128,6 +128,15 @@ def _cells(notebook: nbformat.NotebookNode) -> Iterator[tuple[int, str, set[str]
                 if any(isinstance(part, ast.Assert | ast.Raise) for part in ast.walk(node)):
                     changed |= read - fixed
         yield place, cell.source, read, changed
+
+
+def _without_words(source: str) -> str:
+    """A cell without captions and alternative texts, which change no picture."""
+    words = [ast.get_source_segment(source, part.value) for part in ast.walk(ast.parse(source))
+             if isinstance(part, ast.keyword) and part.arg in ("alt", "caption")]
+    for text in words:
+        source = source.replace(text, "", 1)
+    return source
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:
