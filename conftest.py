@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-#: Pages that no chapter is executed for: `make test SLOW=1` and continuous integration compare them.
+#: Pages beside the chapters, whose outputs make test SLOW=1 and continuous integration compare.
 SLOW = ("book/audit/", "book/measuring.ipynb")
 
 # Set before torch is imported here or in a kernel: workers with several threads each are slower.
@@ -23,6 +23,7 @@ def pytest_collectstart(collector) -> None:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
+    """Mark the cells of `SLOW` pages."""
     for item in items:
         if item.path.relative_to(config.rootpath).as_posix().startswith(SLOW):
             item.add_marker(pytest.mark.slow)
