@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -27,7 +28,14 @@ def together(folder: Path) -> list[dict[str, Any]]:
     """What each of the ranks, a process of its own, computes of `alone`; then a stop."""
     store = dist.TCPStore("localhost", 0, SIZE, is_master=True, wait_for_workers=False)
     method = "fork" if sys.platform.startswith("linux") else "spawn"   # torch is there: no imports
-    multiprocessing.start_processes(_one, (folder, store.port), SIZE, start_method=method)
+    ranks = multiprocessing.start_processes(_one, (folder, store.port), SIZE, join=False,
+                                            start_method=method)
+    end = time.monotonic() + 300        # they take seconds; one may wait for ever
+    while not ranks.join(timeout=5):
+        if time.monotonic() > end:
+            for process in ranks.processes:
+                process.kill()
+            raise TimeoutError("a rank did not end")
     return [torch.load(folder / f"{rank}.result", weights_only=False) for rank in range(SIZE)]
 
 

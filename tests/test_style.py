@@ -27,6 +27,26 @@ def test_ruff_finds_nothing():
                          "--output-format=concise", "."))
 
 
+def idle(faults: list[dict]) -> Iterator[str]:
+    """Faults that could not be injected, or name a test that is not there; see make faults."""
+    for fault in faults:
+        if (CHECKOUT / fault["file"]).read_text(encoding="utf-8").count(fault["old"]) != 1:
+            yield f"{fault['id']}: its text is not there once"
+        for file, _, name in (test.partition("::") for test in fault.get("tests", ())):
+            name = name.rpartition("::")[2].partition("[")[0]
+            if name and f"def {name}(" not in (CHECKOUT / file).read_text(encoding="utf-8"):
+                yield f"{fault['id']}: no test {name}"
+
+
+def test_every_fault_can_be_injected_and_names_tests_that_are_there():
+    faults = [fault for path in (CHECKOUT / "tests" / "faults").rglob("*.yaml")
+              for fault in yaml.safe_load(path.read_text(encoding="utf-8"))]
+    assert len(faults) > 500 and not list(idle(faults))
+    one = {"id": "a", "file": "README.md", "old": "no such text"}
+    assert list(idle([one | {"tests": ["tests/test_style.py::test_that_is_not_there"]}])) == [
+        "a: its text is not there once", "a: no test test_that_is_not_there"]
+
+
 def by_hand(*files: Path) -> Iterator[str]:
     """What no linter knows: jobs and files that are there, no address."""
     for file in files:
