@@ -22,8 +22,8 @@ def pytest_collectstart(collector) -> None:
         collector.skip_compare += ("stderr",)
 
 
-def pytest_collection_modifyitems(config, items) -> None:
+def pytest_collection_modifyitems(items) -> None:
     """Mark the cells of `SLOW` pages."""
     for item in items:
-        if item.path.relative_to(config.rootpath).as_posix().startswith(SLOW):
+        if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)

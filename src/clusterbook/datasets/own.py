@@ -117,10 +117,9 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
 
     Some *codes* stand for missing values.
     """
-    rows, width = frame.shape
-    if rows < 2 - is_new or width < 1:
-        raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least {2 - is_new} "
-                         "and 1")
+    (rows, width), fewest = frame.shape, 1 if is_new else 2
+    if rows < fewest or width < 1:
+        raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least {fewest} and 1")
     numbers = formats.as_numbers(frame, cells.decimal)
     odd = numbers.isna() & frame.notna()
     texts = [*frame.columns[odd.any()]]
