@@ -1,8 +1,9 @@
 """The built book: its pages read as files, and opened in headless Chromium with the network off.
 
 It is built once, from the committed outputs; a warning in any page fails that build. Every page,
-but of the recorded runs one, is opened on a wide screen in light colors and checked by axe-core;
-six of all kinds also in dark and on a phone. Colors inside pictures are not seen by axe-core;
+but of the recorded runs one, is opened on a wide screen in light colors and checked by axe-core
+(with SLOW=1 those that are neither a chapter nor one of six); six of all kinds also in dark and on
+a phone. Colors inside pictures are not seen by axe-core;
 tests/test_figures.py compares those. What is asked of a page that is open stands in browser.js.
 """
 
