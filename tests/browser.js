@@ -29,6 +29,17 @@ window.reachable = () => [...document.querySelectorAll("article :is(table, pre)"
     box.getAttribute("aria-label")?.trim() && getComputedStyle(box).overflowX === "auto");
 });
 
+// The drawings in sight with a letter beyond their edge. A letter is a reference to its outline.
+window.cut = () => [...document.querySelectorAll("figure svg")].filter(drawn => {
+  const whole = drawn.getBoundingClientRect();
+  return drawn.checkVisibility() && [...drawn.querySelectorAll("use")].some(letter => {
+    const box = letter.getBoundingClientRect();
+    return letter.href.baseVal.includes("DejaVu") && box.width && (
+      box.left < whole.left - 1 || box.right > whole.right + 1
+      || box.top < whole.top - 1 || box.bottom > whole.bottom + 1);
+  });
+}).map(drawn => drawn.closest("figure").id);
+
 // What stands in a figure with sliders: its words, the first slider's, and the pictures in sight.
 window.stands = figure => {
   const inSight = element => element.checkVisibility({visibilityProperty: true});
