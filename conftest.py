@@ -9,8 +9,9 @@ import os
 
 import pytest
 
-#: Pages beside the chapters, whose outputs make test SLOW=1 and continuous integration compare.
-SLOW = ("book/audit/", "book/measuring.ipynb")
+#: What make test SLOW=1 and continuous integration execute: audits, and what compares the chapters.
+SLOW = ("book/audit/", "book/measuring.ipynb", "notebooks/comparison.ipynb",
+        "notebooks/tell_released.ipynb")
 
 # Set before torch is imported here or in a kernel: workers with several threads each are slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

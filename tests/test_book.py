@@ -2,9 +2,9 @@
 
 It is built once, from the committed outputs; a warning in any page fails that build. Every page,
 but of the recorded runs one, is opened on a wide screen in light colors and checked by axe-core
-(with SLOW=1 those that are neither a chapter nor one of six); six of all kinds also in dark and on
-a phone. Colors inside pictures are not seen by axe-core;
-tests/test_figures.py compares those. What is asked of a page that is open stands in browser.js.
+(most with SLOW=1 only, see `QUICK`); six of all kinds also in dark and on a phone. Colors inside
+pictures are not seen by axe-core; tests/test_figures.py compares those. What is asked of a page
+that is open stands in browser.js.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ OPENED = ["genindex.html", "search.html",       # Sphinx's own pages
 STEPS = "book/audit/deepcluster.html"       # has a figure in steps
 SIX = ["book/intro.html", "book/scorecard.html", "book/errata.html", "book/parameters.html",
        "book/rerun.html", STEPS]
+QUICK = ["book/intro.html", "book/scorecard.html", "notebooks/tell.html",      # without SLOW=1
+         "notebooks/idc_table.html", STEPS]
 DRAWN = "svg:is(.cb-wide, .cb-narrow, .cb-only)"
 
 
 def each(pages: Iterable[str]) -> pytest.MarkDecorator:
-    """A test of each page; of those that are neither a chapter nor in `SIX` a slow one."""
+    """A test of each page; but of those in `QUICK` a slow one."""
     return pytest.mark.parametrize("name", [
-        name if name in (*CHAPTERS, *SIX) else pytest.param(name, marks=pytest.mark.slow)
-        for name in pages])
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in pages])
 
 
 @pytest.fixture(scope="session")
@@ -306,7 +307,7 @@ LIVE = ["book/intro.html", *(f"notebooks/{work}.html" for work in (
     "tell", "idc", "deepcluster", "weights"))]
 
 
-@pytest.mark.parametrize("name", LIVE)
+@each(LIVE)
 def test_a_live_figure_takes_its_pictures_place_where_scripts_run(site, chromium, name):
     picture = ".cb-drawn:has(+ .cb-live)"
     with opened(chromium, (site / name).as_uri()) as page:

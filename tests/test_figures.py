@@ -337,8 +337,8 @@ LONG = {
                  "columns": ["autoencoder +\nk-means", *(f"Cluster {i}" for i in range(7))]}),
     "scatter": ([{f"the paper's network, pruned to {n}%": ([n], [n]) for n in range(90, 98)}], {}),
 }
-wide = pytest.mark.parametrize("width", [3.5, 7.2, *(
-    pytest.param(width, marks=pytest.mark.slow) for width in (4.5, 5.5))])
+wide = pytest.mark.parametrize("width", [3.5, *(
+    pytest.param(width, marks=pytest.mark.slow) for width in (4.5, 5.5, 7.2))])
 
 
 @wide
