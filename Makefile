@@ -37,8 +37,9 @@ ifneq ($(filter-out cpu,$(TORCH)),)
 $(error TORCH=$(TORCH) is unknown: TORCH=cpu takes torch's CPU builds, without it the ordinary ones are taken)
 endif
 
-# Two test workers with one thread each: more threads than cores cost more than they give.
-WORKERS ?= 2
+# Test workers have one thread each; of two cores three workers use what one of them leaves when it
+# waits for a kernel, a browser or a build.
+WORKERS ?= 3
 TEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 .PHONY: book test faults verify seeds processors benchmark test-environments lock clean

@@ -380,6 +380,7 @@ def test_data_that_cannot_be_used_are_refused_before_and_after_training(kind):
     assert counted[0] == 0
 
 
+@pytest.mark.slow
 def test_what_a_fit_takes_is_seen_whatever_came_before(monkeypatch):
     wanted, rows = {"large": 200, "small": 1}, np.ones((2**20, 8))
     estimators = {name: Takes(size) for name, size in wanted.items()}

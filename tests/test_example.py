@@ -95,6 +95,7 @@ def test_a_second_book_has_verdicts_of_its_own(book):
     assert "tell" not in said and "TELL" not in said
 
 
+@pytest.mark.slow
 def test_it_is_built_once_and_a_warning_leaves_the_site_as_it_is(book):
     root, command = book
     sources, html = tree(root, leaving_out=["_build"]), root / "_build" / "html"
