@@ -1,8 +1,8 @@
 # make makes the environment; the work is the clusterbook command's and pytest's.
 #
 #   make book        execute every chapter and build the book: _build/html/index.html
-#   make test        ruff, unit tests, the chapters' outputs, the built book; SLOW=1 adds what
-#                    continuous integration runs too: the audit pages' outputs, killed and resumed
+#   make test        ruff, unit tests, the four chapters' outputs, the built book; SLOW=1 adds what
+#                    continuous integration runs too: the other pages' outputs, killed and resumed
 #                    runs, every page in the browser, every position of every slider
 #   make faults      break the code on purpose; a check of a notebook or a unit test must notice
 #   make verify      run three recorded runs again and compare; RECORDS="NAME …" names others

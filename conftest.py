@@ -9,9 +9,9 @@ import os
 
 import pytest
 
-#: What make test SLOW=1 and continuous integration execute: audits, and what compares the chapters.
+#: Pages beside the four chapters, whose outputs make test compares with SLOW=1 only.
 SLOW = ("book/audit/", "book/measuring.ipynb", "notebooks/comparison.ipynb",
-        "notebooks/tell_released.ipynb")
+        "notebooks/idc_table.ipynb", "notebooks/tell_released.ipynb")
 
 # Set before torch is imported here or in a kernel: workers with several threads each are slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
