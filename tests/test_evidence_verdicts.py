@@ -221,6 +221,12 @@ def test_the_words_have_one_order_of_severity_and_refuted_is_the_worst():
     assert len({*WORDS.values()}) == len(WORDS)
 
 
+@pytest.mark.parametrize("outcomes, says", [
+    ([True, True], "holds in 2 runs"), ([True, False], "does not always hold in 2 runs")])
+def test_a_check_says_in_how_many_runs_it_holds(outcomes, says):
+    assert measured(EXACT, judge_number(EXACT, checks(*outcomes))) == says
+
+
 def test_a_claim_that_several_checks_confirm_counts_them():
     claim = Claim(id="demo-both", chapter="demo", tier="headline", says="s", source="s",
                   seen="paper", kind="exact", profile="demo-paper", compares=[

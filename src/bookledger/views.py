@@ -223,7 +223,8 @@ def axes(rows: Iterable[Row]) -> list[Table]:
         heads = [name, "published", html("ticks", low, high), "ours", "verdict"]
         tables.append(Table(
             f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar is "
-            "what a trend is compared with) and ours (● mean with 95% interval, ○ single seeds)",
+            "what ours should exceed, or stay below) and ours (● mean with 95% interval, ○ single "
+            "seeds)",
             heads, cells, "cb-axes",
             folded=bool(tables) and not any(part.n for *_, part in found),
             lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
@@ -316,12 +317,16 @@ def in_brief(work: str) -> View:
     goes_on = [f" In progress: {name}{text[text.index(': epoch'):]}."
                for name, text in under_way().rows if name.startswith(f"{work}-")]
     going = {name.rpartition("-seed")[0] for name, _ in under_way().rows}
-    if verdict.n == 0 and going & {number.profile for number in claim.compares}:
+    begun = {claim.id for claim, verdict in rows if verdict.n == 0 and going & {
+        number.profile for number in claim.compares}}
+    if claim.id in begun:
         verdict = replace(verdict, word="not finished")
+    of_these = sum(claim.id in begun for claim, _ in found)
     quoted = ", as others quote it" if claim.seen == "second-hand" else ""
     lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}{quoted}).",
              "Ours": f"{ours} ({runs.label})." if ours else "not measured.",
-             "Headline results": f"{counted(found)}." + "".join(goes_on)}
+             "Headline results": counted(found) + f" ({of_these} of them begun)" * (of_these > 0)
+             + "." + "".join(goes_on)}
     return View(rows, [html("brief", lines, claim, verdict)])
 
 

@@ -66,7 +66,8 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     if verdict.n == 0:
         return "–"
     if number.check is not None:
-        return count(verdict.n, "run")
+        holds = "holds" if verdict.word != "demonstration fails" else "does not always hold"
+        return f"{holds} in {count(verdict.n, 'run')}"
     seeds, mean = count(verdict.n, "seed"), spread(verdict.mean, verdict.sd)
     if number.kind == "trend":
         against = f" against {verdict.than:.4g}" if isinstance(number.than, str) else ""
