@@ -137,6 +137,8 @@ def test_a_probe_reads_classes_and_is_tested_on_a_fifth_of_each(monkeypatch):
         with pytest.raises(InputError, match="there is no layer"):
             model.linear_probe(X, Y, layer=layer)
     monkeypatch.setattr(networks, "linear_accuracy", lambda *parts: seen.append(parts) or 0.5)
+    with pytest.raises(InputError, match="X_test and y_test go together"):
+        model.linear_probe(X, Y, X_test=X)
     model.linear_probe(X[:100], np.arange(100) % 5)
     (_, y, _, y_test), = seen
     assert np.bincount(y).tolist() == [16] * 5 and np.bincount(y_test).tolist() == [4] * 5

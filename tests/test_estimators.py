@@ -5,10 +5,12 @@ import sys
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from _fits import SHAPE, Takes, X, Y, before_steps, everything, generators, make, same, written
 from _support import CHECKOUT, PACKAGE, module_of
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_info
 from torch import nn
@@ -176,6 +178,25 @@ def test_a_saved_model_comes_back(kind, options, ask, tmp_path):
     if given:
         with pytest.raises(InputError, match="there is no network 'Vectors'"):
             DeepCluster.load(path)
+
+
+@pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
+def test_a_failed_fit_is_no_fit(kind):
+    model = make(kind, n_clusters=10)
+    with pytest.raises(InputError, match="exceeds n_samples=3"):
+        model.fit(X[:3])
+    with pytest.raises(NotFittedError):
+        model.predict(X[:3])
+
+
+def test_a_saved_model_knows_its_columns(tmp_path):
+    table = pd.DataFrame(X[:, :6], columns=list("abcdef"))
+    model = make(TELL, image_shape=None, network="fcn", hidden=(8,), snapshot_epochs=[1]).fit(table)
+    model.save(tmp_path / "model.pt")
+    for found in (TELL.load(tmp_path / "model.pt", device="cpu"), model.at(1)):
+        found.predict(table)
+        with pytest.raises(ValueError, match="feature names should match"):
+            found.predict(table[list("fedcba")])
 
 
 def test_files_that_hold_no_model_or_a_former_setting_are_refused(tmp_path):

@@ -158,6 +158,8 @@ def test_undefined_measures_are_refused():
     for call, says in (
             (lambda: open_features(np.ones(4)), r"gates must have shape .* \(4,\)"),
             (lambda: diversity(np.eye(3), [0, 0, 0]), "needs at least two clusters"),
+            (lambda: uniqueness(np.ones((5, 4)), np.eye(5, 4)), "needs two different samples"),
+            (lambda: generalizability(X, GATES, 0 * Y, X, GATES, Y), "at least two clusters"),
             (lambda: faithfulness(lambda X: Y, X, GATES), "is the same for all features")):
         with pytest.raises(InputError, match=says):
             call()

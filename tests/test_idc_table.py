@@ -154,6 +154,7 @@ def test_hedges_g_agrees_with_its_formula():
     g, level, rest = table.effects(X, y, 1)
     assert g == pytest.approx((a.mean(0) - b.mean(0)) / pooled * (1 - 3 / (4 * 28 - 1)))
     assert level == pytest.approx(a.mean(0)) and rest == pytest.approx(b.mean(0))
+    assert table.effects(X * 1e-12, y, 1)[0] == pytest.approx(g), "it has no unit"
     for own in (np.arange(10) > 4, np.arange(10) > 6):      # 3: means that differ by rounding
         g, *_ = table.effects(np.stack([own * 0.1 + 0.3, np.full(10, 0.1)], axis=1), own, 1)
         assert g.tolist() == [np.inf, 0]

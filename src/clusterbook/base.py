@@ -78,6 +78,9 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         tags.transformer_tags.preserves_dtype = ["float32"]  # the network's, whatever comes
         return tags
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_") or hasattr(self, "model_")     # not after a failed fit
+
     # ------------------------------------------------------------------------- the start of a fit
 
     def _check_settings(self) -> None:
@@ -163,7 +166,9 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         """
         check_is_fitted(self)
         buffer = io.BytesIO()
+        names = getattr(self, "feature_names_in_", None)
         torch.save({"clusterbook": type(self).__name__, "settings": as_json(self._settings()),
+                    "feature_names": names if names is None else [*map(str, names)],
                     **self._fitted()}, buffer)
         # A link stays a link.
         paths.write_atomically(Path(path).resolve(), buffer.getbuffer(), noun="the model")
@@ -187,6 +192,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
                 network = estimator._restore(stored)
             network.load_state_dict(stored["weights"])
             network.to(found).eval()
+            if names := stored.get("feature_names"):
+                estimator.feature_names_in_ = np.array(names, dtype=object)
             return estimator
         except Exception as error:                      # torch reports damage by half a dozen types
             reason = getattr(error, "strerror", None) or checks.said(error).partition("\n")[0]

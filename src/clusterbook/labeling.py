@@ -63,12 +63,9 @@ def prepare(units: ArrayLike, *, log2: bool = False, quantile: bool = False,
     Bioinformatics 19, 2003). *most_variable* columns, those of the largest variance by then, are
     kept; 0 keeps all. *scaler* is ``standard`` or ``minmax``.
 
-    Raises InputError if a value is below 0 and its logarithm is asked for.
+    Raises InputError if a value is below 0 and its logarithm is asked for, here or of new rows.
     """
     one_of("scaler", scaler, ("standard", "minmax"))
-    if log2 and np.min(units) < 0:
-        raise InputError(f"log2(x + 1) needs values of at least 0, and the smallest is "
-                         f"{np.min(units):.3g}; leave log2 out if logarithms were taken before")
     values = _transformed(units, log2, np.array([]))
     reference = np.sort(values, axis=1).mean(0) if quantile else np.array([])
     values = _transformed(units, log2, reference)
@@ -78,12 +75,16 @@ def prepare(units: ArrayLike, *, log2: bool = False, quantile: bool = False,
     values = values[:, kept]
     shift, scale = ((values.mean(0), values.std(0)) if scaler == "standard"
                     else (values.min(0), np.ptp(values, axis=0)))
-    return Preparation(log2, reference, kept, shift, np.where(scale > 1e-12, scale, 1),
+    varies = scale > 1e-12 * np.abs(values).max(0)      # in any unit
+    return Preparation(log2, reference, kept, shift, np.where(varies, scale, 1),
                        np.min(units, axis=0), np.max(units, axis=0))
 
 
 def _transformed(units: ArrayLike, log2: bool, reference: np.ndarray) -> np.ndarray:
     values = np.asarray(units, dtype=np.float64)
+    if log2 and values.min() < 0:
+        raise InputError(f"log2(x + 1) needs values of at least 0, and the smallest is "
+                         f"{values.min():.3g}; leave log2 out if logarithms were taken before")
     values = np.log2(values + 1) if log2 else values
     if not len(reference):
         return values
@@ -114,8 +115,8 @@ class Model:
             shares = self.fitted.predict_proba(X)
         else:
             with torch.no_grad():
-                logits = self.fitted.model_.head(torch.as_tensor(self.fitted.transform(X)))
-            shares = logits.softmax(1).numpy()
+                logits = self.fitted.model_.head(self.fitted._embedding(X))
+            shares = logits.softmax(1).cpu().numpy()
         second, first = np.sort(shares, axis=1)[:, -2:].T
         return shares.argmax(1), first - second
 

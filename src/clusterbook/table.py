@@ -293,9 +293,10 @@ def effects(X: ArrayLike, labels: ArrayLike, cluster: int
         if n < 3 or m < 3:
             return np.zeros(X.shape[1]), level, rest
         pooled = np.sqrt((n * inside.var(0) + m * outside.var(0)) / (n + m - 2))
-        g = (level - rest) / np.where(pooled < 1e-9, 0, pooled) * (1 - 3 / (4 * (n + m) - 9))
+        rounding = 1e-9 * np.abs(X).max(0)      # in any unit
+        g = (level - rest) / np.where(pooled <= rounding, 0, pooled) * (1 - 3 / (4 * (n + m) - 9))
     # Equal means may differ by rounding.
-    return np.where(np.abs(level - rest) < 1e-9, 0, g), level, rest
+    return np.where(np.abs(level - rest) <= rounding, 0, g), level, rest
 
 
 def ranking(X: ArrayLike, labels: ArrayLike, gates: ArrayLike, cluster: int) -> pd.DataFrame:

@@ -34,7 +34,9 @@ def read_table(
     used.
     """
     one_of("setting of text", text, ("refuse", "one-hot"))
-    one_of("setting of impute", impute or "none", ("none", "median"))
+    if impute:
+        one_of("setting of impute", impute, ("median",))
+    features, missing = ([one] if isinstance(one, str) else one for one in (features, missing))
     file, codes = absolute(path), [*map(str, missing or ())]
     if not os.path.isfile(file):        # a pipe would be waited for
         near = [one.name for one in file.parent.glob("*") if one.suffix in formats.KINDS]

@@ -281,6 +281,8 @@ class DeepCluster(DeepClusterer):
         known = ["features", *range(1, getattr(self.network_, "n_layers", 0) + 1)]
         if layer not in known:
             raise unknown("layer", layer, map(str, known))
+        if (X_test is None) != (y_test is None):
+            raise InputError("X_test and y_test go together: give both, or neither")
 
         def seen(images: Images) -> Tensor:
             return torch.cat([part.cpu() for part in self._outputs(images, layer, most_numbers)])

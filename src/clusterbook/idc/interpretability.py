@@ -95,6 +95,8 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
     if not original:
         X, first, back = np.unique(X, axis=0, return_index=True, return_inverse=True)
         gates = gates[first]
+    if len(X) < 2:
+        raise InputError("uniqueness needs two different samples")
     # As in the released code the nearest row is taken for the sample itself.
     own, other = NearestNeighbors(n_neighbors=1).fit(X).kneighbors(X, 2, return_distance=False).T
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -148,6 +150,8 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     """
     gates_train = _gates(gates_train, X_train, labels_train)
     gates_test = _gates(gates_test, X_test, labels_test)
+    if len(np.unique(labels_train)) < 2:
+        raise InputError("generalizability needs at least two clusters to tell apart")
     model = LinearSVC(random_state=random_state, max_iter=10_000)
     model.fit(np.asarray(X_train, dtype=np.float64) * gates_train, labels_train)
     return float(model.score(np.asarray(X_test, dtype=np.float64) * gates_test, labels_test))

@@ -310,7 +310,11 @@ class Model(nn.Module):
         return self.head(embedding).argmax(1)
 
     def calibrate(self, gated: Tensor) -> None:
-        """Set batch normalization's means and variances to those of the gated samples."""
+        """Set batch normalization's means and variances to those of the gated samples.
+
+        Of more than 4,096 samples, the variances are means over chunks in their order: these
+        samples have to come in random order.
+        """
         update_bn(gated.tensor_split(-(-len(gated) // _CHUNK)), self.autoencoder)
 
 

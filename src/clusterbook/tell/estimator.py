@@ -285,6 +285,8 @@ class TELL(DeepClusterer):
             raise unknown("snapshot of epoch", epoch, self._snapshots)
         then = clone(self)
         then.n_features_in_ = self.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            then.feature_names_in_ = self.feature_names_in_
         then._take(copy.deepcopy(self._snapshots[str(epoch)]), math.nan, {})
         return then
 
