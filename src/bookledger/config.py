@@ -13,8 +13,8 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import cache
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Literal
 
 from pydantic import ConfigDict
@@ -78,7 +78,7 @@ class Command:
 
     def __call__(self, *words: str) -> list[str]:
         """Do it; the lines to print."""
-        return _function(self.does)(*words)
+        return resolve_name(self.does)(*words)
 
 
 @model(frozen=True, config=ConfigDict(extra="forbid"))
@@ -105,14 +105,13 @@ class Book:
 
     def order(self, chapter: str) -> int:
         """The place of a chapter in the book; unknown ones come last."""
-        known = list(self.methods)
-        return known.index(chapter) if chapter in known else len(known)
+        return [*self.methods, chapter].index(chapter)
 
     def datasets(self) -> Any:
         """The module that knows the book's data sets; InputError if it names none."""
         if self.data is None:
             raise InputError(f"{FILE} names no module of data sets (the key data)")
-        return import_module(self.data)
+        return resolve_name(self.data)
 
     def catalog(self) -> dict[str, Any]:
         """The known data sets by name; empty without a module of data sets."""
@@ -123,16 +122,11 @@ class Book:
         if self.processes is None:
             raise InputError("this book has no training by several processes; run it without "
                              "torchrun")
-        return _function(self.processes)
+        return resolve_name(self.processes)
 
     def allowed(self) -> Callable[[str, float], float]:
         """How far a metric may be from its recorded value; without a function of the book, 0."""
-        return _function(self.again.allowed) if self.again.allowed else lambda metric, value: 0.0
-
-
-def _function(named: str) -> Callable[..., Any]:
-    module, _, function = named.partition(":")
-    return getattr(import_module(module), function)
+        return resolve_name(self.again.allowed) if self.again.allowed else lambda metric, value: 0.0
 
 
 def root() -> Path:
