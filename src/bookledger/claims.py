@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, Strict, model_validator
 from pydantic.dataclasses import dataclass as model
 from pydantic_core import ArgsKwargs
 
@@ -222,14 +222,11 @@ def _read(path: Path, kind: type, _written: int) -> tuple:
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise InputError(f"{file}: the file must be a list of mappings")
     for i, entry in enumerate(entries, start=1):
-        try:
+        with config.mistakes_in(f"{file}: {kind.__name__.lower()} {entry.get('id', i)}"):
             one = kind(**entry, **{home: path.stem})
             if one.id in found or not one.id.startswith(f"{prefix}-"):
                 raise ValueError(f"an id must begin with '{prefix}-' and be unique")
             found[one.id] = one
-        except (TypeError, ValueError) as error:
-            raise InputError(f"{file}: {kind.__name__.lower()} {entry.get('id', i)}: "
-                             f"{mistake(error)}") from None
     return tuple(found.values())
 
 
@@ -247,15 +244,6 @@ def read(path: Path, parse: Callable[[str], Any], kind: str) -> Any:
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; InputError as by `read`."""
     return read(path, lambda text: yaml.load(text, _Loader), _YAML)
-
-
-def mistake(error: Exception) -> str:
-    """A mistake in words, the last that pydantic found."""
-    if not isinstance(error, ValidationError):
-        return str(error)
-    last = error.errors()[-1]
-    said = mistake(last["ctx"]["error"]) if last["type"] == "value_error" else last["msg"]
-    return ": ".join(filter(None, [".".join(map(str, last["loc"])), said]))
 
 
 class _Loader(yaml.SafeLoader):

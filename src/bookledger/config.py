@@ -10,14 +10,15 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import field
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import paths
@@ -154,12 +155,26 @@ def book() -> Book:
 
 @cache
 def _read(path: Path, _written: int) -> Book:
-    try:
+    with mistakes_in(FILE):     # tomllib's, pydantic's and of the encoding
         return Book(**tomllib.loads(path.read_text(encoding="utf-8")))
-    except (TypeError, ValueError) as error:            # tomllib's, pydantic's and of the encoding
-        from .claims import mistake  # which needs the book itself
 
-        raise InputError(f"{FILE}: {mistake(error)}") from None
+
+@contextmanager
+def mistakes_in(place: object) -> Iterator[None]:
+    """Let a mistake in what is read be an InputError that begins with its place."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:        # a TypeError for a wrong key, or no mapping
+        raise InputError(f"{place}: {mistake(error)}") from None
+
+
+def mistake(error: Exception) -> str:
+    """A mistake in words, the last that pydantic found."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    last = error.errors()[-1]
+    said = mistake(last["ctx"]["error"]) if last["type"] == "value_error" else last["msg"]
+    return ": ".join(filter(None, [".".join(map(str, last["loc"])), said]))
 
 
 def load_json(path: Path) -> dict[str, Any]:

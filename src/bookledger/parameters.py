@@ -28,7 +28,6 @@ from pydantic.dataclasses import dataclass as model
 from clusterbook.checks import InputError, one_of
 
 from . import config, slices
-from .claims import mistake
 from .records import profile_of
 from .verdicts import count
 from .views import Table, View, status
@@ -125,15 +124,13 @@ class Chapter:
         found = {}
         for path in sorted(folder.glob(f"{self.name}-*.toml")):
             content = profile_of(path.stem)
-            try:
+            with config.mistakes_in(f"profiles/{path.name}"):
                 profile = found[path.stem] = Profile(name=path.stem, **content)
                 if both := profile.parameters.keys() & profile.assumed.keys():
                     raise InputError(f"{min(both)} is both in parameters and in assumed")
                 for part in (profile.parameters, profile.assumed):
                     for name, value in part.items():
                         part[name] = of_type(self.parameter(name), value)
-            except (TypeError, ValueError) as error:
-                raise InputError(f"profiles/{path.name}: {mistake(error)}") from None
         return found
 
     def values(self, profile: Profile | None = None, typed: Mapping[str, str] | None = None
@@ -161,12 +158,10 @@ def read(name: str) -> Chapter:
     notebook = read_notebook(config.root() / "notebooks" / f"{name}.ipynb")
     tagged = [cell.source for cell in notebook.cells
               if "parameters" in cell.metadata.get("tags", [])]
-    try:
+    with config.mistakes_in(f"{name}.ipynb, parameters cell"):
         if len(tagged) != 1:
             raise InputError(f"{len(tagged)} cells are tagged 'parameters'; tag exactly one")
         return Chapter(name, notebook, parse(tagged[0]))
-    except InputError as error:
-        raise InputError(f"{name}.ipynb, parameters cell: {error}") from None
 
 
 def read_notebook(path: Path) -> nbformat.NotebookNode:

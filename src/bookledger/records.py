@@ -26,7 +26,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import ConfigDict, Field, JsonValue, Strict, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, Strict
 from pydantic.dataclasses import dataclass as model
 
 from clusterbook import __version__, paths
@@ -35,7 +35,7 @@ from clusterbook.paths import write_atomically
 
 from . import config
 from .checks import Line, as_it_stands
-from .claims import load_claims, mistake, read
+from .claims import load_claims, read
 from .config import sha256
 from .machine import machine, peak_memory_mb
 
@@ -187,10 +187,8 @@ def defaults(notebook: Path) -> dict[str, Any]:
 
 def as_record(values: Any, file: str) -> Record:
     """A record from its fields, each validated; *file* is its name in an error."""
-    try:
+    with config.mistakes_in(file):
         return Record(**values, path=None, doubts=())
-    except (TypeError, ValidationError) as error:       # a TypeError for what is no mapping
-        raise InputError(f"{file}: {mistake(error)}") from None
 
 
 class Runs(tuple[Record, ...]):
