@@ -99,7 +99,7 @@ def test_each_training_of_a_run_has_a_line_and_a_sweep_goes_on(tmp_path, monkeyp
     report(folder, "a-finished", 1000)
     report(folder, "main-3", 500, stage="gated")
     monkeypatch.setattr(runs, "checkpoints", lambda: tmp_path)
-    (said,) = runs.unfinished()
+    said = runs.unfinished()
     assert said.splitlines() == [
         "sweep-tell-0123",
         "    main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h left",

@@ -9,10 +9,11 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from clusterbook import __version__, paths
@@ -119,18 +120,21 @@ def _run(options) -> None:
               "--output FILE keeps the notebook, --figures DIR its figures, --record its numbers.")
 
 
-def _sweep(options) -> None:
-    from . import sweep
-
-    print("\n".join(sweep.sweep(**_asked(options))))
+def _print(function: str, options) -> None:
+    """Print what a function of the engine gives: a view, or lines as soon as they are there."""
+    given = resolve_name(f"bookledger.{function}")(**_asked(options))
+    for line in given if isinstance(given, Iterator | list) else [given]:
+        print(line, flush=True)
 
 
 def _asked(options) -> dict[str, Any]:
-    """The arguments of a run or a sweep, as `runs.run` and `sweep.sweep` take them."""
+    """What was asked, as the function takes it that does it."""
+    asked = {name: value for name, value in vars(options).items() if name != "do"}
+    if "overrides" not in asked:
+        return asked
     from .parameters import Parameter, from_text
 
-    asked = {**vars(options), "overrides": {}}
-    del asked["do"]
+    asked["overrides"] = {}
     for name, value in options.overrides:
         if name in asked["overrides"]:
             raise InputError(f"-p {name} is given twice")
@@ -143,25 +147,6 @@ def _asked(options) -> dict[str, Any]:
             raise InputError("--seeds takes whole numbers, for example 0-4 or 0,2,7, not "
                              f"{options.seeds[:60]!r}")
     return asked
-
-
-def _status(options) -> None:
-    from .runs import unfinished
-
-    print("\n\n".join(unfinished()) or "no run is unfinished")
-
-
-def _verify(options) -> None:
-    from .verify import verify
-
-    for line in verify(options.names, by=options.by):
-        print(line, flush=True)
-
-
-def _parameters(options) -> None:
-    from .parameters import parameter_table, profile_table
-
-    print(parameter_table(options.name), profile_table(options.name), sep="\n\n")
 
 
 def _figures(options) -> None:
@@ -216,12 +201,6 @@ def _own(options) -> None:
     print("\n".join(options.own(*options.words)))
 
 
-def _scorecard(options) -> None:
-    from .views import scorecard
-
-    print(scorecard())
-
-
 # --- their options -----------------------------------------------------------------------------
 
 _SWITCH, _PATH = {"action": "store_true"}, {"type": Path}
@@ -251,7 +230,7 @@ _COMMANDS = {
          {**_PATH, "dest": "records", "nargs": "?", "const": True}),
         ("--for", "2h", "with --record: stop at the end of an epoch after this time; the same "
          "command resumes", {"dest": "budget"})]),
-    "sweep": (_sweep, "run a chapter over a grid of parameters, draw its metric", [
+    "sweep": ("sweep.sweep", "run a chapter over a grid of parameters, draw its metric", [
         *_SHARED,
         ("-p --parameter", ("NAME", "V1,V2"), "a parameter and its values; a second one with "
          "several values is drawn as lines", _PAIRS),
@@ -262,8 +241,8 @@ _COMMANDS = {
         ("--scheduler", "ADDRESS", "make the runs on a Dask cluster instead: tcp://HOST:8786", {}),
         ("--output", "DIR", "write records, table and figures here (default: sweep-CHAPTER-NAME)",
          _PATH)]),
-    "status": (_status, "recorded runs that are unfinished, and how each is resumed", []),
-    "parameters": (_parameters, "a chapter's parameters and profiles", [_CHAPTER]),
+    "status": ("runs.unfinished", "recorded runs that are unfinished, and how each is resumed", []),
+    "parameters": ("parameters.shown", "a chapter's parameters and profiles", [_CHAPTER]),
     "figures": (_figures, "figures: what changes each, and the command that draws it alone", [
         ("names", "CHAPTER", None, {"nargs": "*"})]),
     "data": (_data, "data sets: what is known, what is here; fetches what is named; of a file of "
@@ -271,11 +250,11 @@ _COMMANDS = {
         ("names", "NAME", "a data set, or a file", {"nargs": "*"}),
         ("-p --parameter", ("NAME", "VALUE"), "how the file is read: labels, features, id_column, "
          "text, impute, missing, sheet, transpose", _PAIRS)]),
-    "verify": (_verify, "run records again and compare", [
+    "verify": ("verify.verify", "run records again and compare", [
         ("names", "RECORD", None, {"nargs": "*"}),
         ("--by", "NAME", "write for each into data/verified who ran it again, when and on what",
          {})]),
-    "scorecard": (_scorecard, "the claims against the records", []),
+    "scorecard": ("views.scorecard", "the claims against the records", []),
 }
 
 
@@ -293,8 +272,8 @@ def _parser() -> argparse.ArgumentParser:
     for name, (do, says, options) in _COMMANDS.items():
         command = commands.add_parser(
             name, help=says, description=says, formatter_class=argparse.RawDescriptionHelpFormatter,
-            epilog=f"{_SWEEP}\n\n{_EXIT}" if do is _sweep else _EXIT)
-        command.set_defaults(do=do)
+            epilog=f"{_SWEEP}\n\n{_EXIT}" if name == "sweep" else _EXIT)
+        command.set_defaults(do=partial(_print, do) if isinstance(do, str) else do)
         for flags, value, text, settings in options:
             shown = {} if settings is _SWITCH else {"metavar": value}
             command.add_argument(*flags.split(), help=text, **shown, **settings)

@@ -389,11 +389,11 @@ def _write_progress(path: Path, trainings: Mapping[str, Any], context: Mapping[s
     write_atomically(path, json.dumps(content, indent=1).encode())
 
 
-def unfinished() -> list[str]:
+def unfinished() -> str:
     """A paragraph for each unfinished run: its trainings, and the command that resumes it."""
     said = []
     for folder in sorted({path.parent for path in checkpoints().glob("*/*.pt")}):
         typed = config.load_json(folder / "clock.json").get("command")
         said.append("\n    ".join([folder.name, *starmap(so_far, reports(folder).items()),
                                    f"resume: {typed or 'the same command again'}"]))
-    return said
+    return "\n\n".join(said) or "no run is unfinished"
