@@ -8,6 +8,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean, stdev
@@ -19,7 +20,7 @@ from clusterbook.checks import one_of
 from clusterbook.figures.steps import ENVIRONMENT
 
 from . import config, wording
-from .claims import Claim, Comparison, Statistic, load_claims
+from .claims import Claim, Comparison, load_claims
 from .records import Record, attestations, load_records, profile_of, recorded
 from .verdicts import WORDS, Verdict, count, judge, stale_among
 from .wording import duration, measured, numbers, so_far, spread
@@ -204,21 +205,20 @@ def axes(rows: Iterable[Row]) -> list[Table]:
     for claim, verdict in rows:
         for number, part in zip(claim.compares, verdict.parts, strict=True):
             if axis := _axis_of(number, part):
-                if not Statistic(number.statistic or "mean").is_mean:
-                    part = replace(part, interval=None)
                 groups.setdefault(axis, []).append((claim, number, part))
     tables = []
     for name, found in groups.items():
         values = []
         for _, number, part in found:
-            ours = part.mean if number.kind == "trend" else part.ours
-            values += [number.value, part.than, ours, *part.values, *(part.interval or ())]
+            ours, ends, seeds = wording.marks(number, part).values()
+            values += [number.value, part.than, ours, *ends, *seeds]
         low, *_, high = sorted(value for value in values if value is not None)
         if len(found) < 2 or low == high:
             continue
         found.sort(key=lambda row: row[2].n == 0)       # what was measured first
+        place = partial(_on_axis, low, high)
         cells = [[html("link_to", claim, subject(claim, number)), _published(number),
-                  html("axis", low, high, number, part), measured(number, part),
+                  html("axis", place, number, part), measured(number, part),
                   html("badge", part)] for claim, number, part in found]
         heads = [name, "published", html("ticks", low, high), "ours", "verdict"]
         tables.append(Table(
@@ -240,6 +240,10 @@ def _axis_of(number: Comparison, part: Verdict) -> str | None:
     if words[-1] in ("p", "z") or (number.value is None and not part.n):
         return None
     return next((known[word] for word in reversed(words) if word in known), None)
+
+
+def _on_axis(low: float, high: float, value: float) -> float:
+    return round(8 + 304 * (value - low) / (high - low), 1)
 
 
 def _published(number: Comparison) -> str:

@@ -1,7 +1,7 @@
 """Numbers, times and what claims compare, in words; and their places in a drawing."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from markupsafe import Markup
@@ -121,8 +121,7 @@ def drawing(number: Comparison, verdict: Verdict) -> dict[str, Any] | None:
     """The drawing of our numbers around the published one; None where no number was measured.
 
     It has 200 units, 25 for a tolerance, with the published number in the middle. *ours* lies
-    *offset* tolerances from it; *ends* are those of the interval, if the number is a mean, and
-    *seeds* those of several.
+    *offset* tolerances from it.
     """
     if verdict.ours is None or not number.tolerance:
         return None
@@ -130,7 +129,14 @@ def drawing(number: Comparison, verdict: Verdict) -> dict[str, Any] | None:
     def place(value: float) -> float:
         return round(min(max(100 + 25 * (value - number.value) / number.tolerance, 0), 200), 1)
 
-    ends = verdict.interval if Statistic(number.statistic).is_mean else None
-    return {"offset": (verdict.ours - number.value) / number.tolerance, "ours": place(verdict.ours),
-            "ends": [*map(place, ends or ())],
+    offset = (verdict.ours - number.value) / number.tolerance
+    return {"offset": offset, **marks(number, verdict, place)}
+
+
+def marks(number: Comparison, verdict: Verdict, place: Callable[[float], float] = float
+          ) -> dict[str, Any]:
+    """The places of our number, of its interval's ends, if it is a mean, and of several seeds."""
+    ours = verdict.mean if number.kind == "trend" else verdict.ours
+    ends = verdict.interval if Statistic(number.statistic or "mean").is_mean else None
+    return {"ours": None if ours is None else place(ours), "ends": [*map(place, ends or ())],
             "seeds": [*map(place, verdict.values)] if verdict.n > 1 else []}
