@@ -8,7 +8,6 @@ outcome is part of the run's record. ``data/expectations/README.md`` describes t
 from __future__ import annotations
 
 import ast
-import json
 import operator
 import sys
 from collections.abc import Callable, Mapping
@@ -75,8 +74,8 @@ def as_it_stands(number: Comparison) -> str:
 @cache
 def cells_of_checks(path: Path, _written: int) -> dict[str, str]:
     """The checks of a notebook: id, and a hash of the cell that makes it and of what that calls."""
-    cells = [ast.parse("".join(cell["source"])) for cell in json.loads(
-        path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    cells = [ast.parse("".join(cell["source"])) for cell in config.load_json(path)["cells"]
+             if cell["cell_type"] == "code"]
     defined = {node.name: node for cell in cells for node in cell.body
                if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     found = {}
@@ -131,7 +130,7 @@ def drawn(page: str) -> Checked:
         raise InputError(f"no numbers are expected of a page {page!r}: there is no {path}")
     if paths.run_context().get("changed"):
         return Checked(f"{UNMADE}what figures draw (this run has other parameters)")
-    expected, found = json.loads(path.read_text(encoding="utf-8")), figures.shown()
+    expected, found = config.load_json(path), figures.shown()
     wrong = [f"{name}: {said}" for name in sorted(expected.keys() | found.keys())
              for said in differences(expected.get(name, {}), found.get(name, {}))]
     many = f"{len(expected)} figures on this page show"

@@ -114,9 +114,8 @@ class Chapter:
 
     def profile(self, name: str | None) -> Profile | None:
         """The profile of that name; InputError if the chapter has none."""
-        if name is None:
-            return None
-        return config.pick(f"profile of {self.name}", name, self.profiles())
+        return None if name is None else config.pick(
+            f"profile of {self.name}", name, self.profiles())
 
     def profiles(self) -> dict[str, Profile]:
         """The chapter's profiles by name; InputError for a mistake in one of them."""

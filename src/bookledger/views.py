@@ -3,7 +3,6 @@
 A view is HTML on a page, which ``templates.html.j2`` makes, and text elsewhere.
 """
 
-import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -404,7 +403,7 @@ def under_way(records: Path | None = None) -> View:
     """Runs that were stopped and go on later, as their progress files say; verdicts ignore them."""
     folder, rows = records or config.root() / "data" / "records", []
     for path in sorted((folder / "under-way").glob("*.json")):
-        run = json.loads(path.read_text(encoding="utf-8"))
+        run = config.load_json(path)
         rows += [(path.stem, f"{so_far(*training)}, begun {run['started'][:10]}")
                  for training in run["trainings"].items()]
     return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], rows) if rows else
