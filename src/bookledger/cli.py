@@ -157,44 +157,39 @@ def _figures(options) -> None:
 
 
 def _data(options) -> None:
-    from clusterbook.checks import one_of
-
     datasets, known = config.book().datasets(), config.book().catalog()
     files = [name for name in options.names if name not in known and Path(name).suffix]
-    options.names = [name for name in options.names if name not in files]
-    for name in options.names:
-        one_of("data set", name, known)     # before anything is downloaded
+    wanted = [config.pick("data set", name, known) for name in options.names if name not in files]
     typed = _typed(options.overrides, datasets.OPTIONS if files else {})
     for name in files:
         said = datasets.described(name, **typed)
         print(f"{name}\n", *(f"{part:<20}{text}" for part, text in said.items()), sep="\n")
-    if files and not options.names:
+    if files and not wanted:
         return
-    for name in options.names:
-        datasets.fetch(name)
+    for source in wanted:
+        datasets.fetch(source.name)
     print(f"data files: {paths.data_home()}\n")
-    for source in (known[name] for name in options.names or known):
+    for source in wanted or known.values():
         print(f"{source.name:<16}{datasets.status(source.name):<10}{source.title}",
               f"{source.size} · license: {source.license}",
               *(f"{file}  sha256 {checksum}" for file, checksum in source.files.items()),
               sep=f"\n{'':16}")
-    if not options.names:
+    if not wanted:
         print(f"{'folder:PATH':<16}{'your own':<10}A folder of images, or of one folder per class")
         print(f"{'FILE':<16}{'your own':<10}A table: what is understood of it")
 
 
 def _typed(pairs: Sequence[tuple[str, str]], known: Mapping[str, Any]) -> dict[str, Any]:
     """What was typed after -p, converted to the types of the *known* values."""
-    from clusterbook.checks import one_of
-
     from .parameters import Parameter, from_text
 
-    for name, _ in pairs:
-        one_of("option of a file", name, known)
-    kinds = {name: "list[str]" if value == [] else type(value).__name__
-             for name, value in known.items()}
-    return {name: from_text(Parameter(name, kinds[name], known[name], "", "", ""),
-                            value.removeprefix(_VALUE)) for name, value in pairs}
+    typed = {}
+    for name, text in pairs:
+        default = config.pick("option of a file", name, known)
+        kind = "list[str]" if default == [] else type(default).__name__
+        one = Parameter(name, kind, default, "", "", "")
+        typed[name] = from_text(one, text.removeprefix(_VALUE))
+    return typed
 
 
 def _own(options) -> None:
