@@ -155,8 +155,7 @@ def read(name: str) -> Chapter:
     """
     one_of("chapter", name, config.chapters())
     notebook = read_notebook(config.root() / "notebooks" / f"{name}.ipynb")
-    tagged = [cell.source for cell in notebook.cells
-              if "parameters" in cell.metadata.get("tags", [])]
+    tagged = [cell.source for cell in notebook.cells if slices.tagged(cell)]
     with config.mistakes_in(f"{name}.ipynb, parameters cell"):
         if len(tagged) != 1:
             raise InputError(f"{len(tagged)} cells are tagged 'parameters'; tag exactly one")

@@ -59,7 +59,7 @@ def figures(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any],
     """
     cells, found = [*_cells(notebook)], {}
     table = tried() if table is None else table
-    given = min((place for place, cell in enumerate(notebook.cells) if _tagged(cell)), default=0)
+    given = min((place for place, cell in enumerate(notebook.cells) if tagged(cell)), default=0)
     for name in _FIGURE.findall("\n".join(text for _, text, _, _ in cells)):
         kept, code, needed, later = [], [], {_ALL}, set()
         for place, text, read, changed in reversed(cells):
@@ -95,10 +95,10 @@ def alone(notebook: nbformat.NotebookNode, wanted: Collection[Drawn]) -> nbforma
     needed = {0}.union(*(one.cells for one in wanted))
     return nbformat.from_dict({**notebook, "cells": [
         cell for place, cell in enumerate(notebook.cells)
-        if place in needed or _tagged(cell)]})
+        if place in needed or tagged(cell)]})
 
 
-def _tagged(cell: nbformat.NotebookNode) -> bool:
+def tagged(cell: nbformat.NotebookNode) -> bool:
     """Whether a cell gives the parameters."""
     return "parameters" in cell.metadata.get("tags", [])
 
@@ -107,7 +107,7 @@ def _cells(notebook: nbformat.NotebookNode) -> Iterator[tuple[int, str, set[str]
     """The place and text of each code cell but the parameters', with what it reads and changes."""
     fixed, own, generators = {*dir(builtins)}, set(), set()
     for place, cell in enumerate(notebook.cells):
-        if cell.cell_type != "code" or _tagged(cell):
+        if cell.cell_type != "code" or tagged(cell):
             continue
         try:
             tree, (read, bound) = ast.parse(cell.source), _names(cell.source)

@@ -36,19 +36,17 @@ _CAPTION = ("Every dot is a run. The line is the mean over seeds, and the bar re
             "measured.")
 
 
-def sweep(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
-          seeds: Sequence[int] | None = None, metrics: Sequence[str] = (),
-          workers: int | None = None, scheduler: str | None = None,
-          output: Path | None = None) -> list[str]:
+def sweep(name: str, overrides: Mapping[str, str], *, metrics: Sequence[str] = (),
+          workers: int | None = None, scheduler: str | None = None, **others: Any) -> list[str]:
     """Run a chapter over a grid and draw what was measured; a line for each thing done.
 
     The arguments are those of ``clusterbook sweep --help``; *overrides* has the values of each
-    parameter as typed (see `values_of`).
+    parameter as typed (see `values_of`), and *others* are those of `grid`.
 
     Raises InputError before anything runs, or for an unknown metric after all runs; and
     ChapterError if runs failed, after all others were made and drawn.
     """
-    planned = grid(name, overrides, profile=profile, seeds=seeds, output=output)
+    planned = grid(name, overrides, **others)
     runs.own_folder(planned.output, "runs")
     (planned.output / "runs").mkdir(exist_ok=True)      # it marks the folder, if every run fails
     found = {folder: record for folder, run in planned.runs.items()
