@@ -103,6 +103,7 @@ def test_no_module_is_longer_than_450_lines_and_nothing_goes_in_a_circle():
     TopologicalSorter(GRAPH).prepare()      # names a circle in its error
 
 
+@pytest.mark.slow
 def test_what_needs_no_network_needs_no_torch_and_data_and_help_nothing_heavy():
     heavy = {"torch", "torchvision", "sklearn", "scipy", "matplotlib", "pandas", "pooch"}
     for code, unwanted in (

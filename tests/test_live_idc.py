@@ -11,6 +11,8 @@ from sklearn.preprocessing import scale
 
 from clusterbook import IDC, datasets
 
+pytestmark = pytest.mark.slow
+
 export = module_of(CHECKOUT / ".github" / "scripts" / "live.py")
 RECORDS = {"breast_cancer": "idc-breast_cancer", "digits": "idc-digits-network"}
 

@@ -16,6 +16,8 @@ from clusterbook import DeepCluster, datasets, metrics
 from clusterbook.deepcluster import clustering, split_empty
 from clusterbook.weights import WeightCoclustering, normalized_cut, shuffle
 
+pytestmark = pytest.mark.slow
+
 export = module_of(CHECKOUT / ".github" / "scripts" / "live.py")
 
 
@@ -71,7 +73,6 @@ def test_what_is_written_of_the_layer_is_recorded():
         assert max(written["ticks"][k]) < high
 
 
-@pytest.mark.slow
 def test_shuffles_become_a_histogram_by_mouse_and_by_keys(shuffles):
     says, bricks = shuffles.locator(".cb-live-says"), shuffles.locator(
         ".cb-live-chart .cb-live-brick")

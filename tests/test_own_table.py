@@ -12,6 +12,8 @@ from _support import without_settings
 from bookledger import cli
 from clusterbook import IDC, labeling, metrics, table
 
+pytestmark = pytest.mark.slow
+
 # Three groups, each with a measurement of its own; the last two say nothing. Rows in random order.
 GROUPS = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], 40))
 NAMES = ["height (cm)", "weight (kg)", "age", "noise", "more noise"]
@@ -87,7 +89,6 @@ def test_the_gates_are_those_of_a_network_that_is_trained_alike(results):
         assert np.corrcoef(gates[:, j], ours[:, j])[0, 1] > 0.95, NAMES[j]
 
 
-@pytest.mark.slow
 def test_a_sweep_finds_as_many_clusters_as_were_planted(results, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     results[0].to_csv("planted.csv", index=False)
