@@ -237,7 +237,9 @@ judged_by = "a report"
     for name, word in (("demo-other", "not attempted"), ("demo-paper", "not finished")):
         run = {"started": "2026-11-25T00:00:00+00:00", "trainings": {f"{name}-seed0": report}}
         put(book, {f"data/records/under-way/{name}-seed0.json": json.dumps(run)})
-        assert f"). {word}" in " ".join(repr(in_brief("demo")).split()), "of this claim's profile"
+        said = " ".join(repr(in_brief("demo")).split())
+        assert f"). {word}" in said, "of this claim's profile"
+        assert ("of them begun" in said) == (word == "not finished")
     with pytest.raises(InputError, match="no chapter with a lead 'dmo'; did you mean 'demo'"):
         in_brief("dmo")
 
