@@ -262,6 +262,9 @@ def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(b
     assert found["Code"] == "a; a, changed, stale"      # one of three runs is
     assert found["Machine"] == "c, threads: 1, cores: 1; c (SSE), threads: 1, cores: 1"
     assert (found["Time per seed"], found["Peak memory"]) == ("2.0 s", "1,500 MiB")
+    rewrite(book, 0, taken_from="demo-long-seed0, epoch 3 of 9")
+    assert status().rows[0][1]["Code"] == (
+        "a, seed 0 from demo-long-seed0, epoch 3 of 9; a, changed; a, stale")
     # Its training alone took longer than what was counted: an early record of a resumed run.
     rewrite(book, 1, metrics={"seconds_per_epoch": 10.0})
     assert status().rows[0][1]["Time per seed"] == "more than 11 s"

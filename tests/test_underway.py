@@ -43,10 +43,13 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     page = under_way(records)
     assert "<td>main: epoch 1 of 2" in page.html
 
+    clock = runs.checkpoints() / "tiny-long-seed3" / "clock.json"
+    clock.write_text(json.dumps({**json.loads(clock.read_text()), "taken_from": "a longer run"}))
     assert cli.main([*command, "1h"]) == 0
     (record,) = load_records(records)
     assert record.metrics == {"weight": 3.0} and not path.exists()
     assert record.started[:19] == left["started"][:19], "the time of the second piece alone"
+    assert record.taken_from == "a longer run"
     assert str(under_way(records)) == "No recorded run is under way."
     assert [folder.name for folder in runs.checkpoints().iterdir()] == ["tiny-long-seed8"]
     capsys.readouterr()

@@ -75,6 +75,7 @@ class Record:
     seconds: Amount                         # wall time, summed over the pieces of a run
     peak_memory_mb: Amount | None           # mebibytes
     arrays: str | None                      # SHA-256 of the .npz file beside it
+    taken_from: str | None = None           # the longer run of which this is the beginning
     claims: dict[str, str] = field(default_factory=dict)    # `checks.as_it_stands`, by id
     tolerances: dict[str, str | Amount] = field(default_factory=dict)
     path: Path | None = None
@@ -351,7 +352,7 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         "seconds": round(run["earlier"] + max(0.0, piece.total_seconds()), 3),
         "peak_memory_mb": peak_memory_mb(),
         "arrays": sha256(packed.getvalue()) if arrays else None,
-    }
+    } | {key: run[key] for key in ("taken_from",) if key in run}
     name = as_record(values, f"the record of {profile}").name
     text, weights = f"recorded: {name}.json", folder / f"{name}.pt"
     if arrays:

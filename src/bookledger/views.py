@@ -374,7 +374,9 @@ def described(records: Sequence[Record]) -> dict[str, str]:
     machines = [f"{processor(used)}, threads: {used['threads']}, cores: {used['cores']}"
                 for used in (record.machine for record in records)]
     commits = [((record.git["commit"] or "")[:8] or "no commit") + (
-        "" if record.git["clean"] else ", changed") for record in records]
+        "" if record.git["clean"] else ", changed") + (
+        f", seed {record.seed} from {record.taken_from}" if record.taken_from else "")
+        for record in records]
     return {"Time per seed": took(records),
             "Peak memory": f"{max(memory):,.0f} MiB" if memory else "not known",
             "Machine": "; ".join(dict.fromkeys(machines)),
