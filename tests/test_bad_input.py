@@ -37,7 +37,8 @@ TYPED = [
     (f"run tiny -p n {DEEP}", "n takes int, for example 1, not '"),
     ("run tiny -p n 1 -p n 2", "-p n is given twice"),
     ("run tiny --record out", "give --profile and no -p"),
-    ("run tyni", "there is no chapter 'tyni'; did you mean 'tiny'?"),
+    *[(f"run {name}", f"there is no chapter '{name}'; did you mean 'tiny'?")
+      for name in ("tyni", "TINY")],
     ("data digits mnits", "data set 'mnits'; did you mean 'mnist'"),
     *[(f"run tiny {words}", "-p takes a name and a value: -p n 8")
       for words in ("-p n=8", "-p n=8 -p rate=1")],

@@ -149,7 +149,11 @@ ZEROS = np.zeros((4, 2))
     (3, [0, 1, 1], {}, r"inconsistent numbers of samples: \[2, 3\]"),
     (1, [0, -1, 0, 1], {}, WHOLE), (1, [0, 0.5, 0, 1], {}, WHOLE), (1, [*"abab"], {}, WHOLE),
     (0, ZEROS, {"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
+    (2, [[0], [1]], {}, "X has 2 features, but X_test has 1"),
+    (0, ZEROS, {"hidden": 8}, "hidden must be a list of whole numbers of at least 1, not 8"),
     (0, ZEROS, {"l1": -1e-4}, "l1 must be a number at least 0"),
+    (0, ZEROS, {"blocks": -2}, "blocks must be a whole number of at least 0, not -2"),
+    (0, ZEROS, {"block_weight": -1.0}, "block_weight must be a number at least 0"),
     (0, ZEROS, {"blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1")])
 def test_data_and_settings_that_can_not_be_used_are_refused_before_any_step(
         monkeypatch, i, part, options, says):

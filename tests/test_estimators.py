@@ -369,6 +369,9 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
     (TELL, {"image_shape": (1, 2, 32)}, "divisible by 4, but are 2 and 32"),
     (TELL, {"network": "cnn", "image_shape": None}, "image_shape must be three positive whole"),
     (TELL, {"alpha": 0}, "alpha must be a number above 0, not 0"),
+    *((TELL, {**FCN, name: value}, f"{name} must be a list of whole numbers of at least 1, not")
+      for name, value in (("hidden", 500), ("hidden", (8, 0)), ("snapshot_epochs", "1"))),
+    (TELL, {"normalize_gradients": "no"}, "normalize_gradients must be True or False, not 'no'"),
     (TELL, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
     (TELL, {"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"),
     (IDC, {"epochs": 1}, "ae_pretrain_epochs=2 and epochs=1 must not decrease.*pretrain_epochs=0"),
@@ -377,12 +380,14 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
     (IDC, {"mask_percentage": 1.0}, "mask_percentage is a fraction from 0 to below 1"),
     (IDC, {"select": "best"}, "no select 'best'.*Known: last, loss, silhouette"),
     *((IDC, {name: widths}, "must be positive whole numbers, the head's") for name, widths in (
-        ("encdec", "512"), ("clustering_head", (10, 8)), ("aux_classifier", (8, 8)))),
+        ("encdec", ()), ("clustering_head", (10, 8)), ("aux_classifier", (8, 8)))),
+    (IDC, {"encdec": "512"}, "encdec must be a list of whole numbers of at least 1, not '512'"),
     (DeepCluster, {"n_components": 61}, "n_components=61 exceeds n_samples=60"),
     (DeepCluster, {"network": "alex"}, "no network 'alex'; did you mean 'alexnet'"),
     (DeepCluster, {"network": "alexnet"}, "at least 63 x 63 pixels, .* have 8 x 8"),
     (DeepCluster, {"image_shape": None}, "image_shape must be three"),
-    (DeepCluster, {"crop_scale": (0.5, 2.0)}, "crop_scale must be"),
+    *((DeepCluster, {"crop_scale": scale}, "crop_scale must be None or the smallest and largest")
+      for scale in ((0.5, 2.0), 0.5, "ab")),
     (DeepCluster, {"pixel_statistics": "imagenet"}, "needs images of 3 channels")])
 def test_settings_out_of_range_are_refused_before_training(kind, options, says):
     with before_steps() as counted, pytest.raises(InputError, match=says):

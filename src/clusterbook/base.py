@@ -84,7 +84,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
     # ------------------------------------------------------------------------- the start of a fit
 
     def _check_settings(self) -> None:
-        """Raise InputError for an unknown name, or a number that is out of range."""
+        """Raise InputError for an unknown name, a wrong type, or a number that is out of range."""
         for parameter in fields(self):
             name, value = parameter.name, getattr(self, parameter.name)
             if name in self._choices:
@@ -93,6 +93,10 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
                 checks.whole(name, value, self._least.get(name, 1))
             elif parameter.type == "float":
                 checks.number(name, value, zero=name not in self._positive)
+            elif parameter.type == "Sequence[int]":
+                checks.wholes(name, value)
+            elif parameter.type == "bool" and not isinstance(value, bool | np.bool_):
+                raise InputError(f"{name} must be True or False, not {value!r}")
 
     def _validated(self, X: ArrayLike, fitting: bool = False) -> np.ndarray:
         """Finite samples in float32; pixels in [0, 1] where there is an ``image_shape``."""

@@ -40,8 +40,9 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     there is no data set 'mnits'; did you mean 'mnist'? Known: digits, mnist
     """
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    lower = {one.lower(): one for one in names}
+    near = get_close_matches(str(name).lower(), lower, n=1, cutoff=0.5)
+    hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
     if len(names) > _LISTED:
         names[_LISTED:] = [f"and {len(names) - _LISTED} more"]
     return InputError(f"there is no {kind} {str(name)!r}{hint} Known: {', '.join(names) or 'none'}")
@@ -51,6 +52,13 @@ def whole(name: str, value: Any, least: int = 0) -> None:
     """Raise InputError unless *value* is a whole number of at least *least*."""
     if not _is_whole(value) or value < least:
         raise InputError(f"{name} must be a whole number of at least {least}, not {value!r}")
+
+
+def wholes(name: str, value: Any) -> None:
+    """Raise InputError unless *value* is a sequence of whole numbers of at least 1."""
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    if not listed or not all(_is_whole(one) and one > 0 for one in value):
+        raise InputError(f"{name} must be a list of whole numbers of at least 1, not {value!r}")
 
 
 def number(name: str, value: Any, *, zero: bool = False) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from . import paths, training
 from .checkpoints import Checkpoint, code_hash, fingerprint
-from .checks import InputError, as_seed, number, one_of, whole
+from .checks import InputError, as_seed, number, one_of, whole, wholes
 
 
 class MLP(nn.Sequential):
@@ -122,9 +122,14 @@ def train_classifier(
     device = training.resolve_device(device)
     X, y = _samples(X, y, device)
     X_test, y_test = _samples(X_test, y_test, device)
+    if X.shape[1] != X_test.shape[1]:
+        raise InputError(f"X has {X.shape[1]} features, but X_test has {X_test.shape[1]}")
+    wholes("hidden", hidden)
     whole("batch_size", batch_size, 1)
-    whole("pruning_epochs", pruning_epochs)
-    number("l1", l1, zero=True)
+    for name, value in (("pruning_epochs", pruning_epochs), ("blocks", blocks)):
+        whole(name, value)
+    for name, value in (("l1", l1), ("block_weight", block_weight)):
+        number(name, value, zero=True)
     optimizers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
     one_of("optimizer", optimizer, optimizers)
     if blocks and block_weight and len(hidden) < 2:

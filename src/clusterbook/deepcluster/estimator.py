@@ -348,8 +348,12 @@ class DeepCluster(DeepClusterer):
         super()._check_settings()
         if self.pixel_statistics == "imagenet" and (self._shape() or ())[:1] != (3,):
             raise InputError("pixel_statistics='imagenet' needs images of 3 channels")
-        smallest, largest = self.crop_scale or (1, 1)
-        if not 0 < smallest <= largest <= 1:
+        try:
+            smallest, largest = self.crop_scale or (1, 1)
+            possible = 0 < smallest <= largest <= 1
+        except (TypeError, ValueError):             # no pair, or not of numbers
+            possible = False
+        if not possible:
             raise InputError("crop_scale must be None or the smallest and largest part of an "
                              f"image's area, such as (0.08, 1.0), not {self.crop_scale!r}")
 

@@ -207,8 +207,7 @@ class DenseAutoencoder(Autoencoder):
     def __init__(self, n_features: int, hidden: Sequence[int] = (500, 500, 2000),
                  embedding_size: int = 10, dropout: float = 0.2, sigmoid: bool = True):
         super().__init__()
-        for width in hidden:
-            checks.whole("each of hidden", width, 1)
+        checks.wholes("hidden", hidden)
         if not 0 <= dropout < 1:
             raise InputError(f"dropout must be a number from 0 to below 1, not {dropout!r}")
         widths = [n_features, *hidden, embedding_size]
