@@ -68,8 +68,8 @@ def test_columns_are_prepared_in_order_and_new_rows_like_the_first_ones():
         labeling.prepare(units - units.min() - 3, log2=True)
     with pytest.raises(InputError, match="smallest is -1.5; leave log2 out"):
         one(np.full((1, 50), -1.5))         # not a cluster for what has no logarithm
-    tiny = labeling.prepare(units * 1e-13)
-    assert tiny(units * 1e-13) == pytest.approx(labeling.prepare(units)(units), abs=1e-5)
+    tiny = labeling.prepare(units * 1e-18)
+    assert tiny(units * 1e-18) == pytest.approx(labeling.prepare(units)(units), abs=1e-5)
 
 
 @pytest.mark.parametrize("method", labeling.HOW)
