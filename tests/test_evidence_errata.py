@@ -53,14 +53,14 @@ def test_one_erratum_says_everything_as_text_and_as_html(book):
 def test_the_table_counts_and_leads_to_each_entry(book):
     shown = evidence.errata()
     assert " ".join(repr(shown).split("\n\n")[0].split()) == (
-        "2 errata: 1 affect a number, 1 a statement, 0 are typos or slips; "
+        "2 errata: 1 concern a number, 1 a statement, 0 are typos or slips; "
         "1 demonstrated in code, 1 already public")
     root = ET.fromstring(shown.html)
     links = {link.get("href") for link in root.iter("a")}
     assert links == {"audit/demo.html#demo-index", "audit/demo.html#demo-gone"}
     cells = [[" ".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert [row[-3:] for row in cells[1:]] == [      # what changes a number comes first
-        ["changes a published number", "no", "yes"],
+        ["concerns a published number", "no", "yes"],
         ["changes what the text says", "in code", "no"]]
 
 

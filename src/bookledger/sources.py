@@ -22,8 +22,8 @@ from . import config
 from .claims import STRICT, Id, load_claims, read_folder
 from .views import Table, View, assessed, every_claim, html
 
-GRADES = {"number": "changes a published number", "text": "changes what the text says",
-          "slip": "typo or slip"}
+GRADES = {"number": "concerns a published number", "text": "changes what the text says",
+          "slip": "typo or slip", "today": "no error, needed to run the code today"}
 
 
 @model(frozen=True, config=STRICT)
@@ -32,8 +32,8 @@ class Source:
 
     ``kind`` is ``paper``; ``code``, released by the authors; ``document``, by others; or
     ``library``, an implementation that others install. ``commit`` or ``read`` says which version
-    was read, ``offers`` what it offers or lacks and how that is used here, and ``sent`` the day on
-    which its authors were sent a letter.
+    was read, ``offers`` what it offers or lacks and how that is used here, ``rerun`` what of it we
+    ran, for a letter, and ``sent`` the day on which its authors were sent one.
     """
 
     id: Id
@@ -44,6 +44,7 @@ class Source:
     commit: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None = None
     read: str | None = None
     authors: str | None = None
+    rerun: str | None = None
     sent: date | None = None
     offers: Annotated[dict[str, str], Strict(False)] = Field(default_factory=dict)
 
@@ -65,7 +66,7 @@ class Erratum:
 
     id: Id
     work: str
-    grade: Literal["number", "text", "slip"]
+    grade: Literal["number", "text", "slip", "today"]
     title: str
     source: str
     where: str
@@ -109,9 +110,10 @@ def errata(work: str | None = None) -> View:
         known, cells = {row.id: row for row in rows}, []
         for id in config.book().first_errata:
             row = config.pick("erratum", id, known)
-            cells.append([link(row, sources[row.source].name), row.right, row.changes])
-        parts.append(Table("Those that matter most", ["Erratum", "Correct", "Changes"], cells,
-                           "cb-errata"))
+            cells.append([link(row, sources[row.source].name), row.stands, row.right, row.changes])
+        parts.append(Table("Those that matter most", ["Erratum", "In the source", "Correct",
+                                                      "Changes"], cells,
+                           "cb-errata cb-in-full"))
     for name, group in groupby(rows, key=lambda row: row.work):
         found = list(group)
         caption = f"{config.book().method(name)}: {counts(found)}"
@@ -147,10 +149,11 @@ def source_table() -> View:
 
 
 def counts(rows: Sequence[Erratum]) -> str:
-    """``79 errata: 20 affect a number, 40 a statement, 19 are typos or slips; …``."""
+    """``77 errata: 16 concern a number, 41 a statement, 18 are typos or slips, …; …``."""
     of = Counter(row.grade for row in rows)
-    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {of['number']} affect a number, "
-            f"{of['text']} a statement, {of['slip']} are typos or slips; "
+    return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {of['number']} concern a number, "
+            f"{of['text']} a statement, {of['slip']} are typos or slips"
+            + f", {of['today']} are needed to run the code today" * (of["today"] > 0) + "; "
             f"{sum(bool(row.checks) for row in rows)} demonstrated in code, "
             f"{sum(bool(row.reported) for row in rows)} already public")
 

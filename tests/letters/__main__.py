@@ -32,15 +32,23 @@ def letters() -> dict[str, str]:
         entries = "\n\n".join("\n".join([
             f"{number}. {one.title} ({GRADES[one.grade]})",
             *(_indented(f"{name}: {text}") for name, text in {
-                "Where": f"{sources[one.source].name}, {one.where}", "There": one.stands,
-                "We think": one.right, "Effect": one.changes}.items())])
+                "Where": f"{sources[one.source].name}, {one.where}", "In the source": one.stands,
+                "We suggest": one.right, "Effect": one.changes}.items())])
             for number, one in enumerate(errata, 1))
-        versions = "We read " + "; ".join(f"{one.name} ({one.version})" for one in group) + "."
+        rerun = (f"{next(one.rerun for one in group if one.rerun)} Your numbers and ours, with "
+                 "seeds and settings, are on the scorecard: [address]/book/scorecard.html")
+        points = ("While reading we noted the points below. None of them says that the method does "
+                  "not work. Most are shown with a few lines of code on the pages linked from "
+                  "[address]/book/errata.html." if any(one.checks for one in errata) else
+                  "While reading the code, without running it, we noted what is below.")
+        points += " We may have misread something and would like to know."
+        versions = "We have read " + "; ".join(f"{one.name} ({one.version})" for one in group) + "."
         written[f"{key}.md"] = LETTER.format(
             n=f"{len(errata)} note{'' if len(errata) == 1 else 's'}",
+            rerun=textwrap.fill(rerun, 100), points=textwrap.fill(points, 100),
             names=" and ".join(one.name for one in group), entries=entries,
             authors=next(one.authors for one in group if one.authors),
-            versions=textwrap.fill(versions, 100)).replace("; see the verdict below", "")
+            versions=textwrap.fill(versions, 100))
     return written
 
 
