@@ -53,6 +53,7 @@ ERRATA = """\
 SOURCES = f"""\
 - {{id: demo-paper, kind: paper, name: Somebody & others, read: a draft}}
 - {{id: demo-code, kind: code, name: some/repository, commit: {"0123456789" * 4},
+   url: "https://example.org/some",
    offers: {{a network: unused}}}}
 """
 FILES = {"claims": (load_claims, CLAIMS), "expectations": (load_expectations, EXPECTED),

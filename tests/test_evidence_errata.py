@@ -73,7 +73,8 @@ def test_the_sources_say_what_was_read_what_they_offer_and_which_letters_were_se
         for text in ("Somebody & others  a draft", "some/repository    commit 0123456",
                      "a network: unused", f"Letters sent to authors: {sent}."):
             assert text in repr(shown)
-        ET.fromstring(shown.html)
+        (link,) = ET.fromstring(shown.html).iter("a")
+        assert link.get("href") == f"https://example.org/some/tree/{'0123456789' * 4}"
 
 
 @cache

@@ -27,14 +27,15 @@ read.
 
 ## A chapter
 
-With its title, and its name from the address:
+Replace TITLE OF THE CHAPTER by the chapter's title, and NAME by the last part of its address
+without `.html`, such as `idc_table`.
 
 {chapter}
 
 ## The papers
 
-The references of a chapter begin with its works, and so does {{download}}`the book's bibliography
-in BibTeX <references.bib>`.
+To cite a method, use the first references at the end of its chapter. They are also the first
+entries of {{download}}`the book's bibliography in BibTeX <references.bib>`.
 """
 
 

@@ -337,5 +337,5 @@ def profile_table(name: str) -> View:
                      f"clusterbook run {name} --profile {profile.name} --seeds {typed(ends)} "
                      "--record out"))
     return table(f"{name}: {count(len(rows), 'profile')}", [
-        "Profile", "What it reruns", "Cost of a seed", "Settings that no source has", "Command"],
+        "Profile", "What it reruns", "Cost per seed", "Settings that no source has", "Command"],
         rows)

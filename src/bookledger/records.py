@@ -83,7 +83,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending: ``tell-mnist-paper-seed0``."""
+        """The file's name without its ending, such as ``tell-mnist-paper-seed0``."""
         return f"{self.profile}-seed{self.seed}"
 
     def column(self, name: str, epoch: str = "epoch") -> tuple[np.ndarray, np.ndarray]:
@@ -205,7 +205,7 @@ class Runs(tuple[Record, ...]):
 
     @property
     def label(self) -> str:
-        """Data, epochs and seeds, for a row of a figure: ``MNIST, 30 epochs, 3 recorded seeds``."""
+        """Data, epochs and seeds for a figure's row, as ``MNIST, 30 epochs, 3 recorded seeds``."""
         if not self:
             return "no recorded run"
         data = self[0].data["name"] if self[0].data else self[0].profile
@@ -216,7 +216,7 @@ class Runs(tuple[Record, ...]):
 
     @property
     def title(self) -> str:
-        """The same with the method: ``TELL on MNIST, 30 epochs, 3 recorded seeds``."""
+        """The same with the method, as ``TELL on MNIST, 30 epochs, 3 recorded seeds``."""
         return f"{config.book().method(self[0].chapter)} on {self.label}" if self else self.label
 
 

@@ -50,8 +50,13 @@ class Source:
 
     @property
     def version(self) -> str:
-        """What was read: a commit, a version, or both."""
+        """What was read, a commit, a version, or both."""
         return "; ".join(filter(None, (self.commit and f"commit {self.commit[:7]}", self.read)))
+
+    @property
+    def link(self) -> str:
+        """Its address, of a repository that of the commit that was read."""
+        return f"{self.url}/tree/{self.commit}" if self.commit else self.url
 
 
 @model(frozen=True, config=STRICT)
@@ -140,8 +145,9 @@ def source_table() -> View:
     """The texts and repositories that were read, what each offers, and the letters sent."""
     rows = tuple(load_sources().values())
     offer = Markup("<div><strong>{}</strong>: {}</div>").format
-    cells = [[row.name, row.version, Markup("").join(offer(*one) for one in row.offers.items())]
-             for row in rows]
+    link = Markup('<a href="{0.link}">{0.name}</a>').format
+    cells = [[link(row) if row.url else row.name, row.version,
+              Markup("").join(offer(*one) for one in row.offers.items())] for row in rows]
     sent = [f"{row.name} ({row.sent})" for row in rows if row.sent]
     return View(rows, [
         Table("What was read", ["Source", "Version", "What it offers"], cells),

@@ -33,7 +33,7 @@ from .records import Record, profile_of
 
 WORDS = {"reproduced": 1, "confirmed": 0, "indicative": 2, "inconclusive": 5, "not reproduced": 7,
          "demonstration fails": 6, "refuted": 8, "cannot compare": 3, "not attempted": 4}
-"""The vocabulary, in the order in which counts are given: a claim with several numbers has the word
+"""The vocabulary, in the order in which counts are given; a claim with several numbers has the word
 that has the largest number here."""
 ENOUGH_SEEDS = 3
 """With fewer seeds nothing counts as reproduced, and nothing as not reproduced."""

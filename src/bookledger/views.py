@@ -91,7 +91,7 @@ class View:
 
     @property
     def html(self) -> str:
-        """The HTML as an ordinary text: to `Markup` nothing can be added that is not escaped."""
+        """The HTML as an ordinary text; to `Markup` nothing can be added that is not escaped."""
         return str(html("said", self.parts))
 
     def __repr__(self) -> str:
@@ -406,7 +406,8 @@ def under_way(records: Path | None = None) -> View:
     folder, rows = records or config.root() / "data" / "records", []
     for path in sorted((folder / "under-way").glob("*.json")):
         run = config.load_json(path)
-        rows += [(path.stem, f"{so_far(*training)}, begun {run['started'][:10]}")
+        since = run["started"][:10]
+        rows += [(path.stem, f"{so_far(*training)} of computing, in pieces since {since}")
                  for training in run["trainings"].items()]
     return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], rows) if rows else
                               "No recorded run is under way."])

@@ -21,7 +21,7 @@ FEWEST = 5          # rows of a cluster, at least, to hold some out
 DESCRIBES = 0.8     # share of held-out rows: of the cluster's covered, and of the covered its own
 SHORTER = 0.02      # F1 on held-out rows that a further condition has to add
 
-#: Conditions that all hold: the feature's number, whether it is above the threshold, the threshold.
+#: Conditions that all hold, each a feature's number, whether it is above the threshold, and that.
 Conditions = tuple[tuple[int, bool, float], ...]
 
 

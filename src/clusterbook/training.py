@@ -33,7 +33,7 @@ from .checkpoints import Checkpoint, as_json, threads_of
 from .checks import InputError, OutOfTime, unknown
 from .paths import bar
 
-#: Multiply-adds of a training step, forward and backward, up to which one thread computes it: about
+#: Multiply-adds of a training step, forward and backward, up to which one thread computes it, about
 #: a tenth of a second on one core. Digits of 8 x 8 and tables lie below (2.0e9 at most), MNIST and
 #: CIFAR above (from 2.7e9). On two busy cores a second thread made small steps 7 to 45 times slower
 #: (each waits for the other) and large ones 1.7 times faster.

@@ -42,4 +42,4 @@ from .measurements import *
 from .networks import *
 
 VERSION = 1
-"""Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
+"""The version of the method's numbers, raised when they change; see CONTRIBUTING.md."""

@@ -25,7 +25,7 @@ from . import distributed
 NOISE = 1e-10
 #: Rows held in double precision at once.
 HELD_ROWS = 4096
-#: Distances held at once: 4 bytes each, so that they stay in a core's cache.
+#: Distances held at once, 4 bytes each, so that they stay in a core's cache.
 HELD_DISTANCES = 2**18
 #: The first centers are chosen among this many random points, or `PER_CLUSTER` times k if larger,
 #: and move on these alone for some rounds.

@@ -30,7 +30,7 @@ __all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "few_colors",
            "glyphs_once", "inches", "is_narrow", "on_a_page", "show", "shown", "styled",
            "unpacked"]
 
-#: Okabe–Ito, for color-blind readers: blue, vermilion, green, orange, sky blue, purple, yellow,
+#: Okabe–Ito, for color-blind readers; blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#E69F00", "#56B4E9", "#CC79A7", "#F0E442", "#000000")
 NEUTRAL = "#8A8F98"

@@ -61,4 +61,4 @@ from .losses import *
 from .measurements import ExplanationMeasures, baselines, measurements, of_variant, thinned
 
 VERSION = 1
-"""Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
+"""The version of the method's numbers, raised when they change; see CONTRIBUTING.md."""

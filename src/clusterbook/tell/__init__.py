@@ -28,4 +28,4 @@ from .layer import *
 from .measurements import baselines, measurements, of_variant, online
 
 VERSION = 1
-"""Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
+"""The version of the method's numbers, raised when they change; see CONTRIBUTING.md."""

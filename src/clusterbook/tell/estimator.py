@@ -269,7 +269,7 @@ class TELL(DeepClusterer):
 
     @property
     def cluster_centers_(self) -> np.ndarray:
-        """The centers: unit vectors, shape (n_clusters, embedding_size)."""
+        """The centers, unit vectors of shape (n_clusters, embedding_size)."""
         return self.layer_.centers().cpu().numpy()
 
     @torch.no_grad()

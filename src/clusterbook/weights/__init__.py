@@ -9,4 +9,4 @@ from .coclustering import *
 from .measures import *
 
 VERSION = 1
-"""Of the numbers that it gives: raised when they change; see CONTRIBUTING.md."""
+"""The version of the method's numbers, raised when they change; see CONTRIBUTING.md."""

@@ -306,7 +306,7 @@ class NullTest:
 
     @cached_property
     def z(self) -> float:
-        """Effect size: distance from the null's mean in its standard deviations."""
+        """The effect size, the distance from the null's mean in its standard deviations."""
         if _equal(self.null, self.null[0]).all():
             distance = self.value - self.null[0]
             return 0.0 if _equal(distance, 0) else float(np.copysign(np.inf, distance))
@@ -314,7 +314,7 @@ class NullTest:
 
     @cached_property
     def p(self) -> float:
-        """Share of values at least as remarkable, the network's own counted: (r + 1) / (n + 1)."""
+        """Share of values at least as remarkable, (r + 1) / (n + 1), the network's own counted."""
         beyond = self.null >= self.value if self.larger else self.null <= self.value
         beyond |= _equal(self.null, self.value)
         return float((1 + beyond.sum()) / (1 + len(self.null)))
