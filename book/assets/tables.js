@@ -1,6 +1,7 @@
 /* On a phone, the rows of a table that is wider than the page stack, and each cell names its column. */
 function stack() {
-  for (const table of document.querySelectorAll("article table:not(.cb-stacked, .dataframe, .cb-claims):has(> thead)")) {
+  for (const table of document.querySelectorAll(
+    "article table:not(.cb-stacked, .cb-claims, .dataframe:has(thead th:nth-child(6))):has(> thead)")) {
     if (table.scrollWidth <= table.parentElement.clientWidth + 1) continue;
     const heads = [...table.tHead.rows[0].cells].map(
       cell => cell.querySelector("svg") ? "" :
@@ -16,7 +17,8 @@ function stack() {
 /* What scrolls sideways fades at the edge where more of it follows. All boxes are measured before the
    first is changed: after each change, the browser would lay out the whole page for the next. */
 const WIDE =
-  ".cb-scorecard-scroll, .pst-scrollable-table-container, div.math, .highlight pre";
+  ".cb-scorecard-scroll, .pst-scrollable-table-container, div.math, .highlight pre, " +
+  ".text_html > div:has(> table.dataframe)";
 function fade(boxes) {
   const measured = [...boxes].map(box => [box, box.scrollWidth - box.clientWidth - box.scrollLeft,
     getComputedStyle(box).overflowX === "auto"]);

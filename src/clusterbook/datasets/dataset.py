@@ -61,7 +61,7 @@ class Dataset:
     #: indices of these images among all of the folder's
     rows: np.ndarray | None = field(default=None, repr=False)
     ids: tuple[str, ...] | None = field(default=None, repr=False)  #: names of a table's rows
-    #: columns about the rows of one's own table that are no features, such as obs of .h5ad
+    #: columns about the rows of one's own table that are not features, such as obs of .h5ad
     beside: pd.DataFrame | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  #: assumptions and changes made in reading one's own table
     #: what was understood of one's own table, such as its separator and what a row is
