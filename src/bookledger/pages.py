@@ -39,6 +39,7 @@ from clusterbook.checks import InputError
 from . import config, parameters, sources, views
 from .machine import library
 from .outputs import shown
+from .records import HELD
 
 _EQUATION = re.compile(r"\bEqs?\. (\d+)((?: (?:and|to) \d+)?)")
 _FOLD = ":::{dropdown} Functions and classes\n"
@@ -233,7 +234,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         return
     out = Path(app.outdir)
     shutil.copytree(config.root() / "data" / "records", out / "records", dirs_exist_ok=True,
-                    ignore=shutil.ignore_patterns("*.npz", "*.pt", "under-way"))
+                    ignore=shutil.ignore_patterns("*.npz", "*.pt", "under-way", HELD))
     (out / "claims.json").write_bytes(sources.as_json())
     with zipfile.ZipFile(out / "notebooks.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for page in sorted(app.env.found_docs):

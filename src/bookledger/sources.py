@@ -171,4 +171,4 @@ def as_json() -> bytes:
         "title": config.book().title, "version": __version__, "summary": assessed(rows),
         "claims": [vars(claim) | {"verdict": verdict} for claim, verdict in rows],
         "errata": load_errata(), "sources": list(load_sources().values()),
-    }, indent=1, by_alias=False)
+    }, by_alias=False)
