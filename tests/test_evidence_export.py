@@ -38,7 +38,7 @@ def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
     assert {one["id"]: one["verdict"]["word"] for one in said["claims"]} == {
         claim.id: verdict.word for claim, verdict in evidence.scorecard().rows}
     assert len(said["errata"]) == len(evidence.load_errata())
-    assert '"sent": "2026-12-01"' in text
+    assert '"sent":"2026-12-01"' in text
 
     (site / "claims.json").write_text(text, encoding="utf-8")
     monkeypatch.setattr(release, "write_models", lambda folder: folder.mkdir())
