@@ -117,9 +117,14 @@ def test_it_is_built_once_and_a_warning_leaves_the_site_as_it_is(book):
     assert [line.text[0] for line in pages["notebooks/needle.html"].select("p.cb-check")] == ["✓"]
     with zipfile.ZipFile(html / "notebooks.zip") as archive:
         (entry,) = archive.infolist()
-        packed = archive.read(entry).decode()
-    assert entry.filename == "notebooks/needle.ipynb" and '"drawn"' not in packed
-    assert packed == (html / "_sources/notebooks/needle.ipynb").read_text(encoding="utf-8")
+        packed = json.loads(archive.read(entry))
+    download = (html / "_sources/notebooks/needle.ipynb").read_text(encoding="utf-8")
+    assert entry.filename == "notebooks/needle.ipynb" and '"drawn"' not in download
+    executed = json.loads(download)
+    assert any(cell.get("outputs") for cell in executed["cells"])
+    for cell in executed["cells"]:
+        cell |= {"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {}
+    assert packed == executed, "other cells, or outputs in the archive"
 
     said = command("book")
     assert said == (0, f"{html / 'index.html'}\n", "nothing changed since the last build\n")

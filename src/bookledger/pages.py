@@ -22,6 +22,7 @@ from types import CodeType
 from typing import Any
 
 import joblib
+import nbformat
 from docutils import nodes
 from fontTools.pens.svgPathPen import SVGPathPen
 from fontTools.ttLib import TTFont
@@ -250,7 +251,11 @@ def finish(app: Sphinx, error: Exception | None) -> None:
             else:
                 text = re.sub(r'(?s)"text/html": \[\s*"<div class=\\"cb-steps.*?\n *\],\s*', "",
                               text)
-                archive.writestr(f"{page}.ipynb", text)
+                notebook = parameters.read_notebook(file)
+                for cell in notebook.cells:
+                    if cell.cell_type == "code":
+                        cell.outputs, cell.execution_count = [], None
+                archive.writestr(f"{page}.ipynb", nbformat.writes(notebook))
             (out / "_sources" / f"{page}.ipynb").write_text(text, encoding="utf-8")
     for file in (out / "_images").glob("*.png"):
         file.write_bytes(base64.b64decode(figures.few_colors(file.read_bytes())))
