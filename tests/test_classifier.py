@@ -1,6 +1,7 @@
 """The classifier whose weights are clustered: single steps by hand, ways of training."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.stats import kstest
@@ -45,6 +46,7 @@ def test_weights_are_a_copy_dropout_follows_hidden_layers_and_a_missing_one_is_r
     assert network.weights(0).any() and network.weights(0).dtype == np.float64
     with pytest.raises(InputError, match="no layer 2; this network has layers 0 to 1"):
         network.weights(2)
+    assert network.hidden(pd.DataFrame(np.ones((5, 3))))[-1].shape == (5, 2)
     network, X = MLP([3, 20, 20, 4], dropout=0.3), torch.ones(1, 3)
     assert [getattr(part, "p", 0) for part in network] == [0, 0, 0.3, 0, 0, 0.3, 0]
     assert torch.equal(network.train().hidden(X)[-1], network.eval()(X)), "on where it measures"
@@ -154,6 +156,7 @@ ZEROS = np.zeros((4, 2))
     (0, ZEROS, {"l1": -1e-4}, "l1 must be a number at least 0"),
     (0, ZEROS, {"blocks": -2}, "blocks must be a whole number of at least 0, not -2"),
     (0, ZEROS, {"block_weight": -1.0}, "block_weight must be a number at least 0"),
+    (0, ZEROS, {"checkpoint": "run.pt"}, "a checkpoint needs random_state, such as 0"),
     (0, ZEROS, {"blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1")])
 def test_data_and_settings_that_can_not_be_used_are_refused_before_any_step(
         monkeypatch, i, part, options, says):

@@ -46,6 +46,8 @@ def test_what_is_loaded_is_what_the_catalog_says(name):
 def test_embedded_data_need_no_folder_and_an_unknown_name_is_no_download(home):
     datasets.fetch("digits")
     assert datasets.status("digits") == "embedded" and datasets.load("digits").X.size
+    with pytest.raises(InputError, match="there is no data set 'folder:PATH'"):
+        datasets.status("folder:PATH")
     assert not home.exists()
     for call in (datasets.load, datasets.status, datasets.fetch):
         with pytest.raises(InputError, match="no data set 'mnits'; did you mean 'mnist'"):

@@ -142,7 +142,9 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     assert "features of 0 and 1: 'soil'" in data.notes[1] and len(data.notes) == 2
     many = put("a,b\n1,2\n,7\n3,9\n10,11\n")  # the median, not the mean
     assert read(many, impute="median").X[:, 0].tolist() == [1, 3, 3, 10]
-    assert read(many, impute="median", missing="10").X[:, 0].tolist() == [1, 2, 3, 2]
+    for codes in ("10", ["10"], 10):
+        assert read(many, impute="median", missing=codes).X[:, 0].tolist() == [1, 2, 3, 2]
+    assert read(many, features=pd.Index(["b"])).X.tolist() == [[2], [7], [9], [11]]
 
 
 MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "id"}
@@ -165,6 +167,7 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
     ("PatientID,a\n4,1\n7,1.5\n", "identifiers in 'PatientID': name it as id_column", {}),
     (FLOWERS, "no column 'Specie'; did you mean 'species'?", {"labels": "Specie"}),
     (FLOWERS, "no setting of impute 'mean'; did you mean 'median'", {"impute": "mean"}),
+    (FLOWERS, "name a column twice: 'species'", {"labels": "species", "features": ["species"]}),
     (FLOWERS, "no setting of impute 'none'", {"impute": "none"}),
     (FLOWERS, "no column 'nonsense'", {"features": "nonsense"}),
     ({"a": SAMPLES}, "call the samples X, shape (rows, features), among 'a'", {}),

@@ -134,7 +134,7 @@ def test_a_probe_reads_classes_and_is_tested_on_a_fifth_of_each(monkeypatch):
     model, seen = deep(epochs=1).fit(X), []
     assert 0.4 < model.linear_probe(DIGITS.X[:400], DIGITS.y[:400], layer=3) <= 1
     for layer in (0, 4, "conv1"):
-        with pytest.raises(InputError, match="there is no layer"):
+        with pytest.raises(InputError, match=r"layer must be one of \['features', 1, 2, 3\], not"):
             model.linear_probe(X, Y, layer=layer)
     monkeypatch.setattr(networks, "linear_accuracy", lambda *parts: seen.append(parts) or 0.5)
     with pytest.raises(InputError, match="X_test and y_test go together"):
@@ -167,5 +167,12 @@ def test_a_folder_is_read_in_order_by_any_number_of_workers(folder):
     with pytest.raises(InputError, match=r"1 of 12 images can't be used: cats/02.png \(.*\); rep"):
         deep(num_workers=2).fit(folder)
     (folder / "cats/02.png").unlink()
+    for options, says in (({"resize": 15}, "resize=15 is smaller than what is cropped .* 16 x 16"),
+                          ({"image_shape": (2, 16, 16)}, "have 1 or 3 channels, not 2")):
+        with pytest.raises(InputError, match=says):
+            deep(**{**FOLDER, **options}).fit(folder)
     gray = deep(**{**FOLDER, "epochs": 0, "image_shape": (1, 16, 16), "resize": 24}).fit(folder)
     assert gray.pixel_mean_.shape == (1,) and np.array_equal(gray.predict(folder), gray.labels_)
+    (folder.parent / "new").mkdir()
+    (folder / "cats/01.png").rename(folder.parent / "new" / "one.png")
+    assert len(gray.predict(folder.parent / "new")) == 1, "a folder of one image"

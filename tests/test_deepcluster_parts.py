@@ -217,6 +217,7 @@ def test_nmi_is_normalized_by_the_geometric_mean():
     a, b = rng.integers(0, 3, 200), rng.integers(0, 20, 200) // 2
     literal = mutual_info_score(a, b) / np.sqrt(mutual_info_score(a, a) * mutual_info_score(b, b))
     assert geometric_nmi(a, b) == pytest.approx(literal)
+    assert geometric_nmi(a[:, None], b) == pytest.approx(literal), "classes as a column"
 
 
 def test_the_probe_is_logistic_regression(monkeypatch):

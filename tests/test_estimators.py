@@ -1,5 +1,6 @@
 """What TELL, IDC and DeepCluster share: contract, seeds, threads, files, resume, bad input."""
 
+import functools
 import json
 import sys
 import warnings
@@ -36,8 +37,8 @@ class Vectors(nn.Linear):
 
     n_features, features = 16, nn.Linear.forward
 
-    def __init__(self, shape):
-        super().__init__(shape[0], 16)
+    def __init__(self, shape, **options):
+        super().__init__(shape[0], 16, **options)
 
 
 OWN = {"network": Vectors, "image_shape": None, "n_components": 2, "normalize": False}
@@ -178,6 +179,33 @@ def test_a_saved_model_comes_back(kind, options, ask, tmp_path):
     if given:
         with pytest.raises(InputError, match="there is no network 'Vectors'"):
             DeepCluster.load(path)
+
+
+@pytest.mark.parametrize(("kind", "changed"), [
+    (TELL, {"n_clusters": 4}), (IDC, {"use_gating": False}), (DeepCluster, {"sobel": False}),
+    (DeepCluster, {"image_shape": None, "network": "alexnet"})])
+def test_a_model_whose_settings_were_changed_is_not_saved(kind, changed, tmp_path):
+    model, before = make(kind).fit(X), generators()
+    with pytest.raises(InputError, match="settings were changed after fit"):
+        model.set_params(**changed).save(tmp_path / "model.pt")
+    assert not (tmp_path / "model.pt").exists() and generators() == before
+
+
+def test_a_partial_is_a_network_with_its_arguments(tmp_path):
+    network = functools.partial(Vectors, bias=False)
+    model = make(DeepCluster, **OWN | {"network": network}, checkpoint=tmp_path / "run.pt").fit(X)
+    model.save(tmp_path / "model.pt")
+    assert same(DeepCluster.load(tmp_path / "model.pt", network=network, device="cpu"), model)
+    with pytest.raises(InputError, match="the parameter 'network' was .*'bias': False"):
+        model.set_params(network=Vectors).fit(X)
+
+
+def test_a_refused_fit_leaves_idc_as_it_was():
+    model = make(IDC).fit(X)
+    with pytest.raises(InputError, match="exceeds n_samples=2"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")                     # of constant columns
+        model.fit(FLAT[:2])
+    assert np.array_equal(model.predict(X), model.labels_)
 
 
 @pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
@@ -354,9 +382,12 @@ def test_a_checkpoint_belongs_to_all_code_of_its_estimator(kind, tmp_path, monke
 @TRAINERS
 def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp_path):
     (tmp_path / "file").write_text("")
+    (tmp_path / "mine.json").write_text('{"mine": 1}')
     for options, says in (
             ({"checkpoint": ""}, "^checkpoint must be the path of a file, such as 'run.pt'"),
             ({"checkpoint": tmp_path / "file" / "run.pt"}, "^the checkpoint .* can't be written"),
+            ({"checkpoint": tmp_path / "run.json"}, "would replace .*run.json to say how far"),
+            ({"checkpoint": tmp_path / "mine.pt"}, "would replace .*mine.json to say how far"),
             ({"device": "meta"}, "^torch can't use the device 'meta' .*; use 'cpu' or 'auto'$"),
             ({"threads": 0}, "threads must be a whole number of at least 1")):
         with pytest.raises(InputError, match=says):
@@ -387,7 +418,7 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
     (DeepCluster, {"network": "alexnet"}, "at least 63 x 63 pixels, .* have 8 x 8"),
     (DeepCluster, {"image_shape": None}, "image_shape must be three"),
     *((DeepCluster, {"crop_scale": scale}, "crop_scale must be None or the smallest and largest")
-      for scale in ((0.5, 2.0), 0.5, "ab")),
+      for scale in ((0.5, 2.0), 0.5, "ab", ())),
     (DeepCluster, {"pixel_statistics": "imagenet"}, "needs images of 3 channels")])
 def test_settings_out_of_range_are_refused_before_training(kind, options, says):
     with before_steps() as counted, pytest.raises(InputError, match=says):
@@ -407,6 +438,16 @@ def test_tell_warns_where_one_feature_decides():
     wide = X * np.r_[1000, np.ones(63)].astype(np.float32)
     with pytest.warns(UserWarning, match="a feature varies .* scale X before"):
         make(TELL, image_shape=None, network="none", epochs=1).fit(wide)
+    # In float32 the deviation of a constant column is not always 0.
+    constant = np.c_[np.tile(X[:, 20:24], (17, 1)), np.full((1020, 6), 0.1)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(TELL, image_shape=None, network="none", epochs=1).fit(constant)
+
+
+def test_tell_begins_at_samples_that_have_a_direction():
+    blank = np.r_[np.zeros((40, 64)), X[:20]].astype(np.float32)
+    make(TELL, image_shape=None, network="none", init="samples", epochs=1).fit(blank)
 
 
 @EVERY_KIND

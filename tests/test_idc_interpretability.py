@@ -17,6 +17,7 @@ from clusterbook.idc import (
     greedy_accuracy,
     integrated_gradients,
     open_features,
+    selection_f1,
     uniqueness,
 )
 
@@ -90,7 +91,7 @@ def test_equal_samples_have_no_ratio_unless_one_stands_for_all():
     alone = [1.0, 1.0, 0.5]                                 # 0 and 1, 1 and 0, 3 and 1
     assert uniqueness(X, gates) == pytest.approx(np.mean([alone[i] for i in (0, 0, 1, 2, 2)]))
     X = np.array([[1e6, 0.0], [1e6, 1e-6], [1e6, 1.0], [0.0, 0.0]])     # close, but not equal
-    gates = np.array([[0.0], [1.0], [1.0], [0.0]])
+    gates = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     assert uniqueness(X, gates) == pytest.approx(np.mean([1e6, 1e6, 0.0, 0.0]), rel=1e-3)
 
 
@@ -157,6 +158,9 @@ def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
 def test_undefined_measures_are_refused():
     for call, says in (
             (lambda: open_features(np.ones(4)), r"gates must have shape .* \(4,\)"),
+            (lambda: uniqueness(X, GATES[:, :2]), r"as the samples have, .* have shape \("),
+            (lambda: selection_f1(np.eye(3), np.ones((1, 3))), "gates must have shape"),
+            (lambda: selection_f1(np.eye(3), np.zeros((3, 3))), "without an informative feature"),
             (lambda: diversity(np.eye(3), [0, 0, 0]), "needs at least two clusters"),
             (lambda: uniqueness(np.ones((5, 4)), np.eye(5, 4)), "needs two different samples"),
             (lambda: generalizability(X, GATES, 0 * Y, X, GATES, Y), "at least two clusters"),

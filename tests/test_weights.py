@@ -183,7 +183,10 @@ def test_half_precision_weights_are_read():
     (lambda: WeightCoclustering(4).fit(W_GOOD), "n_clusters=4 .* n_features = 3 live columns"),
     (lambda: WeightCoclustering(3).fit(W_GOOD.T * [[1], [0], [1]]), "n_clusters=3 .* 2 live rows"),
     (lambda: network_test([W_GOOD], n_shuffles=1), "at least 2, not 1"),
-    (lambda: bipartite([np.ones((3, 2)), np.ones((2, 4))]), "must match exactly"),
+    (lambda: network_test([W_GOOD, W_GOOD]), "layer 0 has 4 outputs, but layer 1 takes 3"),
+    (lambda: bipartite([np.ones((3, 2)), np.ones((2, 4))]), "layer 0 has 3 .* layer 1 takes 4"),
+    (lambda: bipartite([]), "there are no layers"),
+    (lambda: partition(np.where(W_GOOD == 5, np.nan, W_GOOD), 2), "weights contains NaN"),
 ])
 def test_weights_and_settings_that_do_not_fit_are_refused(use, says):
     with pytest.raises(ValueError, match=says):

@@ -137,9 +137,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
     def _settings(self) -> dict[str, Any]:
         """The parameters that decide the result, but for the seed, in types that JSON knows."""
-        return {name: list(value) if isinstance(value, Sequence) and not isinstance(value, str)
-                else getattr(value, "__qualname__", value)          # the name of a function
-                for name, value in self.get_params().items() if name not in self._silent}
+        return {name: _told(value) for name, value in self.get_params().items()
+                if name not in self._silent}
 
     def _checkpoint(self, content: Sequence[Any], seed: int, threads: int) -> Checkpoint | None:
         """The checkpoint, if one is asked for; InputError without a ``random_state``."""
@@ -166,14 +165,25 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
     def save(self, path: str | Path) -> None:
         """Write settings and weights to a file; see `load`.
 
-        Raises InputError if the file can't be written, and leaves it as it was.
+        Raises InputError if the file can't be written, and leaves it as it was; and if settings
+        were changed after ``fit``, so that the weights do not fit them.
         """
         check_is_fitted(self)
-        buffer = io.BytesIO()
+        fitted, buffer = self._fitted(), io.BytesIO()
+        try:
+            with torch.device("meta"), training.seeded(0):
+                weights = base.clone(self)._restore(fitted).state_dict()
+            same = {name: one.shape for name, one in weights.items()} == {
+                name: one.shape for name, one in fitted["weights"].items()}
+        except (RuntimeError, ValueError):
+            same = False
+        if not same:
+            raise InputError("settings were changed after fit, and the weights do not fit them; "
+                             "set them back, or fit anew")
         names = getattr(self, "feature_names_in_", None)
         torch.save({"clusterbook": type(self).__name__, "settings": as_json(self._settings()),
                     "feature_names": names if names is None else [*map(str, names)],
-                    **self._fitted()}, buffer)
+                    **fitted}, buffer)
         # A link stays a link.
         paths.write_atomically(Path(path).resolve(), buffer.getbuffer(), noun="the model")
 
@@ -203,6 +213,15 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
             reason = getattr(error, "strerror", None) or checks.said(error).partition("\n")[0]
             raise InputError(f"{path} is no model that {cls.__name__}.save wrote ({reason}); name "
                              "another file, or fit and save anew") from error
+
+
+def _told(value: Any) -> Any:
+    """A setting in a type that JSON knows: a function by its name, a partial with its arguments."""
+    if isinstance(value, partial):
+        return f"{_told(value.func)} of {value.args} and {value.keywords}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
+    return getattr(value, "__qualname__", value)
 
 
 def variant(estimator: DeepClusterer, seed: int, name: str = "main",

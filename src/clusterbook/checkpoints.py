@@ -46,6 +46,10 @@ class Checkpoint:
             raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', but {path} "
                              "is a folder")
         self.path = Path(path)
+        self._progress = self.path.with_suffix(".json")
+        if self._progress == self.path or not _is_progress(self._progress):
+            raise InputError(f"a checkpoint at {path} would replace {self._progress} to say how "
+                             "far the training is; name another path, such as 'run.pt'")
         self.every_seconds = every_seconds
         self._identity = {name: as_json(value) for name, value in parameters.items()}
         self._identity |= {"the data": data, "the code": code}
@@ -73,7 +77,7 @@ class Checkpoint:
         paths.write_atomically(self.path, hashlib.sha256(content).digest(), content,
                                noun="the checkpoint", temporary=self._temporary)
         if about:
-            paths.write_atomically(self.path.with_suffix(".json"), as_json(about).encode())
+            paths.write_atomically(self._progress, as_json(about).encode())
         self._saved_at = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
@@ -93,6 +97,11 @@ class Checkpoint:
             raise InputError(f"the checkpoint {self.path} belongs to another run: "
                              f"{', '.join(changed)}; name another path, or delete the file")
         return stored["payload"]
+
+
+def _is_progress(path: Path) -> bool:
+    """Whether a file is absent, or says how far a training is."""
+    return not path.exists() or b'"epochs":' in path.read_bytes()
 
 
 def threads_of(path: str | Path | None) -> int | None:

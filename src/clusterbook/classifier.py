@@ -75,6 +75,7 @@ class MLP(nn.Sequential):
         layers, from 0, to masks (n_neurons,) of the neurons that are switched off (held at 0).
         """
         weight, outputs = self.linear[0].weight, []
+        X = X if isinstance(X, Tensor) else np.array(X)         # a data frame, too
         X = torch.as_tensor(X, dtype=weight.dtype, device=weight.device)
         for i, layer in enumerate(self.linear):
             X = layer(X)
@@ -134,6 +135,8 @@ def train_classifier(
     one_of("optimizer", optimizer, optimizers)
     if blocks and block_weight and len(hidden) < 2:
         raise InputError(f"blocks need at least two hidden layers, not {len(hidden)}")
+    if checkpoint is not None and random_state is None:
+        raise InputError("a checkpoint needs random_state, such as 0, to go on from it later")
     random_state = as_seed(random_state)
     settings = {"hidden": list(hidden), "bias": bias, "init": init, "epochs": epochs,
                 "optimizer": optimizer, "learning_rate": learning_rate, "batch_size": batch_size,

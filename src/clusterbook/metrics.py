@@ -63,13 +63,14 @@ def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     return float(table[rows, columns].sum() / table.sum())
 
 
-def nmi(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Normalized mutual information, with the arithmetic mean of the two entropies.
+def nmi(y_true: ArrayLike, y_pred: ArrayLike, *, mean: str = "arithmetic") -> float:
+    """Normalized mutual information, by the *mean* of the two entropies.
 
-    Papers before 2019 often normalize by the geometric mean (scikit-learn's default until 0.22).
-    NMI grows with the number of clusters by chance alone; `ami` does not.
+    Papers before 2019 often normalize by the ``"geometric"`` one (scikit-learn's default until
+    0.22). NMI grows with the number of clusters by chance alone; `ami` does not.
     """
-    return float(_sklearn.normalized_mutual_info_score(*_numbered(y_true, y_pred)))
+    return float(_sklearn.normalized_mutual_info_score(*_numbered(y_true, y_pred),
+                                                       average_method=mean))
 
 
 def ari(y_true: ArrayLike, y_pred: ArrayLike) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from .. import paths
-from ..checks import InputError, one_of, said
+from ..checks import InputError, said, unknown
 from ..paths import bar
 from . import dataset
 from .dataset import PREFIX, Dataset, Source, content, make_synthetic
@@ -192,5 +192,6 @@ def _wrong_files(source: Source) -> dict[str, str | None]:
 
 
 def _source(name: str) -> Source:
-    one_of("data set", name, [*_SOURCES, f"{PREFIX}PATH"])
+    if name not in _SOURCES:
+        raise unknown("data set", name, [*_SOURCES, f"{PREFIX}PATH"])
     return _SOURCES[name]

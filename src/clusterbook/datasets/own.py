@@ -36,8 +36,13 @@ def read_table(
     one_of("setting of text", text, ("refuse", "one-hot"))
     if impute:
         one_of("setting of impute", impute, ("median",))
-    features, missing = ([one] if isinstance(one, str) else one for one in (features, missing))
-    file, codes = absolute(path), [*map(str, missing or ())]
+    features, missing = (one if one is None else [*map(str, np.atleast_1d(one))]
+                         for one in (features, missing))
+    named = [*filter(None, (id_column, labels)), *(features or ())]
+    if len({*named}) < len(named):
+        raise InputError("labels, id_column and features name a column twice: "
+                         f"{listed(sorted({one for one in named if named.count(one) > 1}))}")
+    file, codes = absolute(path), missing or ()
     if not os.path.isfile(file):        # a pipe would be waited for
         near = [one.name for one in file.parent.glob("*") if one.suffix in formats.KINDS]
         raise InputError(f"there is no file {file}; tables in its folder: "
@@ -194,11 +199,11 @@ class Folder(ImageFolder):
     ``names`` are those of the images, such as ``cat/1.jpg``; ``left_out`` are other files, and all
     in folders of a class's folder. Hidden ones are skipped; links are followed, with a warning if
     they lead out of the folder.
-    Raises InputError for a folder that is missing, has fewer than two images, a class without any,
-    or images beside classes.
+    Raises InputError for a folder that is missing, has fewer than *least* images, a class without
+    any, or images beside classes.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, least: int = 2) -> None:
         folder, self.left_out = absolute(path), []
         if not folder.is_dir():
             raise InputError(f"there is no folder {folder}")
@@ -213,8 +218,9 @@ class Folder(ImageFolder):
                           stacklevel=3)
         used = set(self.targets)
         empty = [name for name, number in self.class_to_idx.items() if number not in used]
-        if len(self.samples) < 2 or empty:
-            raise InputError(f"expected at least two images in {folder}, or some in each of its "
+        if len(self.samples) < least or empty:
+            many = "two images" if least > 1 else "an image"
+            raise InputError(f"expected at least {many} in {folder}, or some in each of its "
                              f"subfolders, one per class; they end in {', '.join(IMG_EXTENSIONS)}; "
                              f"images: {listed(self.names) or 'none'}; subfolders without any: "
                              f"{listed(filter(None, empty)) or 'none'}; other files: "

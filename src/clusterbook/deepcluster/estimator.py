@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.metrics import normalized_mutual_info_score
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
@@ -33,8 +32,8 @@ from torch.nn import functional
 
 from .. import checks, training
 from ..base import DeepClusterer, as_tensor
-from ..checks import InputError, unknown
-from ..metrics import accuracy
+from ..checks import InputError
+from ..metrics import accuracy, nmi
 from . import clustering, distributed, networks
 from .clustering import Clusters, Reduction, epoch_indices
 from .networks import IMAGENET, ArrayImages, FolderImages
@@ -59,7 +58,8 @@ class DeepCluster(DeepClusterer):
         :math:`k`: 10,000 in the paper for the 1,000 classes of ImageNet.
     network : {"convnet", "alexnet", "vgg16"} or callable
         See `networks`; or a function from the image shape to a module with ``features(images)``,
-        before its last ReLU, their number ``n_features``, and, for probes, ``layers(images)``.
+        before its last ReLU, and their number ``n_features``; for probes of layers, ``n_layers``
+        and ``layers(images)``, a list of their outputs.
     image_shape, sobel : tuple of int, bool
         (channels, height, width), with None for a network of your own that takes vectors; whether
         the named networks see edges, as in the paper, or the pixels.
@@ -280,7 +280,7 @@ class DeepCluster(DeepClusterer):
         check_is_fitted(self)
         known = ["features", *range(1, getattr(self.network_, "n_layers", 0) + 1)]
         if layer not in known:
-            raise unknown("layer", layer, map(str, known))
+            raise InputError(f"layer must be one of {known}, not {layer!r}")
         if (X_test is None) != (y_test is None):
             raise InputError("X_test and y_test go together: give both, or neither")
 
@@ -328,8 +328,8 @@ class DeepCluster(DeepClusterer):
         if isinstance(X, str | os.PathLike):
             from ..datasets.own import Folder  # on first use, because it takes torchvision
 
-            return FolderImages(Folder(X), shape, statistics, **augmented, resize=self.resize,
-                                device=device, num_workers=self.num_workers)
+            return FolderImages(Folder(X, least=1 + fitting), shape, statistics, **augmented,
+                                resize=self.resize, device=device, num_workers=self.num_workers)
         X = self._validated(X, fitting)
         return ArrayImages(as_tensor(X, device).view(-1, *(shape or X.shape[1:])), statistics,
                            **augmented)
@@ -349,7 +349,7 @@ class DeepCluster(DeepClusterer):
         if self.pixel_statistics == "imagenet" and (self._shape() or ())[:1] != (3,):
             raise InputError("pixel_statistics='imagenet' needs images of 3 channels")
         try:
-            smallest, largest = self.crop_scale or (1, 1)
+            smallest, largest = (1, 1) if self.crop_scale is None else self.crop_scale
             possible = 0 < smallest <= largest <= 1
         except (TypeError, ValueError):             # no pair, or not of numbers
             possible = False
@@ -360,7 +360,7 @@ class DeepCluster(DeepClusterer):
 
 def geometric_nmi(first: ArrayLike, second: ArrayLike) -> float:
     r"""Normalized mutual information as in the paper: :math:`I(A;B) / \sqrt{H(A) H(B)}`."""
-    return float(normalized_mutual_info_score(first, second, average_method="geometric"))
+    return nmi(first, second, mean="geometric")
 
 
 def churn(previous: ArrayLike, labels: ArrayLike) -> float:

@@ -164,6 +164,11 @@ class FolderImages:
     def __init__(self, folder: Folder, shape: tuple[int, ...], statistics: Tensor | None, *,
                  scale: Sequence[float] | None, flip: bool, resize: int | None, num_workers: int,
                  device: torch.device) -> None:
+        if shape[0] not in (1, 3):
+            raise InputError(f"images from files have 1 or 3 channels, not {shape[0]}")
+        if resize is not None and resize < max(shape[1:]):
+            raise InputError(f"resize={resize} is smaller than what is cropped then, "
+                             f"{shape[1]} x {shape[2]} pixels")
         self.folder, self.shape, self.device = folder, shape, device
         self._num_workers = num_workers
         self._plain = clustering_transform(shape[1:], resize)

@@ -156,8 +156,8 @@ class IDC(DeepClusterer):
         """
         self._check_settings()
         X = self._validated(X, fitting=True)
-        self.used_features_ = self._columns_to_use(X)
-        samples = as_tensor(X[:, self.used_features_], training.resolve_device(self.device))
+        used = self._columns_to_use(X)
+        samples = as_tensor(X[:, used], training.resolve_device(self.device))
         with self._fitting(samples, y, samples.shape[1], X) as (_, train):
             model = self._new_model(samples.shape[1]).to(samples.device)
             epochs, steps = self._stage_epochs(), max(1, len(samples) // self.batch_size)
@@ -245,6 +245,7 @@ class IDC(DeepClusterer):
             self.labels_ = model.cluster(embedding).cpu().numpy()
         self.history_, kept = history, int(best.epoch) or self.epochs
         row = next((row for row in history.rows if row.get("overall") == kept), {})
+        self.used_features_ = used
         self._take(model, kept, row.get("compression", float("nan")))
         return self
 
@@ -394,7 +395,8 @@ class IDC(DeepClusterer):
                 f"ae_non_gated_epochs={self.ae_non_gated_epochs}, ae_pretrain_epochs="
                 f"{self.ae_pretrain_epochs} and epochs={self.epochs} must not decrease, because "
                 f"each includes the one before; for so many epochs give for example "
-                f"ae_non_gated_epochs={self.epochs // 10}, ae_pretrain_epochs={self.epochs // 2}")
+                f"ae_non_gated_epochs={self.epochs // 10}, ae_pretrain_epochs={self.epochs // 2}, "
+                f"start_global_gates_training_on_epoch={3 * self.epochs // 4}")
 
 
 def internal_scores(embeddings: Tensor, labels: np.ndarray) -> dict[str, float]:

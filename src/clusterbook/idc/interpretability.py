@@ -3,7 +3,7 @@
 The released ones have defects that change their values, so each measure here is a corrected one,
 and ``original=True`` gives what the released code computes, for comparison with published numbers.
 
-Gates are arrays of shape (n_samples, n_features), in [0, 1], open above 0. All functions raise
+Gates are arrays of shape (n_samples, n_features), in [0, 1], open above 0. The measures raise
 InputError for shapes that do not fit, and where their value is not defined.
 """
 
@@ -86,9 +86,10 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
 
     .. math:: \frac1N \sum_i \frac{\|w_i - w_k\|}{\|x_i - x_k\|}
 
-    for gates *w* and the nearest neighbor *k* of sample *i*. Its unit is one over the data's, so it
-    can't be compared between data sets. Of equal samples the first stands for all; with *original*
-    0 / 0 makes the measure NaN. The released code loops over exactly 10,000 samples.
+    for gates *w* and the nearest neighbor *k* of sample *i*, as released; the paper takes
+    the minimum of the ratio over neighbors, which is never larger. Its unit is one over the data's,
+    so it can't be compared between data sets. Of equal samples the first stands for all; with
+    *original* 0 / 0 makes the measure NaN. The released code loops over exactly 10,000 samples.
     """
     X, gates = np.asarray(X, dtype=np.float64), _gates(gates, X)
     back = np.arange(len(X))
@@ -225,15 +226,17 @@ def selection_f1(selected: ArrayLike, informative: ArrayLike) -> float:
 
     Both are of bool, (n_rows, n_features); each row needs an informative feature.
     """
-    selected, informative = np.asarray(selected) > 0, np.asarray(informative) > 0
+    selected, informative = _gates(selected, informative) > 0, np.asarray(informative) > 0
+    if not informative.any(1).all():
+        raise InputError("F1 is not defined for a row without an informative feature")
     hits = (selected & informative).sum(1)
     return float(np.mean(2 * hits / (selected.sum(1) + informative.sum(1))))
 
 
 def _gates(gates: ArrayLike, *others: ArrayLike | None) -> np.ndarray:
     """Gates as an array; raises InputError unless they fit the *others*, samples and labels."""
-    gates = np.asarray(gates)
-    if gates.ndim != 2 or any(other is not None and len(other) != len(gates) for other in others):
-        raise InputError(f"gates must have shape (n_samples, n_features), with one row for each "
-                         f"sample or label, but have shape {gates.shape}")
+    gates, shapes = np.asarray(gates), [np.shape(other) for other in others if other is not None]
+    if gates.ndim != 2 or any(shape != gates.shape[:len(shape)] for shape in shapes):
+        raise InputError("gates must have shape (n_samples, n_features), as the samples have, with "
+                         f"a row for each label, but have shape {gates.shape}")
     return gates

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 
@@ -68,7 +69,9 @@ class ExplanationMeasures:
         """Remembered: every explanation is judged by the same removals of features."""
         key = hash(samples.tobytes())
         if key not in self.known:
-            self.known[key] = self.model.predict(samples)
+            names = getattr(self.model, "feature_names_in_", None)
+            self.known[key] = self.model.predict(
+                samples if names is None else pd.DataFrame(samples, columns=names))
         return self.known[key]
 
 
@@ -100,7 +103,8 @@ def measurements(model: IDC, X: ArrayLike, y: ArrayLike, *, baselines: Mapping[s
     kept = next((row for row in rows if row.get("overall") == model.kept_epoch_), rows[-1])
     found = {
         **scores(y, labels), "acc_greedy": measure.greedy_accuracy(y, labels),
-        "best_acc": max(row["acc"] for row in rows if "acc" in row),
+        **({"best_acc": max(known)} if (known := [row["acc"] for row in rows if "acc" in row])
+           else {}),
         "compression": model.compression_, "occupied": len(np.unique(labels)),
         "local_gates": measure.open_features(gates, original=True, batch_size=model.batch_size),
         "open_local_gates": measure.open_features(gates),

@@ -143,7 +143,7 @@ class TELL(DeepClusterer):
             raise InputError("snapshot_epochs must be whole numbers from 1 to the "
                              f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
         X = self._validated(X, fitting=True)
-        spreads = X.std(0)[X.std(0) > 0]
+        spreads = X.std(0)[np.ptp(X, axis=0) > 0]
         if len(spreads) and spreads.max() > UNSCALED * np.median(spreads):
             warnings.warn(f"a feature varies {spreads.max() / np.median(spreads):,.0f} times as "
                           "much as most: it alone decides; scale X before, for example by "
@@ -152,9 +152,10 @@ class TELL(DeepClusterer):
         with self._fitting(data, y, X.shape[1], X) as (generator, train):
             model = self._new_model(X.shape[1]).to(data.device)
             if self.init == "samples":
-                rows = torch.randperm(len(X), generator=generator)[: self.n_clusters]
+                rows = torch.randperm(len(X), generator=generator).to(data.device)
+                rows = rows[data.any(1)[rows]][: self.n_clusters]       # 0 has no direction
                 model.eval()
-                model.layer.reset_centers(model.embed(data[rows.to(data.device)]))
+                model.layer.reset_centers(model.embed(data[rows]))
             snapshots = nn.ModuleDict({str(epoch): copy.deepcopy(model)
                                        for epoch in self.snapshot_epochs})
 

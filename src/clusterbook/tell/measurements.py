@@ -76,7 +76,7 @@ def measurements(model: TELL, y: ArrayLike, baselines: Mapping[str, ArrayLike],
     found = {**scores(y, labels), "loss": model.loss_,
              "printed_loss": 0.01 * (2 - (2 - model.loss_) / model.n_clusters),
              "occupied": len(np.unique(labels)), "ari_4_9": ari(y[pair], labels[pair]),
-             "seconds_per_epoch": history.seconds / len(history)}
+             "seconds_per_epoch": history.seconds / max(len(history), 1)}
     errors = [row["reconstruction"] for row in history.rows if "reconstruction" in row]
     if errors:
         found["reconstruction"] = errors[-1]

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -114,15 +115,27 @@ def bipartite(layers: Sequence[ArrayLike]) -> np.ndarray:
     """All layers' absolute weights as one matrix: neurons of even layers × neurons of odd layers.
 
     *layers* are matrices (n_outputs, n_inputs), from the inputs on, which are layer 0. Raises
-    ValueError if a layer's weights are all 0, or two layers do not fit.
+    ValueError if there is none, a layer's weights are all 0, or two layers do not fit.
     """
-    matrices = [np.abs(as_weights(layer)) for layer in layers]
+    matrices = [np.abs(layer) for layer in _consecutive(layers)]
     sizes = [matrices[0].shape[1], *map(len, matrices)]
     blocks = [[np.zeros((even, odd)) for odd in sizes[1::2]] for even in sizes[::2]]
     for i, matrix in enumerate(matrices):
         # Matrix i leads from layer i of the neurons to layer i + 1.
         blocks[(i + 1) // 2][i // 2] = matrix.T if i % 2 == 0 else matrix
     return np.block(blocks)
+
+
+def _consecutive(layers: Sequence[ArrayLike]) -> list[np.ndarray]:
+    """The weights of layers, each of which takes what the one before it gives."""
+    matrices = [as_weights(layer) for layer in layers]
+    if not matrices:
+        raise InputError("there are no layers; give matrices of shape (n_outputs, n_inputs)")
+    for i, (one, following) in enumerate(pairwise(matrices)):
+        if len(one) != following.shape[1]:
+            raise InputError(f"layer {i} has {len(one)} outputs, but layer {i + 1} takes "
+                             f"{following.shape[1]}; give matrices of shape (n_outputs, n_inputs)")
+    return matrices
 
 
 #: Up to about this many neurons a full SVD is as fast as a truncated one, without a random start.
@@ -185,6 +198,7 @@ def partition(A: np.ndarray, n_clusters: int = 12, *, n_init: int = 25,
     the degree-scaled matrix, divided by the roots of the degrees. Labels and errors are those of
     `WeightCoclustering`.
     """
+    A = np.abs(as_weights(A))
     return _spectral(A, n_clusters, random_state, n_init, unit_length=False)
 
 
@@ -282,7 +296,7 @@ def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.
 
 def _without_isolated(layers: Sequence[ArrayLike]) -> list[np.ndarray]:
     """The layers without the neurons that have no weights on either side."""
-    matrices = [as_weights(layer) for layer in layers]
+    matrices = _consecutive(layers)
     into, out = [m.any(1) for m in matrices], [m.any(0) for m in matrices]
     kept = [out[0], *(i | o for i, o in zip(into, out[1:], strict=False)), into[-1]]
     return [m[np.ix_(after, before)]
