@@ -43,9 +43,11 @@ TYPED = [
     *[(f"run tiny {words}", "-p takes a name and a value: -p n 8")
       for words in ("-p n=8", "-p n=8 -p rate=1")],
     ("run tiny -p n", "-p/--parameter: expected 2 arguments; clusterbook run --help"),
-    ("runn tiny", "invalid choice: 'runn'"), ("run", "required: CHAPTER; clusterbook run --help"),
+    ("runn tiny", "there is no command 'runn'; did you mean 'run'?"),
+    ("run", "required: CHAPTER; clusterbook run --help"),
     ("run tiny --width", "--width: expected one argument"),
-    ("run tiny --only a --bogus 3", "unrecognized arguments: --bogus"),
+    ("run tiny --bogus 3", "has no option or place for --bogus 3; a parameter is given as -p NAME"),
+    ("data .", ". is a folder; a run takes the images of one as -p dataset folder:."),
     ("run tiny --figures out --width 0.5in", "single, double or inches"),
     ("run tiny --figures out --format svg-txt", "did you mean 'svg-text'"),
     ("run tiny --figures out --style drak", "did you mean 'dark'"),

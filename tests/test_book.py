@@ -272,6 +272,12 @@ def test_a_page_loads_little_and_draws_what_is_in_sight(site, chromium, name):
         assert sum(sizes.values()) <= 1.6e6, sizes
         assert not [file for file in sizes if re.search(r"drawn/.*js|search|fontawesome", file)]
         assert page.evaluate("document.getElementsByTagName('*').length") <= 9_000
+        for one in page.locator(".cb-drawn").element_handles():     # the room that it will need
+            later = site / "drawn" / one.get_attribute("data-later").rpartition("/")[2]
+            narrow = re.findall(r'<svg class=\\"cb-narrow\\"[^>]*?height=\\"(\d+)',
+                                later.read_text(encoding="utf-8"))
+            kept = re.search(r"--cb-narrow: (\d+)px", one.get_attribute("style"))[1]
+            assert kept in narrow or not narrow, f"{later.name} keeps {kept} pixels free"
         drawn = page.locator(".cb-drawn").evaluate_all(
             "all => all.map(one => getComputedStyle(one)).map(style => "
             "[style.contentVisibility, parseInt(style.containIntrinsicHeight.split(' ')[1])])")

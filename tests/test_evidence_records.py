@@ -306,3 +306,11 @@ def test_metrics_that_the_history_contradicts_are_refused(metrics, parameters, w
             load_records(asked)
     else:
         assert [record.metrics for record in load_records(asked)] == [metrics]
+
+
+def test_a_damaged_attestation_or_manifest_is_named(book):
+    put(book, {"data/verified/x.json": "{}", "data/records/manifest.json": "{"})
+    with pytest.raises(InputError, match=r"^verified/x.json: "):
+        records_module.attestations([])
+    with pytest.raises(InputError, match="^data/records/manifest.json: "):
+        records_module.config.load_json(book / "data" / "records" / "manifest.json")

@@ -336,6 +336,15 @@ ATTACKS = {what: lambda book, change=change: edit(book, *change) for what, chang
 HITS = {name: word for name, word in WORDS.items() if word in ("reproduced", "confirmed")}
 
 
+def test_an_axis_with_a_single_number_and_no_run_is_left_out(book):
+    put(book, {"book/ledger.toml": PLAIN + '[metrics.axes]\nacc = "accuracy"\n',
+               "data/claims/demo.yaml": """\
+- {id: demo-only, tier: headline, says: s, source: t, seen: paper, kind: value, told: a,
+   profile: demo-other, metric: acc, statistic: mean, value: 0.9, tolerance: 0.1, why: w}
+"""})
+    assert "cb-axes" not in scorecard().html and "demo-only" in scorecard().html
+
+
 @pytest.fixture
 def planned(book):
     """The book with a profile that lists its seeds, and a check with its expectation and cell."""

@@ -379,6 +379,12 @@ def test_on_a_dark_ground_what_was_drawn_for_white_paper_is_light():
     boxes = [patch.get_facecolor() for patch in drawn.axes[0].patches]
     assert max(map(luminance, boxes)) < 0.05 < 0.3 < min(
         luminance(text.get_color()) for text in drawn.axes[0].texts if text.get_text())
+    plain = Figure()
+    plain.subplots().set_xlabel("epoch")
+    drawn = for_paper(plain, 7.2, "dark")           # one that is not drawn anew
+    label = drawn.axes[0].xaxis.label
+    assert luminance(drawn.get_facecolor()) < 0.05 < 0.3 < luminance(label.get_color())
+    assert plain.get_facecolor() == (1, 1, 1, 1)
 
 
 def test_the_numbers_have_the_names_of_rows_columns_series_and_axes():

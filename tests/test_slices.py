@@ -97,7 +97,7 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
     ({"only": ["a-frist"]}, "no figure of tiny 'a-frist'; did you mean 'a-first'"),
     ({"only": ["a-first"], "overrides": {"m": "2"}},
      "a-first can't change with m, only with: n, seed"),
-    ({"only": ["fixed"], "seeds": [1]}, "can't change with seed, only with: no parameter"),
+    ({"only": ["fixed"], "seeds": [1]}, "no parameter changes fixed; leave out seed"),
     ({"only": ["a-first", "fixed"], "overrides": {"m": "2"}}, "a-first, fixed can't change with m"),
     ({"formats": "png,gif"}, "no format of figures 'gif'"),
     ({"style": "papr"}, "did you mean 'paper'"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 
+from clusterbook.checks import InputError
 from clusterbook.classifier import MLP
 from clusterbook.training import seeded
 from clusterbook.weights import Neurons, measures, network_test, null_tests
@@ -53,6 +54,8 @@ def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
                                  (layer, y[1:], "inconsistent numbers of samples")):
         with pytest.raises(ValueError, match=says):
             measures.neurons(made, X, classes, wrong, *clusters)
+    with pytest.raises(InputError, match="at least two; this network has 1"):
+        measures.neurons(MLP([10, 8, 2]), X, y, 1, *clusters)
 
 
 def test_a_neuron_that_never_changes_is_not_alive_whatever_the_rounding():

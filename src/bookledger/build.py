@@ -30,7 +30,8 @@ from .claims import read_yaml
 _VERSIONS = ("numpy", "scipy", "scikit-learn", "torch", "matplotlib", "jupyter-book", "myst-nb",
              "sphinx-book-theme")
 _SOURCES = ("_config.yml", "book", "notebooks", "data/claims", "data/errata",
-            "data/expectations", "data/versions.json", "data/records", "data/sources")
+            "data/expectations", "data/versions.json", "data/records", "data/sources",
+            "data/verified")
 _LIBRARY = Path(paths.__file__).parent
 
 

@@ -17,16 +17,16 @@ from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from clusterbook import __version__, paths
-from clusterbook.checks import InputError
+from clusterbook.checks import InputError, one_of
 
 from . import config
 
-_EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in what was asked · 130 interrupted"
+_EXIT = "exit status: 0 done · 1 it failed · 2 a mistake in the command · 130 interrupted"
 _SWEEP = """values:
   -p alpha 1e-4,1e-3     two values
   -p n_clusters 2-5      whole numbers also as a range
-  -p k_values '2,3;5'    lists, parted by semicolons: [2, 3] and [5]; '[]' is the empty one
-  -p dataset 'a,b.csv;'  a semicolon also lets a text keep its comma: one value
+  -p k_values '2,3;5'    lists, separated by semicolons: [2, 3] and [5]; '[]' is the empty one
+  -p dataset 'a,b.csv;'  a text with a comma ends with a semicolon: one value
 Parameters with one value hold for every run. A chapter's own list of further seeds is left
 empty unless -p or the profile gives it."""
 _TORCHRUN = "TORCHELASTIC_RUN_ID"       # in the environment of the processes that it starts
@@ -53,7 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for option, word in itertools.pairwise(words):
             if option in ("-p", "--parameter") and "=" in word:
                 raise InputError(f"-p takes a name and a value: -p {word.replace('=', ' ', 1)}")
-        options = _parser().parse_args(marked)
+        parser = _parser()
+        if words and not words[0].startswith("-"):
+            one_of("command", words[0], [*_COMMANDS, *config.book().commands])
+        options, unknown = parser.parse_known_args(marked)
+        if unknown:
+            raise InputError(f"clusterbook {words[0]} has no option or place for "
+                             f"{shlex.join(unknown)}; a parameter is given as -p NAME VALUE, and "
+                             f"clusterbook {words[0]} --help lists the options")
         if options.do is _run:
             options.command = shlex.join(["clusterbook", *words])
         elif _TORCHRUN in os.environ:
@@ -159,6 +166,10 @@ def _figures(options) -> None:
 def _data(options) -> None:
     datasets, known = config.book().datasets(), config.book().catalog()
     files = [name for name in options.names if name not in known and Path(name).suffix]
+    for name in options.names:
+        if name not in known and Path(name).is_dir():
+            raise InputError(f"{name} is a folder; a run takes the images of one as -p dataset "
+                             f"folder:{name}")
     wanted = [config.pick("data set", name, known) for name in options.names if name not in files]
     typed = _typed(options.overrides, datasets.OPTIONS if files else {})
     for name in files:
@@ -240,16 +251,17 @@ _COMMANDS = {
     "parameters": ("parameters.shown", "a chapter's parameters and profiles", [_CHAPTER]),
     "figures": (_figures, "figures: what changes each, and the command that draws it alone", [
         ("names", "CHAPTER", None, {"nargs": "*"})]),
-    "data": (_data, "data sets: what is known, what is here; fetches what is named; of a file of "
-             "your own, what is understood", [
+    "data": (_data, "lists data sets, fetches those that are named, and shows how a file of your "
+             "own is read", [
         ("names", "NAME", "a data set, or a file", {"nargs": "*"}),
         ("-p --parameter", ("NAME", "VALUE"), "how the file is read: labels, features, id_column, "
          "text, impute, missing, sheet, transpose", _PAIRS)]),
     "verify": ("verify.verify", "run records again and compare", [
-        ("names", "RECORD", None, {"nargs": "*"}),
+        ("names", "RECORD", "such as tell-digits-seed0 (default: three cheap ones)",
+         {"nargs": "*"}),
         ("--by", "NAME", "write for each into data/verified who ran it again, when and on what",
          {})]),
-    "scorecard": ("views.scorecard", "the claims against the records", []),
+    "scorecard": ("views.scorecard", "compare the claims with the records", []),
 }
 
 
@@ -271,6 +283,7 @@ def _parser() -> argparse.ArgumentParser:
         command.set_defaults(do=partial(_print, do) if isinstance(do, str) else do)
         for flags, value, text, settings in options:
             shown = {} if settings is _SWITCH else {"metavar": value}
+            text = ", ".join(config.chapters()) if value == "CHAPTER" else text
             command.add_argument(*flags.split(), help=text, **shown, **settings)
     for name, own in config.book().commands.items():
         command = commands.add_parser(name, help=own.says, description=own.says, epilog=_EXIT)

@@ -179,7 +179,8 @@ def mistake(error: Exception) -> str:
 
 def load_json(path: Path) -> dict[str, Any]:
     """The content of a JSON file; empty where there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    with mistakes_in("/".join(path.parts[-3:])):
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def pick(kind: str, name: str, known: Mapping[str, Any]) -> Any:

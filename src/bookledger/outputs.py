@@ -91,7 +91,7 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
     """A figure with its number, caption and origin, and the row below it.
 
     A page has its SVGs, print its picture; so have pages of runs of before there were SVGs. Its
-    anchor begins with the page's name, because it is unique in the whole book.
+    anchor begins with the work's name; a work's chapter and audit page have no name in common.
     """
     work = Path(env.docname).name.replace("_", "-")
     (picture,) = renderer.render_image(data)
@@ -124,9 +124,10 @@ def _drawn(about: Mapping[str, Any], env: BuildEnvironment, work: str) -> str:
     parts = glyphs_once("\0".join([begins, *(_outside(part, env) for part in later)])).split("\0")
     later_at = _beside(env, f"drawn/{work}-{about['name']}.js",
                        f"document.currentScript.draw({json.dumps(parts[1:])});".encode())
-    sizes = [re.search(r'<svg [^>]*\bheight="(\d+)', html) for html in (begins, "".join(later))]
-    wide, narrow = (size[1] for size in (sizes[0], sizes[1] or sizes[0]))
-    picture = (f'<div class="cb-drawn" style="--cb-wide: {wide}px; --cb-narrow: {narrow}px" '
+    wide, narrow = (re.search(rf'<svg class="cb-(?:{kind})" [^>]*\bheight="(\d+)', html)
+                    for kind, html in (("wide|only", begins), ("narrow", "".join(later))))
+    picture = (f'<div class="cb-drawn" style="--cb-wide: {wide[1]}px; '
+               f'--cb-narrow: {(narrow or wide)[1]}px" '
                f'data-later="{later_at}">{_outside(begins, env)}</div>')
     up = "../" * env.docname.count("/")
     return picture + (live.html(about["live"], f"{up}_static/live") if "live" in about else "")

@@ -292,8 +292,10 @@ class Attestation:
 def attestations(records: Iterable[Record]) -> list[Attestation]:
     """Those of these records, as their files are now."""
     present = {record.name: sha256(record.path.read_bytes()) for record in records}
-    found = [Attestation(**read(path, json.loads, "an attestation"))
-             for path in sorted((config.root() / "data" / "verified").glob("*.json"))]
+    found = []
+    for path in sorted((config.root() / "data" / "verified").glob("*.json")):
+        with config.mistakes_in(f"verified/{path.name}"):
+            found.append(Attestation(**read(path, json.loads, "an attestation")))
     return [one for one in found if present.get(one.record) == one.sha256]
 
 

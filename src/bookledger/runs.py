@@ -150,7 +150,9 @@ def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list
                  if name in (*each.parameters, *each.untried, *_switched(chapter, each, given))}
         if not needs:
             reach = dict.fromkeys(each.depends() for each in drawn)
-            raise InputError(f"{those} can't change with {name}, only with: {'; '.join(reach)}")
+            raise InputError(f"{those} can't change with {name}, only with: {'; '.join(reach)}"
+                             if [*reach] != ["no parameter"] else
+                             f"no parameter changes {those}; leave out {name}")
         if needs.isdisjoint(["", *given]):
             raise InputError(f"{those} can change with {name} only if {needs.pop()} is given too:"
                              f"{chapter.to_try(name)}")

@@ -211,7 +211,8 @@ def axes(rows: Iterable[Row]) -> list[Table]:
         for _, number, part in found:
             ours, ends, seeds = wording.marks(number, part).values()
             values += [number.value, part.than, ours, *ends, *seeds]
-        low, *_, high = sorted(value for value in values if value is not None)
+        known = [value for value in values if value is not None]
+        low, high = min(known), max(known)
         if len(found) < 2 or low == high:
             continue
         found.sort(key=lambda row: row[2].n == 0)       # what was measured first
@@ -317,9 +318,10 @@ def in_brief(work: str) -> View:
     ours = ", ".join(f"{told} {spread(fmean(values), stdev(values) if len(values) > 1 else None)}"
                      for metric, told in lead.metrics.items() if (values := runs.values(metric)))
     found = by_kind(headlines(rows))["Headline results"]
+    unfinished = under_way().rows
     goes_on = [f" In progress: {name}{text[text.index(': epoch'):]}."
-               for name, text in under_way().rows if name.startswith(f"{work}-")]
-    going = {name.rpartition("-seed")[0] for name, _ in under_way().rows}
+               for name, text in unfinished if name.startswith(f"{work}-")]
+    going = {name.rpartition("-seed")[0] for name, _ in unfinished}
     begun = {claim.id for claim, verdict in rows if verdict.n == 0 and going & {
         number.profile for number in claim.compares}}
     if claim.id in begun:

@@ -8,8 +8,6 @@ what they draw, not that they are right.
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bookledger.checks import differences
+from bookledger.execution import execute
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -24,18 +23,13 @@ from _processors import kinds  # noqa: E402
 
 TARGET = ROOT / "data" / "expectations" / "drawn"
 CHAOTIC = 1     # standard deviations: so far apart, processors train different networks
-EXECUTE = """import sys
-from pathlib import Path
-from bookledger.execution import execute
-execute(Path(sys.argv[1]), Path(sys.argv[2]))"""
 
 
 def shown(notebook: Path, **environment: str) -> dict[str, dict]:
     """The numbers of a page's figures, by name."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-c", EXECUTE, notebook, Path(folder, "out.ipynb")],
-                       check=True, cwd=ROOT, env=os.environ | {
-                           "CLUSTERBOOK_FIGURES": folder, "OMP_NUM_THREADS": "1", **environment})
+        execute(notebook, Path(folder, "out.ipynb"), environment={
+            "CLUSTERBOOK_FIGURES": folder, "OMP_NUM_THREADS": "1", **environment})
         listed = json.loads(Path(folder, "figures.json").read_text(encoding="utf-8"))
     return {figure["name"]: figure["numbers"] for figure in listed}
 

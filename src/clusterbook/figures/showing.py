@@ -40,9 +40,8 @@ _BOOK = mpl.rc_params_from_file(_SHEETS / "book.mplstyle", use_default_template=
 _BOOK["axes.prop_cycle"] = mpl.cycler(color=COLORS)
 #: What a style of a run's files changes in the book's.
 STYLES: dict[str, Mapping[str, Any]] = {
-    "plain": {},
-    **{name: mpl.rc_params_from_file(_SHEETS / f"{name}.mplstyle", use_default_template=False)
-       for name in ("paper", "dark")}}
+    "plain": {}, "dark": {},        # `fitting.darken` has its colors
+    "paper": mpl.rc_params_from_file(_SHEETS / "paper.mplstyle", use_default_template=False)}
 #: Inches of a paper's columns.
 WIDTHS = {"single": "3.5", "double": "7.2"}
 #: svg-text: its texts stay text. csv-wide: the numbers of cells in rows and columns.
@@ -335,15 +334,15 @@ def as_asked(formats: str | None, width: str | None, style: str | None) -> dict[
 
 def for_paper(figure: Figure, width: float, style: str) -> Figure:
     """A figure of that width and style, with letters for its panels, in which all can be read."""
-    if not isinstance(figure, Chart) or figure.redraw is None:      # a scaled copy
-        scaled = copy.deepcopy(figure)
-        scaled.set_size_inches(scaled.get_size_inches() * width / scaled.get_figwidth())
-        return scaled
-    wide = _BOOK["figure.figsize"][0]
-    with mpl.style.context(["default", _BOOK, STYLES[style]]):
-        drawn = fitting.fitted(
-            lambda narrow: figure.redraw(width, style, NARROW if narrow else wide),
-            width <= NARROW)
+    if isinstance(figure, Chart) and figure.redraw:
+        wide = _BOOK["figure.figsize"][0]
+        with mpl.style.context(["default", _BOOK, STYLES[style]]):
+            drawn = fitting.fitted(
+                lambda narrow: figure.redraw(width, style, NARROW if narrow else wide),
+                width <= NARROW)
+    else:                               # a scaled copy
+        drawn = copy.deepcopy(figure)
+        drawn.set_size_inches(drawn.get_size_inches() * width / drawn.get_figwidth())
     return fitting.darken(drawn) if style == "dark" else drawn
 
 

@@ -41,6 +41,9 @@ def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLi
     classes, the labels (n_outputs,) and (n_inputs,). Raises InputError unless the layer lies
     between two hidden ones, ValueError if lengths do not fit.
     """
+    if len(network.linear) < 3:
+        raise InputError("weights between two hidden layers need at least two; this network has "
+                         f"{len(network.linear) - 1}")
     if not 1 <= layer < len(network.linear) - 1:
         raise InputError(f"layer {layer} does not lie between two hidden layers; this network's "
                          f"layers 1 to {len(network.linear) - 2} do")
