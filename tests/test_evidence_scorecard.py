@@ -336,6 +336,11 @@ ATTACKS = {what: lambda book, change=change: edit(book, *change) for what, chang
 HITS = {name: word for name, word in WORDS.items() if word in ("reproduced", "confirmed")}
 
 
+def test_a_note_is_shown_with_its_claim(book):
+    edit(book, "data/claims/demo.yaml", "seen: ", "note: Others <differ>., seen: ")
+    assert "Others &lt;differ&gt;." in scorecard().html and "Others &lt;" in verdicts("demo").html
+
+
 def test_an_axis_with_a_single_number_and_no_run_is_left_out(book):
     put(book, {"book/ledger.toml": PLAIN + '[metrics.axes]\nacc = "accuracy"\n',
                "data/claims/demo.yaml": """\

@@ -162,7 +162,8 @@ class Claim:
     ``compares`` are its numbers, each with an id of its own; a claim with one number gives the
     number's keys itself, and keys that all numbers share stand in the claim. ``by`` says whether it
     is a claim of the work's authors or somebody else's about the work. ``quote`` is the
-    sentence or formula as printed, for a claim that a check refutes. ``replaces`` maps the id of an
+    sentence or formula as printed, for a claim that a check refutes. ``note`` says what a reader of
+    the verdict has to know and no rule takes into account. ``replaces`` maps the id of an
     earlier claim that was merged into this one to the reason. ``chapter`` is the file's name.
     """
 
@@ -176,6 +177,7 @@ class Claim:
     by: Literal["authors", "others"] = "authors"
     where: str | None = None
     section: str | None = None
+    note: str | None = None
     quote: str | None = None
     replaces: Annotated[dict[str, str], Strict(False)] = Field(default_factory=dict)
 

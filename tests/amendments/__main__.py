@@ -37,7 +37,7 @@ RECORDS = "data/records/"
 WORK = ""       # the working tree, where a commit stands otherwise
 DECIDES = ("kind", "profile", "statistic", "metric", "minus", "value", "tolerance", "relation",
            "than", "in", "check", "depends_on", "differs", "cannot_compare", "not_attempted")
-SAYS = ("says", "source", "seen", "where", "quote", "tier", "by")
+SAYS = ("says", "source", "seen", "where", "note", "quote", "tier", "by")
 OF_PROFILES = ("seeds", "parameters", "assumed")
 WORDS = """import json
 import {} as evidence
