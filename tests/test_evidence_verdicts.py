@@ -237,6 +237,16 @@ def test_a_claim_that_several_checks_confirm_counts_them():
     assert judge(claim, found).reason == "The 2 checks hold in 2 runs."
 
 
+def test_the_reason_of_a_claim_with_several_numbers_says_which_one():
+    claim = Claim(id="demo-both", chapter="demo", tier="headline", says="s", source="s",
+                  seen="paper", kind="value", profile="demo-paper", statistic="mean", value=0.9,
+                  tolerance=0.01, why="w", compares=[
+                      {"id": "demo-x", "metric": "acc", "told": "accuracy"},
+                      {"id": "demo-y", "metric": "nmi", "told": "NMI, last epoch"}])
+    found = [run(seed, metrics={"acc": 0.9, "nmi": 0.5}) for seed in range(3)]
+    assert judge(claim, found).reason.startswith("NMI, last epoch: the mean is 0.5, not within")
+
+
 @pytest.mark.parametrize(("number", "seeds", "text"), [
     (VALUE, (0.95, 0.94, 0.6), "0.83 ± 0.20 (3 seeds, 2 within tolerance)"),
     (VALUE, (0.95, 0.94, 0.96), "0.950 ± 0.010 (3 seeds)"),

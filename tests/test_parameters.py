@@ -114,13 +114,13 @@ def test_typed_values_win_over_the_profile_and_the_profile_over_defaults(book: B
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_command_is_shown_where_there_is_a_value_to_try(name):
+def test_what_to_type_is_shown_where_there_is_a_value_to_try(name):
     chapter, table = parameters.read(name), parameters.parameter_table(name)
     known = chapter.parameters
-    assert [(row[0], bool(row[2])) for row in table.rows] == [
+    assert [(row[0], bool(row[4])) for row in table.rows] == [
         (one.name, one.other is not None) for one in known.values()]
-    commands = [row[2] for row in table.rows] + [row[2] for row in
-                                                 parameters.figure_table(name).rows]
+    commands = [f"clusterbook run {name} {row[4]} --figures out" for row in table.rows if row[4]]
+    commands += [row[2] for row in parameters.figure_table(name).rows]
     for command in filter(None, commands):
         options = cli._parser().parse_args(shlex.split(command)[1:])
         chapter.values(None, dict(options.overrides))
@@ -169,5 +169,6 @@ def test_a_table_is_escaped(book: Book):
     table = parameters.parameter_table("tiny")
     page = table._repr_html_()
     assert "&lt;none&gt;" in page and "<none>" not in page
-    assert table.rows[0][2] == 'clusterbook run tiny -p name "a b" --figures out'
-    assert str(table).startswith("tiny: 1 parameters\n\nname\n    Default: '<a> b'\n")
+    assert table.rows[0][4] == '-p name "a b"'
+    assert str(table).startswith("tiny: 1 parameter; to try one, add it to clusterbook run tiny "
+                                 "--figures out\n\nParameter  Meaning     Default")

@@ -290,7 +290,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     return View(tuple(rows), [Table(caption, heads, cells, "cb-options", folded=True)])
 
 
-_CODE = {"Parameter", "Default", "Type", "Command", "Figure", "Profile"}
+_CODE = {"Parameter", "Default", "Type", "To try", "Command", "Figure", "Profile"}
 
 
 def shown(name: str | None = None) -> View | str:
@@ -305,16 +305,17 @@ def shown(name: str | None = None) -> View | str:
 
 
 def parameter_table(name: str) -> View:
-    """Every parameter of a chapter: default, a command with a value to try, meaning, and so on.
+    """Every parameter of a chapter: meaning, default, what to type for another value, and so on.
 
     Raises InputError if there is no such chapter.
     """
     chapter = read(name)
-    rows = [(p.name, repr(p.default), "" if p.other is None else
-             f"clusterbook run {name}{chapter.to_try(p.name)} --figures out",
-             p.meaning, p.paper, p.effect, p.type) for p in chapter.parameters.values()]
-    return table(f"{name}: {len(rows)} parameters", [
-        "Parameter", "Default", "Command", "Meaning", "In the paper", "If changed", "Type"], rows)
+    rows = [(p.name, p.meaning, repr(p.default), p.paper,
+             "" if p.other is None else chapter.to_try(p.name).strip(), p.effect, p.type)
+            for p in chapter.parameters.values()]
+    return table(f"{name}: {count(len(rows), 'parameter')}; to try one, add it to clusterbook run "
+                 f"{name} --figures out", [
+        "Parameter", "Meaning", "Default", "In the paper", "To try", "If changed", "Type"], rows)
 
 
 def figure_table(name: str) -> View:

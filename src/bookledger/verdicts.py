@@ -80,9 +80,13 @@ def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) 
                   key=lambda record: (record.profile, record.seed))
     parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
     worst = max(parts, key=lambda part: WORDS[part.word])
+    told = claim.compares[parts.index(worst)].told
     if len(parts) > 1 and {part.word for part in parts} == {"confirmed"}:
         worst = replace(worst, reason=f"The {len(parts)} checks hold in "
                         f"{count(min(part.n for part in parts), 'run')}.")
+    elif len(parts) > 1 and told and worst.n:       # of which number it is
+        reason = f"{told}: {worst.reason[0].lower()}{worst.reason[1:]}"
+        worst = replace(worst, reason=reason[0].upper() + reason[1:])
     return replace(worst, stale=any(part.stale for part in parts), parts=parts,
                    records=tuple(dict.fromkeys(name for part in parts for name in part.records)))
 
