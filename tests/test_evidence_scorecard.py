@@ -206,12 +206,14 @@ profile = "demo-paper"
 metrics = {acc = "accuracy"}
 judged_by = "a report"
 """})
-    first, best, mean = ET.fromstring(scorecard().html).findall(".//table")[0].find("tbody")
+    head, (first, best, mean) = ET.fromstring(scorecard().html).findall(".//table")[0][1:]
     ends = 0.5, 0.95 + 4.302653 * 0.005 / 3**0.5    # what is published, the end of an interval
 
     def at(value):
         return f"{8 + 304 * (value - ends[0]) / (ends[1] - ends[0]):.1f}"
 
+    assert [(text.text, text.get("x")) for text in head.iter("text")] == [
+        (f"{value}", at(value)) for value in (0.5, 0.6, 0.7, 0.8, 0.9)], "round numbers alone"
     assert "".join(first.find("th").itertext()).strip() == "demo: accuracy"
     assert [cell.text for cell in first.findall("td")[::2]] == ["0.95", "0.9500 ± 0.0050 (3 seeds)"]
     assert first.find(".//path[@class='cb-published']").get("d").startswith(f"M{at(0.95)} 2l")

@@ -375,7 +375,8 @@ def test_an_interval_ends_where_its_metric_does():
     found = (0.6, 0.99, 1.0)
     low, high = t_interval(found)
     assert low < 0.6 and high > 1
-    assert judge_number(VALUE, runs(*found)).interval == (low, 1)
+    for claim in VALUE, TREND:
+        assert judge_number(claim, runs(*found)).interval == (low, 1)
     cuts = [run(seed, metrics={"cut": value}) for seed, value in enumerate(found)]
     assert judge_number(replace(VALUE, metric="cut"), cuts).interval == (low, high)
     gains = [run(seed, metrics={"acc": value, "kmeans": 0.0}) for seed, value in enumerate(found)]

@@ -244,7 +244,7 @@ def t_interval(numbers: Sequence[float]) -> tuple[float, float] | None:
 def within_range(goal: Comparison, interval: tuple[float, float] | None
                  ) -> tuple[float, float] | None:
     """An interval without what its metric can't be: no accuracy is above 1."""
-    if interval is None or goal.kind != "value" or goal.metric is None:
+    if interval is None or goal.kind == "difference" or goal.metric is None:
         return interval
     ranges = config.book().metrics.ranges
     low, high = ranges.get(goal.metric.rpartition("_")[2], (-math.inf, math.inf))

@@ -220,7 +220,7 @@ def axes(rows: Iterable[Row]) -> list[Table]:
         cells = [[html("link_to", claim, subject(claim, number)), _published(number),
                   html("axis", place, number, part), measured(number, part),
                   html("badge", part)] for claim, number, part in found]
-        heads = [name, "published", html("ticks", low, high), "ours", "verdict"]
+        heads = [name, "published", html("ticks", place, _round_values(low, high)), "ours", "verdict"]
         tables.append(Table(
             f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar is "
             "what ours should exceed, or stay below) and ours (● mean with 95% interval, ○ single "
@@ -244,6 +244,14 @@ def _axis_of(number: Comparison, part: Verdict) -> str | None:
 
 def _on_axis(low: float, high: float, value: float) -> float:
     return round(8 + 304 * (value - low) / (high - low), 1)
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """The round numbers of an axis, such as 0.4, 0.6, 0.8 for one from 0.27 to 0.95."""
+    from matplotlib.ticker import MaxNLocator  # takes a quarter of a second to import
+
+    ticks = MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)
+    return [float(f"{tick:.6g}") for tick in ticks if low <= tick <= high]
 
 
 def _published(number: Comparison) -> str:
