@@ -63,8 +63,8 @@ def plain(cell: str) -> str:
 
 
 def paragraph(text: str) -> str:
-    """Text in lines that fit a terminal, the later ones indented."""
-    return textwrap.fill(text, WIDTH, subsequent_indent=_INDENT)
+    """Text in lines that fit a terminal, the later ones indented; names of runs stay whole."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=_INDENT, break_on_hyphens=False)
 
 
 def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -220,12 +220,12 @@ def axes(rows: Iterable[Row]) -> list[Table]:
         cells = [[html("link_to", claim, subject(claim, number)), _published(number),
                   html("axis", place, number, part), measured(number, part),
                   html("badge", part)] for claim, number, part in found]
-        heads = [name, "published", html("ticks", place, _round_values(low, high)), "ours", "verdict"]
+        ticks = html("ticks", place, _round_values(low, high))
         tables.append(Table(
             f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar is "
             "what ours should exceed, or stay below) and ours (● mean with 95% interval, ○ single "
             "seeds)",
-            heads, cells, "cb-axes",
+            [name, "published", ticks, "ours", "verdict"], cells, "cb-axes",
             folded=bool(tables) and not any(part.n for *_, part in found),
             lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
                    for claim, number, part in found]))
@@ -273,21 +273,17 @@ def run_again() -> str:
     found = attestations(records)
     if not found:
         return f"None of {len(records)} records was run again yet: clusterbook verify does that."
-    names = {one.record for one in found}
     agree = {one.record for one in found if not one.beyond}
-    elsewhere = agree & {one.record for one in found if one.beyond}
-    by: dict[tuple[str, ...], set[str]] = {}
-    for one in found:
-        by.setdefault((one.by, processor(one.machine), one.started[:10]), set()).add(one.record)
-    each = "; ".join(f"{count(len(made), 'record')} by {name} on {machine}, {day}"
-                     for (name, machine, day), made in by.items())
-    said = [f"{len(agree)} agree on at least one processor"]
-    if elsewhere:
-        said[0] += f", {len(elsewhere)} of them not on another"
-    if differ := sorted(names - agree):
-        said.append(f"on none so far: {', '.join(differ)}")
-    end = "; ".join(said) if elsewhere or differ else "All agree"
-    return f"Run again: {len(names)} of {len(records)} records. {each}. {end}."
+    differ = {one.record for one in found if one.beyond}
+    outcomes = {"on every processor tried": agree - differ,
+                "on one but not on another": agree & differ,
+                f"on none ({', '.join(sorted(differ - agree))})": differ - agree}
+    agreed = [f"{len(names)} {where}" for where, names in outcomes.items() if names]
+    reruns = {(one.by, processor(one.machine), one.started[:10], one.record) for one in found}
+    made = [f"{n} by {by} on {used}, {day}" for (by, used, day), n in
+            Counter(rerun[:3] for rerun in sorted(reruns)).items()]
+    return (f"Run again: {len(agree | differ)} of {len(records)} records. The numbers agree: "
+            f"{', '.join(agreed)}. {'; '.join(made)}.")
 
 
 def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
