@@ -229,6 +229,8 @@ def test_later_samples_move_the_centers_only():
     assert_close(torch.tensor(model.cluster_centers_), expected, atol=1e-5)
     assert same(model, fitted, "network")
     assert np.array_equal(model.labels_, model.predict(later)) and len(model.labels_) == 150
+    with pytest.raises(InputError, match="optimizer"):
+        fitted.set_params(optimizer="sgd").partial_fit(later)
 
 
 @pytest.mark.parametrize(("options", "faster", "atol"), [

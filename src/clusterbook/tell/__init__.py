@@ -1,5 +1,5 @@
 # ruff: noqa: F401, F403
-r"""TELL: k-means as the last layer of a network whose every part can be read.
+r"""TELL: k-means as the last layer of an encoder, with centers that a decoder draws.
 
 Peng, Li, Tsang, Zhu, Lv, Zhou, *XAI Beyond Classification: Interpretable Neural Clustering*,
 JMLR 23(6), 2022. An autoencoder maps a sample to a point on the unit sphere; a linear layer whose

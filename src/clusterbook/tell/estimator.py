@@ -90,7 +90,8 @@ class TELL(DeepClusterer):
     cluster_centers_ : ndarray of shape (n_clusters, embedding_size)
         Unit vectors.
     loss_ : float
-        Mean squared distance of the embeddings to their centers at the end, from 0 to 4 (Eq. 13).
+        Mean squared distance of the embeddings to their centers at the end, from 0 to 4: Eq. 13
+        divided by the number of samples.
     history_ : History
         Per epoch ``reconstruction`` (mean squared error of a pixel) and ``clustering`` (as
         ``loss_``, over the epoch's batches); where it was evaluated, ``loss``, ``occupied``
@@ -144,7 +145,8 @@ class TELL(DeepClusterer):
                              f"{self.epochs} epochs of training, not {self.snapshot_epochs!r}")
         X = self._validated(X, fitting=True)
         spreads = X.std(0)[np.ptp(X, axis=0) > 0]
-        if len(spreads) and spreads.max() > UNSCALED * np.median(spreads):
+        if (self.image_shape is None and len(spreads)
+                and spreads.max() > UNSCALED * np.median(spreads)):
             warnings.warn(f"a feature varies {spreads.max() / np.median(spreads):,.0f} times as "
                           "much as most: it alone decides; scale X before, for example by "
                           "scikit-learn's StandardScaler", UserWarning, stacklevel=2)
@@ -186,41 +188,55 @@ class TELL(DeepClusterer):
         return self
 
     def _step(self, stage: str, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
-        """A step of a stage: on both terms of Eq. 15, on the first, or on the second alone."""
+        """A batch's step: end-to-end (section 2.3), of the autoencoder, or of the centers."""
+        centers = model.layer
+
+        def reconstruct(X: Tensor) -> tuple[Tensor, Tensor]:
+            """1. The embedding, and the first term of Eq. 15."""
+            bfloat16 = self.precision == "bfloat16"
+            with torch.autocast(X.device.type, torch.bfloat16, enabled=bfloat16):
+                z = model.network.encode(X)
+                decoded = model.network.decode(z)
+            return z, functional.mse_loss(decoded.float(), X)
+
+        def cluster(z: Tensor) -> tuple[Tensor, Tensor]:
+            """2. The second term of Eq. 15, weighted, and the distance that the history shows."""
+            logits = centers.logits(z)
+            return (self.clustering_weight * layer.clustering_loss(logits, centers.alpha),
+                    layer.squared_distance(logits.detach(), centers.alpha))
+
         def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, dict[str, Tensor]]:
             """The loss, and its terms as the history shows them."""
-            loss, z, terms = 0.0, X, {}             # the centers alone train on a fixed embedding
-            if stage != "centers":
-                bfloat16 = self.precision == "bfloat16"
-                with torch.autocast(X.device.type, torch.bfloat16, enabled=bfloat16):
-                    z = model.network.encode(X)
-                    decoded = model.network.decode(z)
-                loss = terms["reconstruction"] = functional.mse_loss(decoded.float(), X)
+            if stage == "centers":                  # X is an embedding, which is fixed
+                loss, distance = cluster(X)
+                return loss, {"clustering": distance}
+            z, error = reconstruct(X)
+            if stage == "reconstruction":
+                return error, {"reconstruction": error}
+            loss, distance = cluster(z.detach() if moves_centers else z)
+            return error + loss, {"reconstruction": error, "clustering": distance}
+
+        def update(loss: Tensor, moves_centers: bool) -> None:
+            """3. The optimizer's step; the centers move by a tenth of their length, or rest."""
+            optimizer.zero_grad()
+            loss.backward()
+            if not moves_centers:
+                centers.weight.grad = None          # the optimizer leaves them as they are
+            elif self.normalize_gradients:
+                centers.normalize_gradient()
+            optimizer.step()
             if stage != "reconstruction":
-                logits = model.layer.logits(z.detach() if moves_centers else z)
-                loss = loss + self.clustering_weight * layer.clustering_loss(logits, self.alpha)
-                terms["clustering"] = layer.squared_distance(logits.detach(), self.alpha)
-            return loss, terms
+                centers.normalize_centers()
 
         if self.compile and stage != "centers":
             losses = torch.compile(
-                losses, mode="reduce-overhead" if model.layer.weight.is_cuda else None)
+                losses, mode="reduce-overhead" if centers.weight.is_cuda else None)
 
         def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
-            # The clustering loss moves the centers, or the encoder, in turn (section 2.3).
-            moves_centers = stage == "centers" or epoch % 2 == 1
+            # In odd epochs the clustering loss moves the centers, in even ones the encoder.
+            moves_centers = stage == "centers" or (stage == "training" and epoch % 2 == 1)
             loss, terms = losses(X, moves_centers)
-            optimizer.zero_grad()
-            loss.backward()
-            if stage == "reconstruction":
-                optimizer.step()
-                return terms
-            if not moves_centers:
-                model.layer.weight.grad = None      # the optimizer leaves the centers as they are
-            elif self.normalize_gradients:
-                model.layer.normalize_gradient()
-            optimizer.step()
-            model.layer.normalize_centers()
+            update(loss, moves_centers)
             return terms
 
         return step
@@ -229,8 +245,10 @@ class TELL(DeepClusterer):
         """Move the centers alone with samples that arrive now; the first call fits.
 
         Each batch of ``batch_size`` samples, in the order of arrival, is one step (section 4.4 and
-        Table 5 of the paper). ``labels_`` and ``loss_`` are then those of these samples.
+        Table 5 of the paper). ``labels_`` and ``loss_`` are then those of these samples. Raises
+        InputError as `fit` does.
         """
+        self._check_settings()
         if not hasattr(self, "layer_"):
             return self.fit(X)
         if self._online is None:
@@ -280,7 +298,10 @@ class TELL(DeepClusterer):
         return self.network_.decode(self.layer_.centers()).cpu().numpy()
 
     def at(self, epoch: int) -> TELL:
-        """The model after an epoch of ``snapshot_epochs``; InputError if there is none of it."""
+        """The model after an epoch of ``snapshot_epochs``: it predicts and decodes.
+
+        It has no labels, loss or history. Raises InputError if there is no snapshot of the epoch.
+        """
         check_is_fitted(self)
         if str(epoch) not in self._snapshots:
             raise unknown("snapshot of epoch", epoch, self._snapshots)

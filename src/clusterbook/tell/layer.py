@@ -91,7 +91,8 @@ class ClusterLayer(nn.Module):
     def reset_centers(self, centers: Tensor | None = None) -> None:
         """Start from these centers, (n_clusters, n_features), or from Kaiming-uniform random ones.
 
-        They are brought to unit length. Raises InputError if one is not finite or is zero.
+        They are brought to unit length. Raises InputError for another shape, or if one is not
+        finite or is zero.
         """
         if centers is None:
             nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # as torch's own linear layer
