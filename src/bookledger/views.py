@@ -330,12 +330,13 @@ def in_brief(work: str) -> View:
         number.profile for number in claim.compares}}
     if claim.id in begun:
         verdict = replace(verdict, word="not finished")
-    of_these = sum(claim.id in begun for claim, _ in found)
+    settled = [row for row in found if row[0].id not in begun]
+    counts = [counted(settled)] * bool(settled) + (
+        [f"{len(found) - len(settled)} not finished"] * (len(settled) < len(found)))
     quoted = ", as others quote it" if claim.seen == "second-hand" else ""
     lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}{quoted}).",
              "Ours": f"{ours} ({runs.label})." if ours else "not measured.",
-             "Headline results": counted(found) + f" ({of_these} of them begun)" * (of_these > 0)
-             + "." + "".join(goes_on)}
+             "Headline results": ", ".join(counts) + "." + "".join(goes_on)}
     return View(rows, [html("brief", lines, claim, verdict)])
 
 
