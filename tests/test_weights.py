@@ -82,7 +82,7 @@ def test_a_neurons_degree_does_not_decide_its_cluster_and_moving_neurons_makes_t
     W *= 10 ** rng.uniform(-1.5, 1.5, (64, 1)) * 10 ** rng.uniform(-1.5, 1.5, 48)
     faint = [weights.planted_blocks(40, 30, 3, off_block=0.6, random_state=s)[0] for s in range(5)]
     moved = [WeightCoclustering(3, random_state=0).fit(W).normalized_cut_ for W in faint]
-    # Moving single neurons repairs degrees; k-means alone must not need it.
+    # The moves repair degrees; k-means alone must not need it.
     monkeypatch.setattr(coclustering, "_refine", lambda A, rows, columns, k: (rows, columns))
     assert ari(truth, labels_of(WeightCoclustering(3, random_state=0).fit(W))) > 0.95
     for W, cut in zip(faint, moved, strict=True):

@@ -7,6 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from . import config
+from .checks import load_expectations
 from .claims import Claim, Comparison, Statistic
 from .verdicts import Verdict, count
 
@@ -94,9 +95,10 @@ def spelled(metric: str) -> str:
 
 
 def compared(number: Comparison) -> str:
-    """What is compared: the check, or the number in words with its tolerance or its rule."""
+    """What is compared: what the check shows, or the number with its tolerance or its rule."""
     if number.check is not None:
-        return number.check
+        shown = {one.id: one.says for one in load_expectations()}
+        return f"our check: {shown.get(number.check, number.check)}"
     name = number.told or spelled(number.metric) + (
         f" minus {spelled(number.minus)}" if number.minus else "")
     if number.kind != "trend":

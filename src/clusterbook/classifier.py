@@ -207,7 +207,7 @@ def block_share(weight: Tensor, blocks: int) -> Tensor:
 
 @torch.no_grad()
 def prune(layers: Sequence[nn.Linear], step: int, total: int) -> None:
-    r"""Set the smallest weights of each layer to 0, every tenth of *total* steps and in the last.
+    r"""Set the smallest weights of each layer to 0, at every tenth step and at the last of *total*.
 
     After a share :math:`t` of the steps, a share :math:`s(t) = 0.9 - 0.4\,(1 - t)^3` of the
     weights is 0: from 50% to 90%, as in the code of Filan et al.

@@ -14,8 +14,11 @@ Differences from the authors' code
 - One k-means clusters rows and columns; the notebook that this chapter repeats runs two, whose
   labels are unrelated.
 - A neuron without weights belongs to no cluster (label -1); there its degree is inverted.
+- The first k pairs of singular vectors are used. Dhillon drops the first, which says nothing about
+  clusters, and keeps about log2(k) others.
 - Each neuron's row of singular vectors is scaled to unit length, so that its degree does not decide
-  its cluster.
+  its cluster. Dhillon divides it by the root of the degree.
+- After k-means, rows and columns move while the normalized cut gets smaller.
 """
 
 from __future__ import annotations
@@ -60,9 +63,9 @@ def normalized_cut(W: ArrayLike, row_labels: ArrayLike, column_labels: ArrayLike
        \mathrm{vol}(c) = \sum_{i \in c} d_i, \qquad
        \mathrm{cut}(c) = \mathrm{vol}(c) - 2 \sum_{i, j \in c} |W_{ij}|,
 
-    over clusters *c* of rows and columns together, with the degrees :math:`d` of all neurons
-    (Filan et al., section 3): 0 if no weight runs between clusters, and about ``n_clusters - 1``
-    for a partition that is unrelated to the weights. *W* has shape (n_rows, n_columns), the labels
+    over clusters *c* of rows and columns together, with the degrees :math:`d` of all neurons, as in
+    the code of Filan et al.: 0 if no weight runs between clusters, and about ``n_clusters - 1`` for
+    a partition that is unrelated to the weights. *W* has shape (n_rows, n_columns), the labels
     (n_rows,) and (n_columns,); -1 is a neuron that belongs to no cluster.
     """
     A, rows, columns = _graph(W, row_labels, column_labels)
@@ -147,8 +150,9 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     """Spectral co-clustering of a weight matrix: rows and columns share one set of clusters.
 
     The first ``n_clusters`` singular vectors of the degree-scaled absolute weights, each neuron's
-    row of them scaled to unit length, one k-means over rows and columns, then moves of single
-    neurons as long as they make the normalized cut smaller.
+    row of them scaled to unit length, one k-means over rows and columns, then rounds in which all
+    rows and all columns move, as long as the normalized cut gets smaller: a local search, after
+    which moves of single neurons can still make it smaller.
 
     Raises ValueError for weights that are no matrix, not finite or all 0, and too many clusters.
 
@@ -232,8 +236,9 @@ def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
 def _refine(A: np.ndarray, rows: np.ndarray, columns: np.ndarray, k: int) -> Labels:
     """Move neurons to the cluster that takes the most of their weight per volume.
 
-    Weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007), rows and columns in
-    turn, while the normalized cut gets smaller.
+    A simplified weighted kernel k-means (Dhillon, Guan and Kulis, IEEE TPAMI 29(11), 2007), without
+    the term of a cluster's own weight: rows and columns in turn, while the normalized cut gets
+    smaller.
     """
     degrees = A.sum(1), A.sum(0)
     cut = normalized_cut(A, rows, columns)
@@ -320,7 +325,10 @@ class NullTest:
 
     @cached_property
     def z(self) -> float:
-        """The effect size, the distance from the null's mean in its standard deviations."""
+        """The effect size: value minus the null's mean, in the null's standard deviations (n - 1).
+
+        Where small values are the remarkable ones, as of a cut, a remarkable z is negative.
+        """
         if _equal(self.null, self.null[0]).all():
             distance = self.value - self.null[0]
             return 0.0 if _equal(distance, 0) else float(np.copysign(np.inf, distance))
@@ -343,8 +351,8 @@ def null_tests(W: ArrayLike, n_clusters: int = 2, *, n_shuffles: int = 50, rando
                ) -> dict[str, NullTest]:
     """Test whether a layer's best clusters beat those of its own weights in random order.
 
-    The layer, without its dead neurons, and every shuffle are clustered alike (Filan et al.,
-    section 3). Returns the tests ``cut`` (normalized cut), ``share`` and ``share_of_squares`` (of
+    The layer, without its dead neurons, and every shuffle are clustered alike, as by Filan et al.
+    Returns the tests ``cut`` (normalized cut), ``share`` and ``share_of_squares`` (of
     the absolute and the squared weight inside clusters). Raises InputError for fewer than 2
     shuffles, and as `WeightCoclustering`.
     """

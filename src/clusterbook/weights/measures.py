@@ -249,7 +249,8 @@ def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clus
                    n_init: int = 25, n_shuffles: int = 50, random_state: int = 0) -> dict:
     """How well a network's weights cluster, as flat numbers; for the parameters see `quality`.
 
-    For pruned networks ``network_cut_kept`` has a null model that keeps the places of the weights.
+    Where a weight is exactly 0, as in pruned networks, ``network_cut_kept`` has a null model that
+    keeps the places of the zeros.
     """
     null = {"n_shuffles": n_shuffles, "random_state": random_state}
     weights = _matrices(network)
