@@ -253,3 +253,7 @@ def test_codes_of_groups_and_labels_that_name_every_row_are_noted(tmp_path):
         wide.assign(**dict([column])).to_csv(tmp_path / "a.csv", index=False)
         with pytest.warns(UserWarning, match=says):
             datasets.read(tmp_path / "a.csv")
+    twice = pd.DataFrame(rng.normal(size=(40, 3)), columns=[*"uvw"])
+    pd.concat([twice, twice]).to_csv(tmp_path / "a.csv", index=False)
+    with pytest.warns(UserWarning, match="40 of 80 rows repeat an earlier row"):
+        datasets.read(tmp_path / "a.csv")

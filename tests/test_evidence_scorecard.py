@@ -396,6 +396,7 @@ def test_a_table_shows_means_and_spreads_and_a_best_beyond_the_spread():
     assert "<strong>1.050 ± 0.071</strong>" in table({**rows, "c": {}}, "", best=min).html
     assert "<strong>" not in table(rows, "").html, "2.05 is within the spread of 1.6"
     assert "<strong>" not in table({**rows, "c": {}}, "", best=None).html
+    assert table({"a": {1: 0.5, "features": 0.75}}, "").parts[0].heads[1:] == ["1", "features"]
     assert ">0.00<" in table({"a": {"AMI": -0.001}}, "", digits=2).html, "no negative zero"
     told = str(table({"a": {"run": 0.5, "kept": 0.25}}, "T",
                      live=lambda row, column: column == "run"))

@@ -1,8 +1,10 @@
 """What records hold is computed by the library: by hand, and as in the records that are kept."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -11,6 +13,7 @@ from sklearn.cluster import KMeans
 from bookledger import load_records
 from bookledger.records import arrays
 from clusterbook import IDC, TELL, comparison, datasets, deepcluster, idc, metrics, tell, weights
+from clusterbook.checks import InputError
 from clusterbook.training import History
 from clusterbook.weights import NullTest
 
@@ -66,6 +69,8 @@ def test_what_arrives_online_is_clustered_by_moved_and_by_first_centers():
     assert not np.array_equal(model.cluster_centers_, centers)
     with_test_part = tell.online(first, X, y, start=300, train_size=200)[0]
     assert with_test_part["online_frozen"] == metrics.scores(y[:200], frozen[:200])
+    with pytest.raises(InputError, match="must be from 1 to 699, for 700 samples, not 1,000"):
+        tell.online(first, X, y)
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +157,20 @@ def test_every_explanation_is_measured_on_the_same_samples(small_idc):
     finally:
         model.predict = predicted
     assert "faithfulness" not in measure(np.ones_like(gates)), "all are as important"
+
+
+def test_table_1_takes_a_data_frame_without_a_warning_and_enough_samples(small_idc):
+    X, y = small_idc[1][:60], np.arange(60) % 2
+    frame = pd.DataFrame(X).add_prefix("v")
+    model = IDC(2, epochs=2, ae_non_gated_epochs=0, ae_pretrain_epochs=1, batch_size=30,
+                encdec=[8, 3, 8], gates_hidden_dim=8, clustering_head=[3, 8], aux_classifier=8,
+                start_global_gates_training_on_epoch=2, random_state=0).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = idc.as_in_table_1(model, frame, y, subsets=2, size=30)
+    assert {"uniqueness_1k", "ungated_input_acc"} <= {*found} and len(model.feature_names_in_)
+    with pytest.raises(InputError, match="10 subsets of 1,000 samples need 10,000 samples, not 60"):
+        idc.as_in_table_1(model, frame, y)
 
 
 def test_of_deepcluster_by_hand():

@@ -48,6 +48,10 @@ def test_a_cell_is_read_in_its_order_types_and_words():
         "learning_rate", "float", 0.1, "step length", "1e-3", "too large: diverges")
     assert found["rate"].meaning == "how fast, rate = 1" and found["seeds"].other == []
     assert found["kind"] == Parameter("kind", "str", "a", "of it", "b", "other")
+    (one,) = parse('x: str = "a"  # @param ["b", "a"]\n#   of it | paper: b | other').values()
+    assert one.choices == ("b", "a") and from_text(one, "b") == "b"
+    with pytest.raises(InputError, match="there is no x 'c'"):
+        from_text(one, "c")
 
 
 MISTAKES = [

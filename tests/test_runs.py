@@ -123,6 +123,7 @@ def test_a_stopped_repetition_loses_nothing_and_goes_on(stop, book: Book, tmp_pa
     out, err = process.communicate(timeout=HANG)
     assert process.returncode == 130
     assert err.strip() == "clusterbook: interrupted; no partial files left"
+    assert not [*(book.root / "_build" / "checkpoints").glob("tiny-*")]
     assert kept.read_text() == earlier
     assert "twice" in "".join(sources(book.root / "out-seed0.ipynb"))
     records = book.root / "records"

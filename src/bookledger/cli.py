@@ -117,6 +117,8 @@ def _run(options) -> None:
 
     if options.records is True:
         options.records = (config.checkout() or Path()) / "data" / "records"
+    if options.only and not (options.output or options.figures):
+        raise InputError("--only draws figures; --figures DIR says where to keep them")
     go = partial(runs.run, **_asked(options))
     said = config.book().under_torchrun()(go) if _TORCHRUN in os.environ else go()
     if said is None:        # of another process than the first
@@ -278,7 +280,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, (do, says, options) in _COMMANDS.items():
         command = commands.add_parser(
-            name, help=says, description=says, formatter_class=argparse.RawDescriptionHelpFormatter,
+            name, help=says, description=says, allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
             epilog=f"{_SWEEP}\n\n{_EXIT}" if name == "sweep" else _EXIT)
         command.set_defaults(do=partial(_print, do) if isinstance(do, str) else do)
         for flags, value, text, settings in options:

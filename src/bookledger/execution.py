@@ -27,7 +27,7 @@ import joblib
 import nbformat
 from nbformat.v4 import new_markdown_cell
 
-from clusterbook.checks import InputError, OutOfTime, said
+from clusterbook.checks import InputError, OutOfTime, said, whole
 from clusterbook.paths import write_atomically
 
 FAILED_CHECK = "✗ "
@@ -197,16 +197,19 @@ RESUMES = "the same command makes only what is missing"
 
 @contextmanager
 def side_by_side(function: Callable[..., Any], calls: Sequence[tuple], workers: int | None = None,
-                 cluster: bool = False) -> Iterator[Iterator[tuple[Any, Any, str]]]:
+                 cluster: bool = False, again: str = RESUMES
+                 ) -> Iterator[Iterator[tuple[Any, Any, str]]]:
     """Yield, as calls of a function end, their first argument, result or None, and error or "".
 
     joblib makes them in so many processes, by default one per processor, or on the *cluster* that
     it was told of. The function also gets a folder of temporary files, and variables for its
     kernels: that folder, and one thread. After an error in the block, or Ctrl-C, neither processes
-    nor temporary files are left.
+    nor temporary files are left; *again* tells what the same command does then.
 
-    Raises ChapterError if a process was killed.
+    Raises InputError for less than one process, and ChapterError if one was killed.
     """
+    if workers is not None:
+        whole("--workers", workers, 1)
     number = None if cluster else min(workers or joblib.cpu_count(), len(calls)) or 1
     try:
         # In that folder a call may still write when it is ended early.
@@ -218,10 +221,10 @@ def side_by_side(function: Callable[..., Any], calls: Sequence[tuple], workers: 
                   for call in calls)) as ended):
             yield ended
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(RESUMES) from None
+        raise KeyboardInterrupt(again) from None
     except BrokenExecutor:
         raise ChapterError("a process was killed, probably because memory was full; "
-                           + RESUMES) from None
+                           + again) from None
 
 
 def _as_child(parent: int, folder: str, function: Callable[..., Any], *arguments: Any

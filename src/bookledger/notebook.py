@@ -84,7 +84,7 @@ def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: 
             bold = name == top and others and all(others)
             cells[name].append(Markup("<strong>{}</strong>").format(text) if bold else text)
     caption += " (≈: live)" if live else ""
-    shown = Table(caption, ["", *heads], [*cells.values()], "cb-scores")
+    shown = Table(caption, ["", *map(str, heads)], [*cells.values()], "cb-scores")
     return View(tuple(rows.items()), [shown])
 
 

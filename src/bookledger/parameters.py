@@ -13,6 +13,7 @@ these is an error before the first cell runs.
 """
 
 import ast
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,13 +35,14 @@ from .views import Table, View, status
 
 MOST_VALUES = 10_000    # of a range
 _LARGEST = 2**63 - 1    # the largest integer of numpy and torch
+_SEEDS = 2**32          # as many seeds has numpy
 SCALARS = {"int": Annotated[int, Field(ge=-_LARGEST, le=_LARGEST)],
            "float": Annotated[float, Field(allow_inf_nan=False)], "str": str, "bool": bool}
 TYPES = {name: TypeAdapter(kind) for name, kind in SCALARS.items()} | {
     f"list[{name}]": TypeAdapter(list[kind]) for name, kind in SCALARS.items()}
 _READS = {"int": int, "float": float, "str": str,
           "bool": lambda text: {"true": True, "false": False}[text.lower()]}
-_COMMENT = re.compile(r"""(?:@param\ (?:\[.*?\])?\ ?(?:\{.*?\})?)?    # Colab's form
+_COMMENT = re.compile(r"""(?:@param\ (\[.*?\])?\ ?(\{.*?\})?)?        # Colab's form
     ([^|]*[^|\s])\s* \|\s*paper:([^|]*) \|([^|]*[^|\s])\s* (?:\|\s*try:([^|]*))?""", re.X)
 
 
@@ -56,6 +58,7 @@ class Parameter:
     effect: str            # of changing it
     other: Any = None      # a value to try, if the comment has one
     beside: tuple[str, ...] = ()    # of another parameter, which has to be given too: name, value
+    choices: tuple[Any, ...] = ()   # the only values that it takes, if there are such
 
 
 @model(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -201,8 +204,10 @@ def parse(source: str) -> dict[str, Parameter]:
             default = TYPES[kind].validate_python(ast.literal_eval(given.default), strict=True)
             below = takewhile(lambda text: text.startswith("#  "), lines[number:])
             comment = " ".join([given.help, *(text.lstrip("# ") for text in below)])
-            *said, other = _COMMENT.fullmatch(comment).groups()
-            one = found[name] = Parameter(name, kind, default, *map(str.strip, said))
+            choices, form, *said, other = _COMMENT.fullmatch(comment).groups()
+            chosen = () if not choices or "allow-input" in (form or "") else json.loads(choices)
+            one = found[name] = Parameter(name, kind, default, *map(str.strip, said),
+                                          choices=tuple(chosen))
             if other is not None:
                 value, _, beside = other.strip().partition(" with ")
                 found[name] = replace(one, other=from_text(one, value),
@@ -242,17 +247,25 @@ def from_text(parameter: Parameter, text: str) -> Any:
             words = [number for word in words for number in number_range(word)]
     try:        # pydantic alone would take 0-4 for -4
         values = [_READS[scalar](word) for word in words]
-        return of_type(parameter, values if listed else values[0])
     except (KeyError, ValueError):
         raise _other_type(parameter, text) from None
+    return of_type(parameter, values if listed else values[0], text)
 
 
-def of_type(parameter: Parameter, value: Any) -> Any:
-    """The value, if it has the parameter's type; InputError if not."""
+def of_type(parameter: Parameter, value: Any, typed: str | None = None) -> Any:
+    """The value, if it has the parameter's type and is one of its choices.
+
+    Raises InputError if not, with what was *typed*.
+    """
     try:
-        return TYPES[parameter.type].validate_python(value, strict=True)
+        given = TYPES[parameter.type].validate_python(value, strict=True)
     except ValueError:
-        raise _other_type(parameter, value) from None
+        raise _other_type(parameter, value if typed is None else typed) from None
+    if parameter.choices:
+        one_of(parameter.name, given, parameter.choices)
+    if parameter.name == "seed" and not 0 <= given < _SEEDS:
+        raise InputError(f"seed takes whole numbers from 0 to {_SEEDS - 1:,}, not {given}")
+    return given
 
 
 def _other_type(parameter: Parameter, said: Any) -> InputError:

@@ -14,8 +14,8 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import starmap
@@ -208,6 +208,16 @@ def own_folder(folder: Path, mark: str = "") -> None:
         raise InputError(f"{folder} holds files, but not of a run; name another folder")
 
 
+@contextmanager
+def _or_nothing(checkpoints: Path) -> Iterator[None]:
+    """Remove the folder of a run that ends before it has a checkpoint."""
+    try:
+        yield
+    finally:
+        if not any(checkpoints.glob("*.pt")):
+            shutil.rmtree(checkpoints, ignore_errors=True)
+
+
 def make(run: Run, progress: str | None = None, until: float = math.inf) -> list[str]:
     """Execute a run's notebook; what it says, and its checks that failed or were not made.
 
@@ -229,7 +239,8 @@ def make(run: Run, progress: str | None = None, until: float = math.inf) -> list
     if run.records:             # the code at the beginning, even if it is edited while it runs
         context |= code_in_use(chapter.name) | clock(run.checkpoints, run.command)
     # Figures wait beside those of earlier runs: a full disk leaves these whole.
-    with (tempfile.TemporaryDirectory(
+    with (_or_nothing(run.checkpoints) if run.records else nullcontext(),
+          tempfile.TemporaryDirectory(
               prefix="clusterbook-", dir=run.variables.get("TMPDIR")) as folder,
           tempfile.TemporaryDirectory(prefix=_STAGE, dir=run.figures or folder) as drawn):
         source = Path(folder, f"{chapter.name}.ipynb")

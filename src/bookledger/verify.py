@@ -47,7 +47,8 @@ def verify(names: Sequence[str] = (), *, by: str | None = None) -> Iterator[str]
     chosen = chosen or by_chance(records)
     differ, failed = [], []
     with (bar(len(chosen), unit="record") as shown,
-          execution.side_by_side(_again, [(record,) for record in chosen]) as ended):
+          execution.side_by_side(_again, [(record,) for record in chosen],
+                                 again="the same command begins anew") as ended):
         for record, again, error in ended:
             shown.update()
             if error:

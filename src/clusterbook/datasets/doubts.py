@@ -26,6 +26,7 @@ _DATE = re.compile(rf"\d{{1,2}}[-. ]+{_MONTH}|{_MONTH}[-. ]+\d{{1,2}}|\d{{4}}-\d
 _CODED = re.compile(
     r"(.*[\W_])?(sub)?(type|class|group|cluster|stage|grade|diagnosis|outcome|status|condition|"
     r"treatment|arm|cohort|batch|response|species|sex|gender)([\W_]*\d+)?", re.IGNORECASE)
+_FEW = 10           # at most so many values are codes
 _FOR_MISSING = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
 
 
@@ -37,8 +38,16 @@ def of(values: pd.DataFrame, table: pd.DataFrame, ids: Sequence[str] | None, nam
     """
     ids = ids or ()
     found = [not is_turned and _rows(table, ids, named_by or ""), _dates([*table.columns, *ids]),
-             _precision(values, table), *_codes_for_missing(table), _coded(table)]
+             _precision(values, table), *_codes_for_missing(table), _coded(table), _repeats(table)]
     return [note for note in found if note]
+
+
+def _repeats(table: pd.DataFrame) -> str:
+    """Many copies of rows, which look like groups; rows of a few codes are equal by chance."""
+    repeated, of_codes = int(table.duplicated().sum()), (table.nunique() <= _FEW).all()
+    return "" if of_codes or repeated < 0.1 * len(table) else (
+        f"{repeated:,} of {len(table):,} rows repeat an earlier row; copies alone can look like "
+        "groups, so keep one of each")
 
 
 def _look_like(pattern: re.Pattern, names: Sequence[str]) -> bool:
@@ -94,7 +103,7 @@ def _coded(table: pd.DataFrame) -> str:
     named = [name for name in table if _CODED.fullmatch(name)]
     whole = table[[*table] if width <= 200 else named]
     few = whole.loc[:, (whole % 1 == 0).all()].nunique()
-    few = few[(few > 1) & (few <= min(10, rows / 3))].to_dict()
+    few = few[(few > 1) & (few <= min(_FEW, rows / 3))].to_dict()
     few = {name: n for name, n in few.items() if name in named or n > 2 and 4 * len(few) <= width}
     return few and (
         f"few whole numbers, taken for amounts: "

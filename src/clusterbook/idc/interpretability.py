@@ -9,6 +9,7 @@ InputError for shapes that do not fit, and where their value is not defined.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -187,8 +188,14 @@ def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: 
 
     Both are means over *subsets* of *size* different samples, left out if one is not defined.
     Faithfulness has the released form. A network without gates has its `integrated_gradients`.
-    ``ungated_input_acc`` is the accuracy of a network with gates that gets whole samples.
+    ``ungated_input_acc`` is the accuracy of a network with gates that gets whole samples. Raises
+    InputError for fewer samples than the subsets have.
     """
+    if len(X) < subsets * size:
+        raise InputError(f"{subsets} subsets of {size:,} samples need {subsets * size:,} samples, "
+                         f"not {len(X):,}; give fewer subsets or a smaller size")
+    model = copy.copy(model)        # one without names, which parts of a data frame do not have
+    vars(model).pop("feature_names_in_", None)
     X, y = np.asarray(X), np.asarray(y)
     gates = model.local_gates(X) if model.use_gating else integrated_gradients(model, X)
     measured: dict[str, list[float]] = {"uniqueness_1k": [], "faithfulness_1k": []}

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.cluster import KMeans
 
+from ..checks import InputError
 from ..metrics import ari, scores
 from .estimator import TELL
 
@@ -48,8 +49,12 @@ def online(model: TELL, X: ArrayLike, y: ArrayLike, *, start: int = ONLINE_START
     The first *train_size* samples arrive in batches, by default all but the last ones; *model* is
     not fitted, and clusters samples without a network. Returns the scores of the arriving samples
     by the moving centers, ``online``, by the centers as they were, ``online_frozen``, and by
-    k-means on the same start, ``online_kmeans``; the model; and its first centers.
+    k-means on the same start, ``online_kmeans``; the model; and its first centers. Raises
+    InputError unless *start* leaves samples to arrive.
     """
+    if not 0 < start < len(X):
+        raise InputError(f"the online start must be from 1 to {len(X) - 1:,}, for {len(X):,} "
+                         f"samples, not {start:,}")
     X, arriving = np.asarray(X), slice(0, train_size or len(X) - start)
     new, truth = X[arriving], np.asarray(y)[arriving]
     model.fit(X[-start:])
