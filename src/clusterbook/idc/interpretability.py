@@ -194,6 +194,7 @@ def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: 
     if len(X) < subsets * size:
         raise InputError(f"{subsets} subsets of {size:,} samples need {subsets * size:,} samples, "
                          f"not {len(X):,}; give fewer subsets or a smaller size")
+    model._validated(X)             # refuses other features
     model = copy.copy(model)        # one without names, which parts of a data frame do not have
     vars(model).pop("feature_names_in_", None)
     X, y = np.asarray(X), np.asarray(y)
