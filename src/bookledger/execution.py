@@ -243,7 +243,8 @@ def _as_child(parent: int, folder: str, function: Callable[..., Any], *arguments
 def _end_with(parent: int) -> None:
     """End this process, and so its kernels, when its parent is killed; no other process than that.
 
-    A worker that waits for a kernel would not notice.
+    A worker that waits for a kernel would not notice. Ctrl-C reaches the parent alone, which ends
+    its workers: where it reached an idle one, Python could report it among the parent's messages.
     """
     def watch() -> None:
         while os.getppid() == parent:
@@ -251,4 +252,6 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     if os.getppid() == parent:
+        if sys.platform != "win32":
+            os.setpgrp()
         threading.Thread(target=watch, daemon=True).start()
