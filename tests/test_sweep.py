@@ -184,7 +184,9 @@ def test_runs_that_fail_stop_no_other_and_keep_their_checkpoints(tiny: Book, tmp
     first, *lines = str(error.value).splitlines()
     assert first.startswith("3 of 4 runs failed; the others are in ")
     other = f"its machine has other code, {'0' * 64}, not {version_of('tiny')}"
-    assert [line.partition(": ")[2] for line in lines] == ["there are 3 rows"] * 2 + [other]
+    assert [line.strip() for line in lines] == [
+        "rate 7.0, seed 1: there are 3 rows", "rate 8.0, seed 1: there are 3 rows",
+        f"rate 10.0, seed 1: {other}"]
     said = [line.strip().replace(": ", " failed: ", 1) for line in lines]
     assert sorted(capsys.readouterr().err.splitlines()) == sorted(said * 2), "and no bar"
     assert [row["acc"] for row in rows(tmp_path / "out")] == ["", "", "", "8.0"]

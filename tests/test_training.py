@@ -4,6 +4,7 @@ import io
 import json
 import os
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -246,9 +247,12 @@ def test_fingerprints():
     assert fingerprint([1, 2], [3]) != fingerprint([1], [2, 3])
 
 
-def test_a_large_batch_is_clipped_with_a_warning():
-    with pytest.warns(UserWarning, match="batch_size 100 is larger than the data; all 37"):
+def test_a_large_batch_is_clipped_with_one_warning():
+    with warnings.catch_warnings(action="default", record=True) as said:
         assert fit(batch_size=100, drop_last=True)[1] == fit(batch_size=37)[1]
+        fit(batch_size=100)         # the next of several stages
+    assert [str(one.message) for one in said] == [
+        "batch_size 100 is larger than the data; all 37 samples make one batch"]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -55,7 +55,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, metrics: Sequence[str] = (
     failed = {}
     if missing:
         with _cluster(scheduler) if scheduler else nullcontext():
-            failed = _make_all(missing, found, workers, bool(scheduler))
+            failed = _make_all(planned, missing, found, workers, bool(scheduler))
     said = [f"{len(planned.runs)} runs: {len(missing) - len(failed)} made, "
             f"{len(planned.runs) - len(missing)} were there already, {len(failed)} failed",
             *draw(planned, found, metrics)]
@@ -63,7 +63,8 @@ def sweep(name: str, overrides: Mapping[str, str], *, metrics: Sequence[str] = (
         raise execution.ChapterError("\n  ".join([
             f"{len(failed)} of {len(planned.runs)} runs failed; the others are in "
             f"{planned.output}, and the same command makes only these again",
-            *(f"{folder}: {failed[folder]}" for folder in planned.runs if folder in failed)]))
+            *(f"{planned.title(folder)}: {failed[folder]}" for folder in planned.runs
+              if folder in failed)]))
     return said
 
 
@@ -78,6 +79,12 @@ class Grid:
     output: Path
     swept: Sequence[str]        # the parameters with several values: the x axis, and the lines
     runs: Mapping[str, Run]
+
+    def title(self, folder: str) -> str:
+        """What tells a run from the others: ``rate 0.1, seed 0``."""
+        values = self.runs[folder].values
+        return ", ".join(f"{name} {values[name]}" for name in (*self.swept, "seed")
+                         if name in values)
 
 
 def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
@@ -159,10 +166,10 @@ def _cluster(scheduler: str) -> Iterator[None]:
         yield
 
 
-def _make_all(missing: Mapping[str, Run], found: dict[str, Record], workers: int | None,
-              cluster: bool) -> dict[str, str]:
+def _make_all(planned: Grid, missing: Mapping[str, Run], found: dict[str, Record],
+              workers: int | None, cluster: bool) -> dict[str, str]:
     """Make the missing runs; enter the records into *found*, and return the errors."""
-    failed, code = {}, version_of(next(iter(missing.values())).chapter.name)
+    failed, code = {}, version_of(planned.chapter.name)
     calls = [(folder, run, code) for folder, run in missing.items()]
     with (bar(len(missing), unit="run") as shown,
           execution.side_by_side(_made, calls, workers, cluster) as ended):
@@ -174,7 +181,7 @@ def _make_all(missing: Mapping[str, Run], found: dict[str, Record], workers: int
                 error = f"its machine has other code, {record.code}, not {code}"
             if error:
                 failed[folder] = error.splitlines()[0]
-                shown.write(f"{folder} failed: {failed[folder]}", file=sys.stderr)
+                shown.write(f"{planned.title(folder)} failed: {failed[folder]}", file=sys.stderr)
             else:
                 found[folder] = record
             shown.update()

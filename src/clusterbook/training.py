@@ -222,8 +222,9 @@ def train(
     n, device, name = len(tensors[0]), tensors[0].device, stage or "training"
     gpus = _gpus(device)
     if batch_size > n:
+        # Of this line, not of its callers': a fit in four stages says it once.
         warnings.warn(f"batch_size {batch_size} is larger than the data; all {n} samples make one "
-                      "batch", UserWarning, stacklevel=2)
+                      "batch", UserWarning, stacklevel=1)
     batch_size = min(int(batch_size), n)
     begun = time.perf_counter()
     earlier, history = _resumed(checkpoint, name, state, generator, gpus)
