@@ -108,7 +108,8 @@ REFUSED = [
     *[("a.csv", some(cell), {"text": text}, f"of 'c' that are no numbers: 2, '{cell}', the first "
        f"in row 10; .* missing=['{cell}'] with impute='median'")
       for cell in ("-", ".", "n.a.", "n.d.", "missing", "<LOD") for text in ("refuse", "one-hot")],
-    ("a.csv", beside(["x", "y"]), {}, "text in 1 of 3 columns: 'c (such as x)'.* text='one-hot'"),
+    ("a.csv", beside(["x", "y"]), {}, "text in 1 of 3 columns: 'c (2 different, such "
+     "as x)'.* text='one-hot'"),
     ("a.csv", table("a,b,c") + "1,2,3,4\n", {}, "row 21 has 4 values, expected 3"),
     ("a.csv", table("a,b,c") + '1,2,"3\n4,5,6\n', {}, "a quotation mark is not closed, before '3"),
     ("a.csv", table("a,b,c"), {"sheet": "x"}, "sheet is for .xlsx and .h5ad"),

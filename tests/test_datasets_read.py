@@ -125,6 +125,7 @@ def test_labels_are_numbers_or_text(put, labels, classes, y):
 @pytest.mark.parametrize(("text", "id_column", "ids", "features", "classes"), [
     ("id,a,y\n007,1,u\n08,2,v\n", "id", ("007", "08"), ("a",), ("u", "v")),
     (",a\nr1,1\nr2,2\n", "Unnamed: 0", ("r1", "r2"), ("a",), ()),  # as R writes names of rows
+    (",a\n3,2\n1,5\n", None, ("3", "1"), ("a",), ()),  # as pandas writes an index
     ("y,b\n1,2\n3,4\n", "y", ("1", "3"), ("b",), ()),  # not taken for the labels
 ])
 def test_identifiers_are_kept_and_are_no_feature(put, text, id_column, ids, features, classes):
@@ -139,12 +140,22 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     assert data.feature_names == ("height", "soil=clay", "soil=missing", "soil=sand")
     assert data.X.tolist() == [[1.5, 1, 0, 0], [2.5, 0, 0, 1], [4, 0, 1, 0], [2.5, 1, 0, 0]]
     assert "filled in: 2, in columns 'height', 'soil'," in data.notes[0]
-    assert "features of 0 and 1: 'soil'" in data.notes[1] and len(data.notes) == 2
+    assert "features of 0 and 1: 'soil (3)'" in data.notes[1] and len(data.notes) == 2
     many = put("a,b\n1,2\n,7\n3,9\n10,11\n")  # the median, not the mean
     assert read(many, impute="median").X[:, 0].tolist() == [1, 3, 3, 10]
     for codes in ("10", ["10"], 10):
         assert read(many, impute="median", missing=codes).X[:, 0].tolist() == [1, 2, 3, 2]
     assert read(many, features=pd.Index(["b"])).X.tolist() == [[2], [7], [9], [11]]
+
+
+def test_a_column_without_a_value_is_left_out(put):
+    path = put("a,b,c\n1,,5\n2,?,6\n")
+    data = read(path)
+    assert data.feature_names == ("a", "c")
+    assert data.notes[0] == "columns without a value were left out: 'b'"
+    refused(path, "missing values, counted by column: 'b (2)'", features=["a", "b"])
+    nothing = "a,b\nNA,?\nNA,?\n"
+    refused(put(nothing), "rows: 2, features: 0; expected at least 2 and 1")
 
 
 MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "id"}
@@ -154,13 +165,14 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
     ("a,b\n", "rows: 0, features: 2", {}),
     ("a,b\n1,2\n\n3\n", "missing values, counted by column: 'b (1)'", {}),
     ("a,b\n1,5,2,5\n3,5,4,5\n", "row 1 has 4 values, expected 2", {}),
-    (",a\n0,2\n1,5\n", "identifiers in 'Unnamed: 0'", {}),  # as pandas writes an index
-    ("a,city\n1,Paris\n2,Rome\n", "text in 1 of 2 columns: 'city (such as Paris)'", {}),
+    ("b,,a\n1,0,2\n1,1,5\n", "identifiers in 'Unnamed: 1'", {}),
+    ("a,city\n1,Paris\n2,Rome\n", "text in 1 of 2 columns: 'city (2 different, such", {}),
     ("a;b\n1,5;2.500\n2,5;3.500\n", "row 1 of 'b' is '2.500', with a thousands separator", {}),
     ('a,b\n"1,234",2\n"5,678",3\n', "row 1 of 'a' is '1,234', with a thousands sep", {}),
     ("a,b\ninf,1\n-Infinity,2\n1,1e39\n", "no values, counted by column: 'a (2)', 'b (1)';", {}),
-    ("a,b,c\n1,,5\nNA,?,6\nnan,NaN,7\n", "missing values, counted by column: 'b (3)', 'a", {}),
-    ("a,b\n,1\n,2\n", "no values, counted by column: 'a (2)'", MEDIAN),
+    ("a,b,c\n1,,5\nNA,?,6\nnan,8,7\n", "missing values, counted by column: 'a (2)', 'b", {}),
+    ("a,b\n,\n,\n", "rows: 0, features: 2", {}),
+    ("a,b\n,1\n,2\n", "no values, counted by column: 'a (2)'", MEDIAN | {"features": ["a"]}),
     ("a,y\n1, \n2,x\n3,?\n", "missing labels, counted by column: 'y (2)'", {}),
     ("a,label,class\n1,2,3\n4,5,6\n", "could be labels ('label', 'class')", {}),
     ("id,a\nP1,1\nP2,3\nP1,2\nP1,7\n", "row 3: identifier missing or repeated", BY_ID),
@@ -233,7 +245,7 @@ def test_a_workbook_and_a_parquet_file_with_its_kinds_of_columns(tmp_path):
     assert read(tmp_path / "my.xlsx", id_column="row", impute="median").classes == ("1.5", "2", "4")
     frame.to_parquet(tmp_path / "my.parquet")
     table = {"path": tmp_path / "my.parquet", "id_column": "row"}
-    refused(table["path"], "'row (such as r1)'", "text in 2 of 5")
+    refused(table["path"], "'row (3 different, such as r1)'", "text in 2 of 5")
     refused(table["path"], "missing values, counted by column: 'a (1)', 'b (1)'; remove",
             features=["a", "b", "d"])
     data = read(**table, text="one-hot", impute="median")

@@ -97,9 +97,10 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         Column with the class of each row; by default ``label``, ``class``, ``target`` or ``y``, in
         any case, if there is one.
     features : list of str, optional
-        Columns to use, in this order; by default all others.
+        Columns to use, in this order; by default all others that have a value.
     id_column : str, optional
-        Column with a name for each row; kept as ``ids``, never a feature.
+        Column with a name for each row; kept as ``ids``, never a feature. By default a first column
+        without a name, if it has text or the whole numbers of an index, none of them twice.
     text : {"refuse", "one-hot"}
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}

@@ -229,6 +229,8 @@ def _named(rows: Sequence[Sequence[str]], separator: str, cells: Cells) -> None:
             cells.notes.append(f"the first row, {listed(names)}, was read as names of the columns")
     leads = [row[0] for row in body]
     are_named = not all(map(number, leads))
+    if not names[0].strip() and all(map(str.isdecimal, leads)) and len({*leads}) == len(leads):
+        are_named = True        # as pandas writes an index
     if names[0] and {*map(len, body)} == {len(names) + 1} and (     # as R writes names of rows
             separator != "," or are_named or leads == [f"{i + 1}" for i in range(len(leads))]
             or any("." in cell for row in body for cell in row)):

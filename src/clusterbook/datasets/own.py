@@ -124,6 +124,9 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
 
     Some *codes* stand for missing values.
     """
+    if not chosen and len(frame) and (empty := [*frame.columns[frame.isna().all()]]):
+        cells.notes.append(f"columns without a value were left out: {listed(empty)}")
+        frame = frame.drop(columns=empty)
     (rows, width), fewest = frame.shape, 1 if is_new else 2
     if rows < fewest or width < 1:
         raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least {fewest} and 1")
@@ -138,7 +141,8 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
     wrong = {name: frame.loc[odd[name], name].astype(str) for name in texts}
     _refuse_cells(wrong, frame)
     if texts and text == "refuse":
-        shown = [f"{name} (such as {cells.iloc[0][:40]})" for name, cells in wrong.items()]
+        shown = [f"{name} ({cells.nunique():,} different, such as {cells.iloc[0][:40]})"
+                 for name, cells in wrong.items()]
         raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; name "
                          f"labels, id_column or features, or use {option('text', 'one-hot')}")
     missing = pd.concat([numbers, frame[texts]], axis=1)[[*frame]].isna().sum()
@@ -154,8 +158,9 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
         table = numbers.astype(np.float32)
     _refuse("infinite or no values", (~np.isfinite(table)).sum(), "correct or remove them")
     if texts:
-        cells.notes.append(f"text became features of 0 and 1: {listed(texts)}")
         words = frame[texts].fillna("missing").astype(str)
+        counts = [f"{name} ({n:,})" for name, n in words.nunique().items()]
+        cells.notes.append(f"text became features of 0 and 1: {listed(counts)}")
         table = table.join(pd.get_dummies(words, prefix_sep="=", dtype=np.float32))
     return numbers, table
 
