@@ -54,6 +54,19 @@ def test_embedded_data_need_no_folder_and_an_unknown_name_is_no_download(home):
             call("mnits")
 
 
+def test_a_file_or_folder_that_is_given_as_a_data_set_is_told_its_way(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "my.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="'photos' is no data set .* images: folder:photos"):
+        datasets.load("photos")
+    with pytest.raises(InputError, match=r"'my.csv' is no .* datasets.read, .* chapter idc_table"):
+        datasets.load("my.csv")
+    for name in ("photos/other", "a" * 1000, "a\0b"):
+        with pytest.raises(InputError, match="there is no data set"):
+            datasets.load(name)
+
+
 def test_content_tells_values_types_shapes_and_labels_apart():
     data = datasets.load("wine")
     known = datasets.content(data)

@@ -194,5 +194,11 @@ def _wrong_files(source: Source) -> dict[str, str | None]:
 
 def _source(name: str) -> Source:
     if name not in _SOURCES:
+        there = dataset.absolute(name)
+        if os.path.isdir(there):
+            raise InputError(f"{name!r} is no data set but a folder; with images: {PREFIX}{name}")
+        if os.path.isfile(there):
+            raise InputError(f"{name!r} is no data set but a file; a table of your own is read by "
+                             "datasets.read, and clustered by the chapter idc_table")
         raise unknown("data set", name, [*_SOURCES, f"{PREFIX}PATH"])
     return _SOURCES[name]
