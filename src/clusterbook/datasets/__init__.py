@@ -198,7 +198,7 @@ def _source(name: str) -> Source:
         if os.path.isdir(there):
             raise InputError(f"{name!r} is no data set but a folder; with images: {PREFIX}{name}")
         if os.path.isfile(there):
-            raise InputError(f"{name!r} is no data set but a file; a table of your own is read by "
-                             "datasets.read, and clustered by the chapter idc_table")
+            raise InputError(f"{name!r} is no data set but a file; your own table, with an ending "
+                             "such as .csv, is read by datasets.read and in chapter idc_table")
         raise unknown("data set", name, [*_SOURCES, f"{PREFIX}PATH"])
     return _SOURCES[name]
