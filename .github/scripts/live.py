@@ -35,20 +35,21 @@ def layers(network: nn.Sequential) -> list[dict[str, Any]]:
     """The layers of an encoder or decoder in evaluation mode, in the order of computation.
 
     ``shape`` is (outputs, inputs) or (outputs, inputs, 3, 3), ``stretch`` what a convolution
-    multiplies the side of its input by before, ``stride`` what it divides that by.
+    multiplies the side of its input by before, ``stride`` what it divides that by. Computed in
+    float64: in float32 the last bit of a square root depends on the processor.
     """
     found: list[dict[str, Any]] = []
     for part in network:
         if isinstance(part, nn.Linear | nn.Conv2d | nn.ConvTranspose2d):
-            weight, stride = part.weight.detach().clone(), getattr(part, "stride", (1,))[0]
+            weight, stride = part.weight.double(), getattr(part, "stride", (1,))[0]
             turned = isinstance(part, nn.ConvTranspose2d)
             if turned:
                 weight = weight.transpose(0, 1).flip(2, 3)
-            found.append({"weight": weight, "bias": part.bias.detach().clone(),
+            found.append({"weight": weight, "bias": part.bias.double(),
                           "activation": "none", "stretch": stride if turned else 1,
                           "stride": 1 if turned else stride})
         elif isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
-            factor = part.weight / (part.running_var + part.eps).sqrt()
+            factor = part.weight.double() / (part.running_var.double() + part.eps).sqrt()
             last = found[-1]
             last["weight"] *= factor.reshape(-1, *[1] * (last["weight"].ndim - 1))
             last["bias"] = (last["bias"] - part.running_mean) * factor + part.bias
