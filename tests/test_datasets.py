@@ -60,7 +60,7 @@ def test_a_file_or_folder_that_is_given_as_a_data_set_is_told_its_way(tmp_path, 
     (tmp_path / "my.csv").write_text("a,b\n1,2\n")
     with pytest.raises(InputError, match="'photos' is no data set .* images: folder:photos"):
         datasets.load("photos")
-    with pytest.raises(InputError, match=r"'my.csv' is no .* datasets.read and in chapter idc_table"):
+    with pytest.raises(InputError, match=r"'my.csv' is no .* by datasets.read and in chapter idc"):
         datasets.load("my.csv")
     for name in ("photos/other", "a" * 1000, "a\0b"):
         with pytest.raises(InputError, match="there is no data set"):
