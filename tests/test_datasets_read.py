@@ -148,6 +148,13 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     assert read(many, features=pd.Index(["b"])).X.tolist() == [[2], [7], [9], [11]]
 
 
+def test_names_of_text_name_the_features_of_a_turned_table_before_an_index(put):
+    data = read(put(",gene,s,t\n0,TP53,1,2\n1,MYC,3,4\n"), transpose=True)
+    assert (data.feature_names, data.ids) == (("TP53", "MYC"), ("s", "t"))
+    data = read(put(",s,t\n0,1,2\n1,3,4\n"), transpose=True)
+    assert (data.feature_names, data.ids) == (("0", "1"), ("s", "t"))
+
+
 def test_a_column_without_a_value_is_left_out(put):
     path = put("a,b,c\n1,,5\n2,?,6\n")
     data = read(path)

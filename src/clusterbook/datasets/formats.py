@@ -122,7 +122,8 @@ def turn(cells: Cells, name: str | None) -> None:
         raise InputError("its samples are rows already; leave out transpose")
     frame = cells.frame
     about = frame.columns[2 * as_numbers(frame, cells.decimal).count() < frame.count()]
-    if isinstance(frame.index, pd.RangeIndex) and not name and not about.empty:
+    are_counted = all(map(str.isdecimal, map(str, frame.index)))        # also as pandas counts rows
+    if are_counted and not name and not about.empty:
         name = about[0]
     if name and name != frame.index.name:
         frame = frame.set_index(name)
