@@ -142,14 +142,15 @@ def _beside(env: BuildEnvironment, place: str, content: bytes) -> str:
 
 
 def _outside(html: str, env: BuildEnvironment) -> str:
-    """Move the large pictures of a drawing into files, each once, and load those of steps later."""
+    """Compress the pictures of a drawing, move the large ones into files, load steps' later."""
     def moved(found: re.Match) -> str:
         png, made = base64.b64decode(found[1]), BytesIO()
-        Image.open(BytesIO(png)).save(made, "WEBP", lossless=True)      # a third smaller
-        name = sha256(png)[:16]
-        return f'"{_beside(env, f"drawn/{name}.webp", made.getvalue())}"'
+        Image.open(BytesIO(png)).save(made, "WEBP", lossless=True)      # half to two thirds
+        if len(made.getvalue()) < 500:
+            return f'"data:image/webp;base64,{base64.b64encode(made.getvalue()).decode()}"'
+        return f'"{_beside(env, f"drawn/{sha256(png)[:16]}.webp", made.getvalue())}"'
 
-    html = re.sub(r'"data:image/png;base64,([^"]{1000,})"', moved, html)
+    html = re.sub(r'"data:image/png;base64,([^"]+)"', moved, html)
     return html.replace("<img ", '<img loading="lazy" ')
 
 
