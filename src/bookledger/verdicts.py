@@ -31,8 +31,9 @@ from .claims import Claim, Comparison, Statistic
 from .machine import hashes, version_of
 from .records import Record, profile_of
 
-WORDS = {"reproduced": 1, "confirmed": 0, "indicative": 2, "inconclusive": 5, "not reproduced": 7,
-         "demonstration fails": 6, "refuted": 8, "cannot compare": 3, "not attempted": 4}
+WORDS = {"reproduced": 1, "confirmed": 0, "indicative": 2, "inconclusive": 6, "not reproduced": 8,
+         "demonstration fails": 7, "refuted": 9, "cannot compare": 3, "not attempted": 4,
+         "not finished": 5}
 """The vocabulary, in the order in which counts are given; a claim with several numbers has the word
 that has the largest number here."""
 ENOUGH_SEEDS = 3
@@ -71,14 +72,16 @@ class Verdict:
         return f"{self.word} (stale)" if self.stale else self.word
 
 
-def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) -> Verdict:
+def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = (),
+          begun: Collection[str] = ()) -> Verdict:
     """The verdict on a claim, by those of the records that are of its chapter.
 
-    *stale* names the records of another version or other data than the present; see `stale_among`.
+    *stale* names the records of another version or other data than the present, see `stale_among`;
+    *begun* the profiles of which a run is under way.
     """
     runs = sorted((record for record in records if record.chapter == claim.chapter),
                   key=lambda record: (record.profile, record.seed))
-    parts = tuple(judge_number(number, runs, stale) for number in claim.compares)
+    parts = tuple(judge_number(number, runs, stale, begun) for number in claim.compares)
     worst = max(parts, key=lambda part: WORDS[part.word])
     told = claim.compares[parts.index(worst)].told
     if len(parts) > 1 and {part.word for part in parts} == {"confirmed"}:
@@ -91,8 +94,8 @@ def judge(claim: Claim, records: Iterable[Record], stale: Collection[str] = ()) 
                    records=tuple(dict.fromkeys(name for part in parts for name in part.records)))
 
 
-def judge_number(number: Comparison, records: Sequence[Record], stale: Collection[str] = ()
-                 ) -> Verdict:
+def judge_number(number: Comparison, records: Sequence[Record], stale: Collection[str] = (),
+                 begun: Collection[str] = ()) -> Verdict:
     """The verdict on one number or statement, by those of the records that are of its profile."""
     if number.cannot_compare is not None:
         return Verdict("cannot compare", number.cannot_compare)
@@ -100,7 +103,8 @@ def judge_number(number: Comparison, records: Sequence[Record], stale: Collectio
     verdict = _by_check(number, runs) if number.check else _by_numbers(number, runs)
     if verdict:
         return replace(verdict, stale=not set(stale).isdisjoint(verdict.records))
-    return Verdict("not attempted", _priced(number.not_attempted or "", records) or (
+    word = "not finished" if number.profile in begun else "not attempted"
+    return Verdict(word, _priced(number.not_attempted or "", records) or (
         f"No recorded run{f' of {number.profile}' if number.profile else ''} has what is compared "
         f"({number.check or number.metric})."))
 

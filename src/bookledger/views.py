@@ -6,7 +6,7 @@ A view is HTML on a page, which ``templates.html.j2`` makes, and text elsewhere.
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -125,7 +125,8 @@ def every_claim(work: str | None = None) -> tuple[Row, ...]:
         one_of("chapter with claims", work, {claim.chapter for claim in claims})
         claims = [claim for claim in claims if claim.chapter == work]
     stale = stale_among(records)
-    return tuple((claim, judge(claim, records, stale)) for claim in claims)
+    begun = {name.rpartition("-seed")[0] for name, _ in under_way().rows}
+    return tuple((claim, judge(claim, records, stale, begun)) for claim in claims)
 
 
 def by_chapter(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -268,22 +269,22 @@ def subject(claim: Claim, number: Comparison) -> str:
 
 
 def run_again() -> str:
-    """How many records were run again, by whom, when and on what; and which of them differ."""
+    """How many records were run again, and how many agreed with whom, when and on what."""
     records = load_records()
     found = attestations(records)
     if not found:
         return f"None of {len(records)} records was run again yet: clusterbook verify does that."
-    agree = {one.record for one in found if not one.beyond}
-    differ = {one.record for one in found if one.beyond}
-    outcomes = {"on every processor tried": agree - differ,
-                "on one but not on another": agree & differ,
-                f"on none ({', '.join(sorted(differ - agree))})": differ - agree}
-    agreed = [f"{len(names)} {where}" for where, names in outcomes.items() if names]
-    reruns = {(one.by, processor(one.machine), one.started[:10], one.record) for one in found}
-    made = [f"{n} by {by} on {used}, {day}" for (by, used, day), n in
-            Counter(rerun[:3] for rerun in sorted(reruns)).items()]
-    return (f"Run again: {len(agree | differ)} of {len(records)} records. The numbers agree: "
-            f"{', '.join(agreed)}. {'; '.join(made)}.")
+    made: dict[tuple[str, ...], dict[str, bool]] = {}
+    for one in found:
+        place = made.setdefault((one.started[:10], one.by, processor(one.machine)), {})
+        place[one.record] = not one.beyond
+    told = [f"{sum(agree.values())} of {len(agree)} by {by} on {used}, {day}"
+            for (day, by, used), agree in sorted(made.items())]
+    again = {one.record for one in found}
+    never = sorted(again - {one.record for one in found if not one.beyond})
+    return (f"Run again: {len(again)} of {len(records)} records. All numbers of a record agreed, "
+            f"within their tolerances, for {'; '.join(told)}."
+            + (f" On no machine: {', '.join(never)}." if never else ""))
 
 
 def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
@@ -322,21 +323,12 @@ def in_brief(work: str) -> View:
     ours = ", ".join(f"{told} {spread(fmean(values), stdev(values) if len(values) > 1 else None)}"
                      for metric, told in lead.metrics.items() if (values := runs.values(metric)))
     found = by_kind(headlines(rows))["Headline results"]
-    unfinished = under_way().rows
     goes_on = [f" In progress: {name}{text[text.index(': epoch'):]}."
-               for name, text in unfinished if name.startswith(f"{work}-")]
-    going = {name.rpartition("-seed")[0] for name, _ in unfinished}
-    begun = {claim.id for claim, verdict in rows if verdict.n == 0 and going & {
-        number.profile for number in claim.compares}}
-    if claim.id in begun:
-        verdict = replace(verdict, word="not finished")
-    settled = [row for row in found if row[0].id not in begun]
-    counts = [counted(settled)] * bool(settled) + (
-        [f"{len(found) - len(settled)} not finished"] * (len(settled) < len(found)))
+               for name, text in under_way().rows if name.startswith(f"{work}-")]
     quoted = ", as others quote it" if claim.seen == "second-hand" else ""
     lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}{quoted}).",
              "Ours": f"{ours} ({runs.label})." if ours else "not measured.",
-             "Headline results": ", ".join(counts) + "." + "".join(goes_on)}
+             "Headline results": f"{counted(found)}.{''.join(goes_on)}"}
     return View(rows, [html("brief", lines, claim, verdict)])
 
 
