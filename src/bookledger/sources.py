@@ -23,7 +23,7 @@ from .claims import STRICT, Id, load_claims, read_folder
 from .views import Table, View, assessed, every_claim, html
 
 GRADES = {"number": "concerns a published number", "text": "changes what the text says",
-          "slip": "typo or slip", "today": "no error, needed to run the code today"}
+          "slip": "typo or slip", "today": "no error, due to newer libraries"}
 
 
 @model(frozen=True, config=STRICT)
@@ -159,7 +159,7 @@ def counts(rows: Sequence[Erratum]) -> str:
     of = Counter(row.grade for row in rows)
     return (f"{len(rows)} errat{'um' if len(rows) == 1 else 'a'}: {of['number']} concern a number, "
             f"{of['text']} a statement, {of['slip']} are typos or slips"
-            + f", {of['today']} are needed to run the code today" * (of["today"] > 0) + "; "
+            + f", {of['today']} are due to newer libraries" * (of["today"] > 0) + "; "
             f"{sum(bool(row.checks) for row in rows)} demonstrated in code, "
             f"{sum(bool(row.reported) for row in rows)} already public")
 
