@@ -65,6 +65,8 @@ TYPED = [
     # seeds and ranges
     *[(f"run tiny --seeds {text}", "--seeds takes whole numbers, for example 0-4 or 0,2,7, not "
        f"'{text}'") for text in ("a-b", "", "4-0", "0..4", "1.5")],
+    *[(f"{words} --seeds={seed}", f"seed takes whole numbers from 0 to 4,294,967,295, not {seed}")
+      for words in ("run tiny", "sweep tiny -p n 1,2") for seed in ("-1", "4294967296")],
     ("run tiny -p seeds 0-99999999999", "has more than 10,000 values"),
     # paths
     ("run ../notebooks/tiny", "there is no chapter '../notebooks/tiny'"),
@@ -98,6 +100,7 @@ DAMAGED = [
           ("--profile tiny-x -p n 3 --record out", "give --profile and"),
           ("--profile tiny-x --record folder", "0.json can't be read: Is"),
           ("--profile tiny-x --record out --for 2", "--for "),
+          ("--profile tiny-x --record out --for=", "--for "),
           ("--profile tiny-x --for 2h", "--for "))],
     *[("notebooks/tiny.ipynb", content, "run tiny", NOT_ONE)
       for content in ("", "[" * 100_000, "[1, 2]", bytes(range(256)), CELLS % ', "cells": []',
@@ -105,6 +108,8 @@ DAMAGED = [
     *[("notebooks/tiny.ipynb", "{}", words, NOT_ONE)
       for words in ("parameters tiny", "sweep tiny -p n 1,2", "figures tiny")],
     ("notebooks/tiny.ipynb", None, "run tiny", "tiny.ipynb can't be read: Is a directory"),
+    *[("data/records/manifest.json", content, "scorecard", f"records/manifest.json: not {kind}")
+      for content, kind in (("{", "JSON"), ("[" * 100_000, "JSON"), ("[1]", "a JSON object"))],
     ("book/_toc.yml", "root: [a", "book", "book/_toc.yml: not YAML"),
     ("data/records/x-seed0.json", None, "scorecard", "x-seed0.json can't be read: Is a directory"),
 ]
@@ -170,7 +175,7 @@ def test_a_record_reads_its_profile_as_the_run_did(tiny: Book):
         made = record(chapter="tiny", profile="tiny-x", parameters=values | changes)
         path.write_text(dumps(made), encoding="utf-8")
         assert read_record(path).doubts == tuple(
-            f"a run is not its profile's, by {', '.join(doubts)}" for _ in doubts[:1])
+            f"a run's parameters differ from its profile: {', '.join(doubts)}" for _ in doubts[:1])
 
 
 @pytest.mark.parametrize(("name", "changed", "said"), [

@@ -302,7 +302,8 @@ def test_metrics_that_the_history_contradicts_are_refused(metrics, parameters, w
     found = json.loads((asked / RECORD).read_text()) | {"parameters": parameters}
     (asked / RECORD).write_text(json.dumps(found))
     if wrong:
-        with pytest.raises(InputError, match=f"{RECORD}: the history contradicts .* {wrong}$"):
+        with pytest.raises(InputError,
+                           match=f"{RECORD}: these metrics do not match the history: .*{wrong}$"):
             load_records(asked)
     else:
         assert [record.metrics for record in load_records(asked)] == [metrics]

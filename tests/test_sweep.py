@@ -183,7 +183,8 @@ def test_runs_that_fail_stop_no_other_and_keep_their_checkpoints(tiny: Book, tmp
             sweep.sweep(**asked, seeds=[1])
     first, *lines = str(error.value).splitlines()
     assert first.startswith("3 of 4 runs failed; the others are in ")
-    other = f"its machine has other code, {'0' * 64}, not {version_of('tiny')}"
+    other = ("that machine runs another version of the method "
+             f"({'0' * 64}, not {version_of('tiny')})")
     assert [line.strip() for line in lines] == [
         "rate 7.0, seed 1: there are 3 rows", "rate 8.0, seed 1: there are 3 rows",
         f"rate 10.0, seed 1: {other}"]

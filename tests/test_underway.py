@@ -17,7 +17,7 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     inline(monkeypatch)
     book.notebook("tiny", f"{TRAINS}\nModel().fit(2, every_seconds=1000)")
     book.profile("tiny-long", seed=3)
-    records = tmp_path / "records"
+    records = book.root / "data" / "records"
     other = runs.checkpoints() / "tiny-long-seed8" / "notes.txt"
     other.parent.mkdir(parents=True)
     other.touch()
@@ -40,7 +40,7 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert {"git", "code", "started"} <= left.keys()
     assert left["trainings"]["main"]["rows"] == [{"epoch": 1, "loss": 2.0}]
     assert load_records(records) == [], "a progress file is no record"
-    page = under_way(records)
+    page = under_way()
     assert "<td>main: epoch 1 of 2" in page.html
 
     clock = runs.checkpoints() / "tiny-long-seed3" / "clock.json"
@@ -50,7 +50,7 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert record.metrics == {"weight": 3.0} and not path.exists()
     assert record.started[:19] == left["started"][:19], "the time of the second piece alone"
     assert record.taken_from == "a longer run"
-    assert str(under_way(records)) == "No recorded run is under way."
+    assert str(under_way()) == "No recorded run is under way."
     assert [folder.name for folder in runs.checkpoints().iterdir()] == ["tiny-long-seed8"]
     capsys.readouterr()
     assert cli.main(["status"]) == 0 and "no run is unfinished" in capsys.readouterr().out

@@ -7,7 +7,7 @@ from the records. `read_folder` also reads expectations, errata and sources.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import nan
 from pathlib import Path
@@ -232,20 +232,9 @@ def _read(path: Path, kind: type, _written: int) -> tuple:
     return tuple(found.values())
 
 
-def read(path: Path, parse: Callable[[str], Any], kind: str) -> Any:
-    """A file's content, parsed; InputError if it can't be read or is not of its *kind*."""
-    file = "/".join(path.parts[-3:])
-    try:
-        return parse(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file} can't be read: {error.strerror}") from None
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise InputError(f"{file}: not {kind}: {' '.join(str(error).split())}") from None
-
-
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file; InputError as by `read`."""
-    return read(path, lambda text: yaml.load(text, _Loader), _YAML)
+    """The content of a YAML file; InputError as by `config.read`."""
+    return config.read(path, lambda text: yaml.load(text, _Loader), _YAML)
 
 
 class _Loader(yaml.SafeLoader):

@@ -253,7 +253,7 @@ _COMMANDS = {
     "parameters": ("parameters.shown", "a chapter's parameters and profiles", [_CHAPTER]),
     "figures": (_figures, "figures: what changes each, and the command that draws it alone", [
         ("names", "CHAPTER", None, {"nargs": "*"})]),
-    "data": (_data, "lists data sets, fetches those that are named, and shows how a file of your "
+    "data": (_data, "list data sets, fetch those that are named, and show how a file of your "
              "own is read", [
         ("names", "NAME", "a data set, or a file", {"nargs": "*"}),
         ("-p --parameter", ("NAME", "VALUE"), "how the file is read: labels, features, id_column, "

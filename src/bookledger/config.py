@@ -18,6 +18,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal
 
+import yaml
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as model
 
@@ -155,13 +156,14 @@ def book() -> Book:
 
 @cache
 def _read(path: Path, _written: int) -> Book:
-    with mistakes_in(FILE):     # tomllib's, pydantic's and of the encoding
-        return Book(**tomllib.loads(path.read_text(encoding="utf-8")))
+    content = read(path, tomllib.loads, "TOML")
+    with mistakes_in(FILE):
+        return Book(**content)
 
 
 @contextmanager
 def mistakes_in(place: object) -> Iterator[None]:
-    """Let a mistake in what is read be an InputError that begins with its place."""
+    """Turn an error about some content into an InputError that begins with its place."""
     try:
         yield
     except (TypeError, ValueError) as error:        # a TypeError for a wrong key, or no mapping
@@ -177,10 +179,23 @@ def mistake(error: Exception) -> str:
     return ": ".join(filter(None, [".".join(map(str, last["loc"])), said]))
 
 
+def read(path: Path, parse: Callable[[str], Any], kind: str) -> Any:
+    """A file's content, parsed; InputError if it can't be read or is not of its *kind*."""
+    file = "/".join(path.parts[-3:])
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file} can't be read: {error.strerror}") from None
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise InputError(f"{file}: not {kind}: {' '.join(str(error).split())}") from None
+
+
 def load_json(path: Path) -> dict[str, Any]:
-    """The content of a JSON file; empty where there is none."""
-    with mistakes_in("/".join(path.parts[-3:])):
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    """The object in a JSON file; empty where there is no file."""
+    found = read(path, json.loads, "JSON") if path.is_file() else {}
+    if not isinstance(found, dict):
+        raise InputError(f"{'/'.join(path.parts[-3:])}: not a JSON object")
+    return found
 
 
 def pick(kind: str, name: str, known: Mapping[str, Any]) -> Any:

@@ -268,6 +268,11 @@ def of_type(parameter: Parameter, value: Any, typed: str | None = None) -> Any:
     return given
 
 
+def distinct_seeds(chapter: Chapter, seeds: Sequence[int] | None) -> list[int]:
+    """The seeds, each once; InputError for one out of range, or for a chapter without seeds."""
+    return [of_type(chapter.parameter("seed"), seed) for seed in dict.fromkeys(seeds or ())]
+
+
 def _other_type(parameter: Parameter, said: Any) -> InputError:
     return InputError(f"{parameter.name} takes {parameter.type}, for example "
                       f"{parameter.default!r}, not {repr(said)[:60]}")

@@ -35,7 +35,7 @@ from clusterbook.paths import write_atomically
 
 from . import config
 from .checks import Line, as_it_stands
-from .claims import load_claims, read
+from .claims import load_claims
 from .config import sha256
 from .machine import machine, peak_memory_mb
 
@@ -118,18 +118,18 @@ def read_record(path: Path, listed: Mapping[str, str] | None = None,
     """One record from its file; with the manifest and the claims held, as `load_records` reads it.
     """
     file = "/".join(path.parts[-3:])
-    record = as_record(read(path, json.loads, "a record"), file)
+    record = as_record(config.read(path, json.loads, "a record"), file)
     if path.stem != record.name:
         raise InputError(f"{file}: the record of {record.name} must be called {record.name}.json")
     if wrong := contradicted(record):
-        raise InputError(f"{file}: the history contradicts the metrics {', '.join(wrong)}")
+        raise InputError(f"{file}: these metrics do not match the history: {', '.join(wrong)}")
     doubts = []
     if listed is not None and listed.get(path.name) != sha256(path.read_bytes()):
-        doubts.append("a record is not the one that the manifest lists")
+        doubts.append("a record's file differs from the manifest")
     if not record.git["clean"]:
         doubts.append("the code of a run is in no commit, or differs from its commit")
     if others := differing(record, profile_of(record.profile).get("parameters", {})):
-        doubts.append(f"a run is not its profile's, by {', '.join(others)}")
+        doubts.append(f"a run's parameters differ from its profile: {', '.join(others)}")
     return replace(record, path=path, doubts=tuple(doubts),
                    claims=record.claims or (held or {}).get(record.name, {}))
 
@@ -155,7 +155,7 @@ def contradicted(record: Record) -> list[str]:
 def profile_of(name: str) -> dict[str, Any]:
     """The content of a profile; empty where the book has none. InputError if it is not TOML."""
     path = _profiles() / f"{name}.toml"
-    return read(path, tomllib.loads, "TOML") if path.exists() else {}
+    return config.read(path, tomllib.loads, "TOML") if path.exists() else {}
 
 
 def _profiles() -> Path:
@@ -295,7 +295,7 @@ def attestations(records: Iterable[Record]) -> list[Attestation]:
     found = []
     for path in sorted((config.root() / "data" / "verified").glob("*.json")):
         with config.mistakes_in(f"verified/{path.name}"):
-            found.append(Attestation(**read(path, json.loads, "an attestation")))
+            found.append(Attestation(**config.read(path, json.loads, "an attestation")))
     return [one for one in found if present.get(one.record) == one.sha256]
 
 

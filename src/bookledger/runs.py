@@ -103,15 +103,14 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
     if records and (overrides or only or not chosen):
         raise InputError("a record is of a profile as it stands: give --profile and no -p or "
                          "--only, or write a profile of your own in notebooks/profiles")
-    if budget and not records:
+    if budget is not None and not records:
         raise InputError("--for needs --record: only a recorded run can be resumed")
     if look and not figures:
         raise InputError("--format, --width and --style need --figures DIR, where figures are kept")
-    if seeds:
-        chapter.parameter("seed")       # refuses a chapter without it
+    seeds = parameters.distinct_seeds(chapter, seeds)
     drawn = _alone(chapter, only, [*(overrides or {}), *(["seed"] if seeds else [])])
-    until = time.time() + seconds(budget) if budget else math.inf
-    planned, several = [], len(seeds or ()) > 1
+    until = math.inf if budget is None else time.time() + seconds(budget)
+    planned, several = [], len(seeds) > 1
     for seed in seeds or [None]:
         planned.append(Run(
             chapter, chosen, values if seed is None else {**values, "seed": seed},
@@ -179,7 +178,8 @@ def _refuse_others(run: Run) -> None:
         first = f'"id": "{run.chapter.notebook.cells[0].get("id")}"'
         with suppress(FileNotFoundError):
             if first not in output.read_text("utf-8", errors="replace"):
-                raise InputError(f"{output} is of no run of {run.chapter.name}; name another file")
+                raise InputError(f"{output} was not written by a run of {run.chapter.name}; name "
+                                 "another file")
     if run.figures:
         own_folder(run.figures, LIST)
         names = {one.name for one in run.only} or run.chapter.figures().keys()
@@ -194,7 +194,7 @@ def _refuse_others(run: Run) -> None:
 def own_folder(folder: Path, mark: str = "") -> None:
     """Make a folder; InputError if nothing can be written there.
 
-    Nor may it hold files, unless what is called *mark* says that they are of an earlier run.
+    With *mark*, a folder that has files but none of that name is refused, too.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -205,7 +205,7 @@ def own_folder(folder: Path, mark: str = "") -> None:
                          "folder") from None
     others = [file for file in folder.iterdir() if not file.name.startswith(_STAGE)]
     if mark and others and not (folder / mark).exists():
-        raise InputError(f"{folder} holds files, but not of a run; name another folder")
+        raise InputError(f"{folder} is not empty and was not written by a run; name another folder")
 
 
 @contextmanager

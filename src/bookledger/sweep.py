@@ -107,9 +107,8 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
         raise InputError("a sweep needs one or two parameters with several values: -p rate 0.1,1")
     if "seeds" in base and "seeds" not in {*overrides, *(chosen.values if chosen else ())}:
         base["seeds"] = []
-    if seeds or "seed" in base:
-        chapter.parameter("seed")       # refuses a chapter without it
-        varied["seed"] = list(dict.fromkeys(seeds or [base["seed"]]))
+    if seeds := parameters.distinct_seeds(chapter, seeds or [base["seed"]] * ("seed" in base)):
+        varied["seed"] = seeds
     output, planned = output or Path("-".join(["sweep", profile or name, *swept])), {}
     for values in itertools.product(*varied.values()):
         run = Run(chapter, chosen, base | dict(zip(varied, values, strict=True)))
@@ -178,7 +177,8 @@ def _make_all(planned: Grid, missing: Mapping[str, Run], found: dict[str, Record
             for name, content in (files or {}).items():         # the record is the last
                 write_atomically(run.records / name, content)
             if not error and (record := read_record(run.record)).code != code:
-                error = f"its machine has other code, {record.code}, not {code}"
+                error = (f"that machine runs another version of the method ({record.code}, "
+                         f"not {code})")
             if error:
                 failed[folder] = error.splitlines()[0]
                 shown.write(f"{planned.title(folder)} failed: {failed[folder]}", file=sys.stderr)

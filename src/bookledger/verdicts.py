@@ -266,7 +266,7 @@ def _priced(text: str, records: Iterable[Record]) -> str:
                  for run in records
                  if run.profile == found[2] and "seconds_per_epoch" in run.metrics]
         if not hours:
-            raise InputError(f"a cost is that of runs of {found[2]}, of which no record is timed")
+            raise InputError(f"no record of {found[2]} has a time per epoch to compute a cost from")
         return f"about {int(found[1]) * fmean(hours):.0f} core-hours"
 
     return re.sub(r"\{(\d+) epochs of ([\w-]+)\}", cost, text)

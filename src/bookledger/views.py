@@ -318,7 +318,7 @@ def in_brief(work: str) -> View:
     Raises InputError for a work without an entry under ``leads`` in the book's file.
     """
     lead, rows = config.pick("chapter with a lead", work, config.book().leads), every_claim(work)
-    claim, verdict = next(row for row in rows if row[0].id == lead.claim)
+    claim, verdict = config.pick("claim", lead.claim, {row[0].id: row for row in rows})
     runs = recorded(work, lead.profile)
     ours = ", ".join(f"{told} {spread(fmean(values), stdev(values) if len(values) > 1 else None)}"
                      for metric, told in lead.metrics.items() if (values := runs.values(metric)))
@@ -400,10 +400,10 @@ def took(records: Sequence[Record]) -> str:
     return ("more than " if bounds != seconds else "") + duration(fmean(bounds))
 
 
-def under_way(records: Path | None = None) -> View:
+def under_way() -> View:
     """Runs that were stopped and go on later, as their progress files say; verdicts ignore them."""
-    folder, rows = records or config.root() / "data" / "records", []
-    for path in sorted((folder / "under-way").glob("*.json")):
+    folder, rows = config.root() / "data" / "records" / "under-way", []
+    for path in sorted(folder.glob("*.json")):
         run = config.load_json(path)
         since = run["started"][:10]
         rows += [(path.stem, f"{so_far(*training)} of computing, in pieces since {since}")
