@@ -349,18 +349,6 @@ def test_a_table_that_stacks_while_it_is_read_has_all_its_heads(site, chromium):
         assert len(rows) > 20 and set(rows) == {heads - 1}
 
 
-@pytest.mark.parametrize("old, new", [
-    ("notebooks/idc.html#what-differs-from-the-authors-code", "audit/idc.html#what"),
-    ("notebooks/deepcluster.html#ablations", "notebooks/deepcluster.html#ablations"),
-    ("notebooks/comparison.html#gone", "notebooks/comparison.html#gone"),
-    ("book/errata.html#deepcluster-sampler", "audit/deepcluster.html#deepcluster-sampler"),
-])
-def test_the_address_of_what_moved_leads_there(site, chromium, old, new):
-    with opened(chromium, f"{site.as_uri()}/{old}") as page:
-        page.wait_for_url(lambda address: new in address)
-        assert new.endswith("gone") or page.locator(f"[id='{page.url.partition('#')[2]}']").count()
-
-
 def explorables(parsed: dict[str, BeautifulSoup]) -> list[str]:
     """The pages with figures that have sliders."""
     found = [page for page, soup in parsed.items() if soup.select("figure .cb-steps")]

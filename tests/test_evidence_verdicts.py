@@ -393,7 +393,7 @@ def test_a_cost_is_computed_from_recorded_runs():
     planned = replace(VALUE, metric=None, statistic=None, value=None, tolerance=None, why=None,
                       not_attempted="{10 epochs of demo-paper} a seed")
     assert judge_number(planned, timed).reason == "about 30 core-hours a seed"
-    with pytest.raises(InputError, match="runs of demo-paper, of which no record"):
+    with pytest.raises(InputError, match="no record of demo-paper has a time"):
         judge_number(planned, runs(0.9))
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
@@ -12,7 +11,6 @@ from types import SimpleNamespace
 
 import nbformat
 import pytest
-import yaml
 from _rules import LESSONS, PAGE_RULES, RULES, VIEW, code, figures, nodes, prose, tagged
 from _support import CHECKOUT
 from nbformat import NotebookNode
@@ -75,18 +73,6 @@ def test_every_expectation_belongs_to_a_notebook_and_every_function_to_one():
         node.name for cell in code(committed(path)[0])
         for node in nodes(cell, ast.FunctionDef, ast.ClassDef) if not node.col_offset})
     assert max(defined.values(), default=1) == 1, defined.most_common(3)
-
-
-def test_every_fault_still_has_its_place():
-    faults = [fault for path in sorted((CHECKOUT / "tests/faults").rglob("*.yaml"))
-              for fault in yaml.safe_load(path.read_text(encoding="utf-8"))]
-    assert len({fault["id"] for fault in faults}) == len(faults)
-    for fault in faults:
-        text = (CHECKOUT / fault["file"]).read_text(encoding="utf-8")
-        assert text.count(fault["old"]) == 1, fault["id"]
-        for test in fault.get("tests", ()):
-            file, name = re.match(r"([^:]+)(?:::(\w+))?", test).groups()
-            assert f"def {name or 'test_'}" in (CHECKOUT / file).read_text(encoding="utf-8"), test
 
 
 BOOTSTRAP, PARAMETERS, IMPORTS, CHECK, LAST = 0, 6, 7, 9, -2    # code cells of the weights' chapter

@@ -41,7 +41,8 @@ def idle(faults: list[dict]) -> Iterator[str]:
 def test_every_fault_can_be_injected_and_names_tests_that_are_there():
     faults = [fault for path in (CHECKOUT / "tests" / "faults").rglob("*.yaml")
               for fault in yaml.safe_load(path.read_text(encoding="utf-8"))]
-    assert len(faults) > 500 and not list(idle(faults))
+    assert len({fault["id"] for fault in faults}) == len(faults) > 500
+    assert not list(idle(faults))
     one = {"id": "a", "file": "README.md", "old": "no such text"}
     assert list(idle([one | {"tests": ["tests/test_style.py::test_that_is_not_there"]}])) == [
         "a: its text is not there once", "a: no test test_that_is_not_there"]

@@ -31,7 +31,6 @@ from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.logging import getLogger
-from sphinx.util.math import get_node_equation_number
 from sphinx.writers.html5 import HTML5Translator
 
 from clusterbook import figures
@@ -177,11 +176,6 @@ def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) ->
         made = escape(text)
     kind = "div" if block else "span"
     translator.body.append(translator.starttag(node, kind, "", CLASS="math"))
-    if block and node["number"]:
-        number = get_node_equation_number(translator, node)
-        translator.body.append(f'<span class="eqno">({number})')
-        translator.add_permalink_ref(node, "Link to this equation")
-        translator.body.append("</span>")
     translator.body.append(f"{made}</{kind}>")
     raise nodes.SkipNode
 

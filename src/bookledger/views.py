@@ -223,9 +223,9 @@ def axes(rows: Iterable[Row]) -> list[Table]:
                   html("badge", part)] for claim, number, part in found]
         ticks = html("ticks", place, _round_values(low, high))
         tables.append(Table(
-            f"{name[0].upper()}{name[1:]}: published (◆; open where we measured nothing; a bar is "
-            "what ours should exceed, or stay below) and ours (● mean with 95% interval, ○ single "
-            "seeds)",
+            f"{name[0].upper()}{name[1:]}: ◆ published, hollow where we have no run; ▏ a bound "
+            "that ours should exceed or stay below; ● our mean with its 95% interval; ○ single "
+            "seeds",
             [name, "published", ticks, "ours", "verdict"], cells, "cb-axes",
             folded=bool(tables) and not any(part.n for *_, part in found),
             lines=[f"{subject(claim, number)}: {_published(number)} → {measured(number, part)}"
