@@ -237,6 +237,10 @@ def test_npz_and_matlab_files_go_round(put, tmp_path, samples, labels, classes):
     np.testing.assert_array_equal(data.X, SAMPLES)
     assert data.classes == classes and data.y.tolist() == [1, 0, 1]
     assert data.feature_names == ("gene a", "gene b")
+    savemat(tmp_path / "one.mat", {"X": SAMPLES[:1]})
+    one = datasets.own.read_table(tmp_path / "one.mat", is_new=True,
+                                  features=["column 1", "column 2"])
+    assert one.X.tolist() == [[*SAMPLES[0]]]
     arrays = {"X": SAMPLES, "kind": np.array(["x", "z", "x"]), "who": ["u", "v", "w"]}
     data = read(put(arrays, "my.npz"), labels="kind", id_column="who")
     assert data.feature_names == ("column 1", "column 2") and data.classes == ("x", "z")

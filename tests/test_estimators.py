@@ -183,6 +183,7 @@ def test_a_saved_model_comes_back(kind, options, ask, tmp_path):
 
 @pytest.mark.parametrize(("kind", "changed"), [
     (TELL, {"n_clusters": 4}), (IDC, {"use_gating": False}), (DeepCluster, {"sobel": False}),
+    (DeepCluster, {"n_clusters": 4}), (DeepCluster, {"whiten": False}),
     (DeepCluster, {"image_shape": None, "network": "alexnet"})])
 def test_a_model_whose_settings_were_changed_is_not_saved(kind, changed, tmp_path):
     model, before = make(kind).fit(X), generators()
@@ -200,12 +201,31 @@ def test_a_partial_is_a_network_with_its_arguments(tmp_path):
         model.set_params(network=Vectors).fit(X)
 
 
-def test_a_refused_fit_leaves_idc_as_it_was():
-    model = make(IDC).fit(X)
+@EVERY_KIND
+def test_a_refused_fit_leaves_a_model_as_it_was(kind, tmp_path):
+    options = {} if kind is IDC else {**OWN, "n_components": 2} if kind is DeepCluster else {
+        **FCN, "image_shape": None}
+    table = pd.DataFrame(X, columns=[f"c{i}" for i in range(64)])
+    model = make(kind, **options).fit(table)
     with pytest.raises(InputError, match="exceeds n_samples=2"), warnings.catch_warnings():
         warnings.simplefilter("ignore")                     # of constant columns
-        model.fit(FLAT[:2])
-    assert np.array_equal(model.predict(X), model.labels_)
+        model.fit(FLAT[:2, :9])
+    assert np.array_equal(model.predict(table), model.labels_)
+    model.save(tmp_path / "model.pt")
+    with pytest.raises(ValueError, match="X has 9 features"):
+        model.predict(X[:, :9])
+
+
+def test_an_object_that_is_called_is_a_network(tmp_path):
+    class Maker:
+        def __call__(self, shape):
+            return Vectors(shape)
+
+    model = make(DeepCluster, **OWN | {"network": Maker()}, checkpoint=tmp_path / "run.pt").fit(X)
+    model.save(tmp_path / "model.pt")
+    assert same(DeepCluster.load(tmp_path / "model.pt", network=Maker(), device="cpu"), model)
+    with pytest.raises(InputError, match="images of a folder need image_shape"):
+        make(DeepCluster, **OWN).fit(str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", [TELL, IDC, DeepCluster])
@@ -449,7 +469,9 @@ def test_tell_warns_where_one_feature_decides():
 
 def test_tell_begins_at_samples_that_have_a_direction():
     blank = np.r_[np.zeros((40, 64)), X[:20]].astype(np.float32)
-    make(TELL, image_shape=None, network="none", init="samples", epochs=1).fit(blank)
+    few = make(TELL, image_shape=None, network="none", init="samples", epochs=1).fit(blank)
+    with pytest.raises(InputError, match=f"needs {few.n_clusters} rows that are not 0"):
+        few.fit(blank[:41])
 
 
 @EVERY_KIND

@@ -207,3 +207,12 @@ def test_the_published_networks_have_the_published_numbers_of_weights():
     assert sizes["gating"] + sizes["global_gates"] == pytest.approx(1.2e6, abs=5e4)
     for linear in (m for m in model.modules() if isinstance(m, nn.Linear)):
         assert linear.weight.std().item() == pytest.approx(1e-3, rel=0.05)
+
+
+def test_statistics_of_samples_sorted_by_group_are_those_of_all():
+    groups = torch.randn(9000, 6) + 5 * (torch.arange(9000) >= 4500)[:, None]
+    model = IDC(2)._new_model(6)
+    model.calibrate(groups)
+    first = model.autoencoder.encoder[0](groups)
+    norm = next(part for part in model.autoencoder.encoder if isinstance(part, nn.BatchNorm1d))
+    torch.testing.assert_close(norm.running_var, first.var(0), rtol=0.01, atol=0)

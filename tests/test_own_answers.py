@@ -114,6 +114,11 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
         assert "Columns that are not used: 'age', 'tube'." in out
         assert ("Are the units the same?" in out and "in 1 of 6 columns: 'g0'." in out) == doubted
         assert pd.read_csv("new-labels.csv")["row"].tolist() == list("zyx")
+    dummies = labeling.Model(method, (*NAMES[:5], "g5=a"), prepare, fitted, {"text": "one-hot"})
+    dummies.save(tmp_path / "dummies.npz")
+    named.assign(g5=list("abb")).to_csv("new.csv", index=False)
+    assert cli.main(["apply", "dummies.npz", "new.csv"]) == 0
+    assert "did not have count as none of its own: 'g5=b'." in capsys.readouterr().out
     named.assign(g0=[1, np.nan, 2]).to_csv("new.csv", index=False)
     assert cli.main(["apply", "bare.npz", "new.csv"]) == 2
     assert "g0 (1)'; remove or fill in these rows" in capsys.readouterr().err
@@ -140,6 +145,10 @@ def test_what_is_beside_the_features_is_joined_by_identifiers_or_else_by_order(t
     assert found["dose"].tolist()[:3] == ["1.0", "2.0", "missing"]
     assert found["class"].tolist()[:2] == ["u", "v"] and found["site"][0] == "north"
     assert labeling.beside(own)[1] == ""
+    second.rename(columns={"batch": "class", "dose": "site"}).to_csv(path, index=False)
+    assert [*labeling.beside(own, path)[0]] == [
+        "class", "site", "class (meta.csv)", "age", "site (meta.csv)"]
+    second[::-1].to_csv(path, index=False, sep=";")
     bare = replace(own, ids=None, y=None, beside=None)
     found, how = labeling.beside(bare, path)
     assert how == "by the order of the rows" and found["batch"].tolist() == ["b", "a"] * 10

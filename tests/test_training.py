@@ -310,3 +310,19 @@ def test_elsewhere_batch_norm_is_torchs_own(dtype):
     x = torch.randn(8, 16, 28, 28, dtype=dtype)
     found, expected = normalized(BatchNorm2d(16), x), normalized(nn.BatchNorm2d(16), x)
     assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+@pytest.mark.parametrize("options", [
+    {"momentum": None}, {"track_running_stats": False}, {"affine": False}])
+def test_other_settings_of_batch_norm_are_torchs(options):
+    x = torch.randn(4, 3, 5, 5).to(memory_format=torch.channels_last)
+    assert torch.equal(BatchNorm2d(3, **options)(x), nn.BatchNorm2d(3, **options)(x))
+
+
+def test_a_stage_that_a_history_lacks_is_named():
+    history = History([{"epoch": 1, "stage": "gated", "clean": 0.5}], 1.0)
+    assert history.column("clean", "gated")[1].tolist() == [0.5]
+    for asked, says in ((("clean", "gatd"), "no stage of the history 'gatd'; did you mean 'gated'"),
+                        (("clea", "gated"), "no column of the history 'clea'; did you mean")):
+        with pytest.raises(InputError, match=says):
+            history.column(*asked)

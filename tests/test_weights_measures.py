@@ -155,3 +155,8 @@ def test_clusterability_has_a_second_null_for_pruned_networks():
     test = network_test([made.weights(i) for i in range(4)], 3, n_init=2, keep_zeros=True, **null)
     assert found["network_cut_kept_null_mean"] == pytest.approx(test.null.mean())
     assert found["layer_cut"] == null_tests(made.weights(2), 2, **null)["cut"].value
+
+
+def test_a_shuffle_that_has_too_few_neurons_is_named_as_one():
+    with pytest.raises(InputError, match="a shuffle of the weights .* ask for fewer clusters"):
+        null_tests(np.eye(4), 4, random_state=0)

@@ -30,13 +30,15 @@ from .checkpoints import Checkpoint, as_json, code_hash, fingerprint
 from .checks import InputError
 from .metrics import contingency
 
-#: Settings that there are no more, with the one value that the networks in data/records have.
+#: Settings that no longer exist, with the one value that the networks in data/records have.
 FORMER = {
     "color": "convert", "compression": "released", "gate_noise": 0.25, "keep_assignments": True,
     "kmeans_backend": "torch", "kmeans_max_iter": 20, "kmeans_n_init": 1, "learning_rate": None,
     "n_init": 1, "pca_samples": 100_000, "precision": "float32", "reconstruction": "mse",
     "regularizer": "released", "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6,
     "seeds": 1, "unreadable": "refuse", "validate": True}
+
+_SEEN = ("n_features_in_", "feature_names_in_")     # of the samples of the last fit
 
 
 @dataclass(repr=False, eq=False)
@@ -103,8 +105,11 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         if issparse(X):
             raise InputError("X is a sparse matrix, and networks take dense ones: give X.toarray()")
         checks.rows(X, hasattr(self, "image_shape"))
-        X = validate_data(self, X, dtype=np.float32, order="C", reset=fitting,
+        seen_by = base.clone(self) if fitting else self     # a refused fit leaves a model as it was
+        X = validate_data(seen_by, X, dtype=np.float32, order="C", reset=fitting,
                           ensure_min_samples=2 if fitting else 1)
+        if fitting:
+            self._seen = {name: value for name, value in vars(seen_by).items() if name in _SEEN}
         if getattr(self, "image_shape", None) is not None:
             checks.pixels(X, checks.image_shape(self.image_shape))
         return X
@@ -128,6 +133,9 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
                 training.train, batch_size=self.batch_size, generator=generator,
                 checkpoint=self._checkpoint(content, seed, number), stop=paths.time_is_up,
                 progress=self.progress)
+        for name in _SEEN:
+            vars(self).pop(name, None)
+        vars(self).update(vars(self).pop("_seen", {}))
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a training step; backward takes twice as many as forward."""
@@ -177,7 +185,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
                 name: one.shape for name, one in fitted["weights"].items()}
         except (RuntimeError, ValueError):
             same = False
-        if not same:
+        if not same or not self._fits_settings():
             raise InputError("settings were changed after fit, and the weights do not fit them; "
                              "set them back, or fit anew")
         names = getattr(self, "feature_names_in_", None)
@@ -186,6 +194,10 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
                     **fitted}, buffer)
         # A link stays a link.
         paths.write_atomically(Path(path).resolve(), buffer.getbuffer(), noun="the model")
+
+    def _fits_settings(self) -> bool:
+        """Whether what no network's weights tell was fitted with the present settings."""
+        return True
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", **settings: Any) -> Self:
@@ -221,7 +233,7 @@ def _told(value: Any) -> Any:
         return f"{_told(value.func)} of {value.args} and {value.keywords}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)
-    return getattr(value, "__qualname__", value)
+    return getattr(value, "__qualname__", type(value).__qualname__ if callable(value) else value)
 
 
 def variant(estimator: DeepClusterer, seed: int, name: str = "main",

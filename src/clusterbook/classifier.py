@@ -129,10 +129,13 @@ def train_classifier(
     whole("batch_size", batch_size, 1)
     for name, value in (("pruning_epochs", pruning_epochs), ("blocks", blocks)):
         whole(name, value)
-    for name, value in (("l1", l1), ("block_weight", block_weight)):
+    for name, value in (("l1", l1), ("block_weight", block_weight), ("dropout", dropout),
+                        ("learning_rate", learning_rate)):
         number(name, value, zero=True)
+    if dropout >= 1:
+        raise InputError(f"dropout must be below 1, not {dropout!r}: it leaves no neuron")
     optimizers = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}
-    one_of("optimizer", optimizer, optimizers)
+    one_of("optimizer", optimizer, tuple(optimizers))
     if blocks and block_weight and len(hidden) < 2:
         raise InputError(f"blocks need at least two hidden layers, not {len(hidden)}")
     if checkpoint is not None and random_state is None:

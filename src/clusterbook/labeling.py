@@ -162,8 +162,8 @@ def load(path: str | os.PathLike[str]) -> Model:
         return Model(about["method"], tuple(map(str, found["names"])), preparation, fitted,
                      about["read"])
     except Exception as error:          # numpy reports damage by half a dozen types
-        raise InputError(f"{path} is no model that a run of idc_table wrote; name its file "
-                         "…-model.npz") from error
+        raise InputError(f"{path} is no model that a run of idc_table wrote ({said(error)}); name "
+                         "its file …-model.npz") from error
 
 
 def fit(method: str, X: np.ndarray, k: int, seed: int, rows: np.ndarray, idc: IDC) -> Any:
@@ -189,10 +189,12 @@ def beside(data: datasets.Dataset, path: Path | None = None
     """
     n_rows, how = len(data.X), ""
     frames = [pd.DataFrame() if data.beside is None else data.beside]
+    found = {} if data.y is None else {"class": np.array(data.classes)[data.y]}
     if path:
         second, how = _joined(path, data.ids, n_rows)
-        frames.append(second)
-    found = {} if data.y is None else {"class": np.array(data.classes)[data.y]}
+        known = {*found, *frames[0]}
+        frames.append(second.rename(columns={name: f"{name} ({path.name})" for name in second
+                                             if name in known}))
     for name, column in ((name, frame[name]) for frame in frames for name in frame):
         numbers = pd.to_numeric(column, errors="coerce")
         if numbers.notna().eq(column.notna()).all() and numbers.nunique() > 10:
@@ -252,12 +254,16 @@ def apply(model: str, new: str) -> list[str]:
     low, high = kept.preparation.low, kept.preparation.high
     share = ((values < 2 * low - high) | (values > 2 * high - low)).mean()      # a range beyond it
     foreign = [*share.index[share >= 0.5]]
+    unseen = [name for name in found.feature_names if name not in values]
     done = [f"{len(frame):,} rows labeled with the clusters of {kept.method}, "
             f"{HOW[kept.method]}. Rows of cluster {sizes}."]
     if foreign:
         done.append("Are the units the same? At least half of the rows lie far outside the range "
                     f"of the first table in {len(foreign):,} of {len(share):,} columns: "
                     f"{dataset.listed(foreign)}.")
+    if unseen:
+        done.append("Texts that the first table did not have count as none of its own: "
+                    f"{dataset.listed(unseen)}.")
     if len(found.beside.columns):
         done.append(f"Columns that are not used: {dataset.listed(found.beside)}.")
     return [*done, "A margin of 0 is between two clusters, 1 well inside one; it does not tell "

@@ -36,8 +36,9 @@ MOST_LISTED = 10    # features of a cluster
 
 
 def training_settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
-    """Settings of `IDC` by the size of the table; a value that was asked for, other than 0, stays.
+    """Settings of the chapter ``idc_table`` by the size of the table, other than those asked for.
 
+    ``hidden`` is the width of all hidden layers; the others are settings of `IDC`. 0 asks for none.
     Few rows need more epochs; many features, a larger weight of sparsity to close their gates.
     """
     by_rows = (25, 50, 100, 400)[np.searchsorted((150, 2000, 10_000), n_rows)]

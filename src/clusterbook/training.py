@@ -163,7 +163,9 @@ class History:
         """
         rows = [row for row in self.rows if stage in (None, row.get("stage"))]
         found = [(row["epoch"], row[name]) for row in rows if name in row]
-        if self.rows and not found:
+        if self.rows and not rows:
+            raise unknown("stage of the history", stage, {row.get("stage") for row in self.rows})
+        if rows and not found:
             raise unknown("column of the history", name, {key for row in rows for key in row})
         return np.array([e for e, _ in found], dtype=int), np.array([v for _, v in found])
 
@@ -330,7 +332,8 @@ class BatchNorm2d(nn.BatchNorm2d):
     There torch adds up all pixels of a batch one after the other in single precision: with 200,000
     of them its outputs are off by :math:`10^{-4}`. Here each sample is summed by itself, which
     torch does pairwise, and the samples' sums in double precision. Elsewhere (GPU, evaluation,
-    other types) torch's own is used. Parameters, buffers and ``state_dict`` are torch's.
+    other types, other settings than the defaults) torch's own is used. Parameters, buffers and
+    ``state_dict`` are torch's.
     """
 
     #: Adds up the sums of several processes, each with a part of the batch; here there is one.
@@ -350,6 +353,7 @@ class BatchNorm2d(nn.BatchNorm2d):
 
     def _torch_is_exact(self, images: Tensor) -> bool:
         return (images.device.type != "cpu" or images.dtype != torch.float32
+                or self.momentum is None or not self.track_running_stats or not self.affine
                 or images.numel() // images.shape[1] < 2
                 or not images.is_contiguous(memory_format=torch.channels_last))
 

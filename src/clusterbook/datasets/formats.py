@@ -354,7 +354,9 @@ def _arrays(arrays: Mapping[str, np.ndarray], cells: Cells) -> None:
     frame = pd.DataFrame(X.toarray() if hasattr(X, "toarray") else X)
     names = arrays.get("feature_names", [f"column {i + 1}" for i in frame])
     frame.columns = [str(np.squeeze(name)) for name in np.ravel(names)]
-    for name in {*arrays}.difference(["X", "feature_names"]):
+    others = [name for name in arrays if name not in ("X", "feature_names")
+              and not name.startswith("__")]                # MATLAB's header
+    for name in others:
         if np.size(arrays[name]) == len(frame) or name.casefold() in LABELS:
             # A text in a cell of MATLAB is an array.
             frame[name] = [np.squeeze(cell).item() for cell in arrays[name].ravel()]

@@ -87,7 +87,7 @@ def read_table(
 def _check_known(frame: pd.DataFrame, asked: Sequence[str | None]) -> None:
     for name in filter(None, asked):
         if name not in frame and name != frame.index.name:
-            raise unknown("column", name, get_close_matches(name, frame) or list(frame)[:5])
+            raise unknown("column", name, get_close_matches(name, frame) or frame)
 
 
 def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cells: formats.Cells

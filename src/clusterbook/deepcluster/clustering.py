@@ -30,8 +30,6 @@ HELD_DISTANCES = 2**18
 #: The first centers are chosen among this many random points, or `PER_CLUSTER` times k if larger,
 #: and move on these alone for some rounds.
 SEEDED_ON, PER_CLUSTER, FIRST_ROUNDS = 8192, 8, 10
-#: Distance of the two halves of a split cluster from its center, relative to the center's length.
-PERTURBATION = 1 / 1024
 SAMPLINGS = ("uniform", "natural")
 
 
@@ -248,8 +246,8 @@ def _means(X: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
 def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Generator) -> Tensor:
     """Labels in which each empty cluster has received part of a random other one (section 3.3).
 
-    Its center is perturbed to either side, by a random sign of each feature, and its samples go to
-    the nearer of the two. The generator is on the CPU.
+    As if its center were perturbed to either side, by a random sign of each feature: a plane
+    through the samples' mean cuts them in two. The generator is on the CPU.
     """
     labels = labels.clone()
     counts = _counts(labels, len(centers))
@@ -258,10 +256,8 @@ def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Gen
         donor = int(donors[int(torch.randint(len(donors), (), generator=generator))])
         members = torch.nonzero(labels == donor)[:, 0]
         signs = torch.randint(2, (X.shape[1],), generator=generator).to(X) * 2 - 1
-        # Nearer to center + p than to center - p: on the side of the plane to which p points.
-        offset = PERTURBATION * centers[donor].norm() * signs
         mean = distributed.total(X[members].sum(0)) / counts[donor]
-        away = (X[members] - mean) @ offset > 0
+        away = (X[members] - mean) @ signs > 0
         moved = distributed.total(away.sum())
         if moved == counts[donor] or not moved:                 # equal samples: any half
             moved = counts[donor] // 2

@@ -140,7 +140,7 @@ class DeepCluster(DeepClusterer):
     def fit(self, X: Images, y: ArrayLike | None = None) -> DeepCluster:
         """Train, and cluster the images; classes *y*, (n_samples,), only add to ``history_``.
 
-        Raises InputError for a setting, images or a checkpoint that can't be used.
+        Raises ValueError for a setting, images or a checkpoint that can't be used.
         """
         self._check_settings()
         checks.rows(X, takes_shape=True)
@@ -204,7 +204,7 @@ class DeepCluster(DeepClusterer):
                 optimizer.step()
                 return {"loss": distributed.total(loss.detach())}
 
-            self.history_ = train(
+            history = train(
                 step, (targets,), epochs=self.epochs,
                 shuffle=False,                              # `start_epoch` shuffles
                 # Batch normalization needs two images, each process one.
@@ -213,6 +213,7 @@ class DeepCluster(DeepClusterer):
                 on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
             clusters, reduction, _ = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
+        self.history_ = history
         self.labels_, self.assignments_ = clusters.labels.cpu().numpy(), assignments.labels.numpy()
         self._take(network.eval(), images.shape, images.statistics, reduction, clusters.centers,
                    clusters.inertia)
@@ -273,8 +274,8 @@ class DeepCluster(DeepClusterer):
                      test_size: float = 0.2, most_numbers: int = networks.MOST_NUMBERS) -> float:
         """Accuracy, from 0 to 1, of a linear classifier on a frozen layer (section 4.2).
 
-        *layer* is a convolutional one, from 1, averaged to at most *most_numbers* an image, or
-        ``"features"``, after their ReLU. Without *X_test* and *y_test* a stratified random share
+        *layer* is a convolutional one, from 1, averaged to about *most_numbers* an image, or
+        ``"features"``, after the last ReLU. Without *X_test* and *y_test* a stratified random share
         *test_size* of *X* is tested on.
         """
         check_is_fitted(self)
@@ -315,6 +316,12 @@ class DeepCluster(DeepClusterer):
                    stored["inertia"])
         return self.network_
 
+    def _fits_settings(self) -> bool:
+        return (self.n_clusters == len(self.cluster_centers_)
+                and self.n_components in (None, len(self.reduction_.components))
+                and (self.whiten, self.normalize) == (self.reduction_.whiten,
+                                                      self.reduction_.normalize))
+
     def _shape(self) -> tuple[int, ...] | None:
         """The shape of an image; None if a network of the caller's takes rows as they are."""
         if self.image_shape is None and callable(self.network):
@@ -328,6 +335,8 @@ class DeepCluster(DeepClusterer):
         if isinstance(X, str | os.PathLike):
             from ..datasets.own import Folder  # on first use, because it takes torchvision
 
+            if shape is None:
+                raise InputError("images of a folder need image_shape, such as (3, 64, 64)")
             return FolderImages(Folder(X, least=1 + fitting), shape, statistics, **augmented,
                                 resize=self.resize, device=device, num_workers=self.num_workers)
         X = self._validated(X, fitting)

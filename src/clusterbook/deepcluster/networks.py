@@ -407,7 +407,10 @@ def outputs(network: nn.Module, batches: Iterable[Tensor], layer: int | str | No
 
 
 def pooled(activations: Tensor, most: int) -> Tensor:
-    """Activations, (n, channels, h, w), averaged over the finest grid of at most *most* numbers."""
+    """Activations, (n, channels, h, w), averaged over a grid, (n, n_numbers).
+
+    The grid has at most the square root of ``most / channels`` cells a side, and at least one.
+    """
     channels, height, width = activations.shape[1:]
     side = max(1, isqrt(most // channels))
     grid = (min(side, height), min(side, width))

@@ -305,7 +305,8 @@ def maps(panels: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]], *,
     """
     figure, grid = blank(2.9, len(panels))
     palette = (*COLORS[:6], "#8A5A00", "#7A7F87", COLORS[6], "#9A6FD0")       # seen on any page
-    for axis, (title, (points, labels, special)) in zip(grid[0], panels.items(), strict=True):
+    for axis, (title, given) in zip(grid[0], panels.items(), strict=True):
+        points, labels, special = map(np.asarray, given)
         for (c, name), color in zip(enumerate(classes), cycle(palette)):
             axis.scatter(*points[labels == c].T, s=5, linewidth=0, rasterized=True,
                          color=color, label=name)

@@ -97,6 +97,8 @@ class IDC(DeepClusterer):
         stages, sums of gates and numbers of open ones, ``occupied``, the number of clusters with
         samples, ``silhouette`` and ``davies_bouldin`` of the embeddings, and `metrics.scores` with
         ``acc_greedy`` if ``fit`` was given classes.
+    global_gates_ : ndarray of shape (n_clusters, n_features)
+        The clusters' own gates, from 0 to 1.
     kept_epoch_, compression_ : int, float
         The epoch, over all stages, whose networks, ``model_``, were kept; the head's loss in it.
 
@@ -151,7 +153,7 @@ class IDC(DeepClusterer):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> IDC:
         """Train all stages on *X*, (n_samples, n_features).
 
-        Classes *y*, (n_samples,), only add scores to ``history_``. Raises InputError for settings,
+        Classes *y*, (n_samples,), only add scores to ``history_``. Raises ValueError for settings,
         data or a checkpoint that do not fit.
         """
         self._check_settings()

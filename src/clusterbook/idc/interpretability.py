@@ -120,7 +120,8 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
 
     In the *original* form, used with classes, the features that any gate selects are removed one
     after another, the most important first, and stay out, and importance is correlated with the
-    *accuracy that is left*. Both series usually fall, so the number is high for most features.
+    *accuracy that is left*. Both series usually fall, so it is high for almost any choice of
+    features.
     """
     X, gates = np.asarray(X), _gates(gates, X, y)
     importance = (gates > 0).mean(0)

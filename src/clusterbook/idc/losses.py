@@ -209,7 +209,9 @@ FORMS = {
 
 
 class Autoencoder(nn.Module):
-    """Dense layers to an embedding and back; *widths* of each but the output, it in the middle."""
+    """Dense layers to an embedding and back; *widths* of all but the output, the embedding's in the
+    middle.
+    """
 
     def __init__(self, n_features: int, widths: Sequence[int]):
         super().__init__()
@@ -312,10 +314,11 @@ class Model(nn.Module):
     def calibrate(self, gated: Tensor) -> None:
         """Set batch normalization's means and variances to those of the gated samples.
 
-        Of more than 4,096 samples, the variances are means over chunks in their order: these
-        samples have to come in random order.
+        Of more than 4,096 samples, the variances are means over parts of every second, third, …
+        sample, so that samples sorted by group count alike.
         """
-        update_bn(gated.tensor_split(-(-len(gated) // _CHUNK)), self.autoencoder)
+        parts = -(-len(gated) // _CHUNK)
+        update_bn((gated[i::parts] for i in range(parts)), self.autoencoder)
 
 
 class Best(nn.Module):

@@ -136,7 +136,7 @@ class TELL(DeepClusterer):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
         """Train the network and the centers on *X*, (n_samples, n_features).
 
-        Classes *y*, (n_samples,), only add scores to ``history_``. Raises InputError for settings,
+        Classes *y*, (n_samples,), only add scores to ``history_``. Raises ValueError for settings,
         data or a checkpoint that do not fit.
         """
         self._check_settings()
@@ -155,7 +155,12 @@ class TELL(DeepClusterer):
             model = self._new_model(X.shape[1]).to(data.device)
             if self.init == "samples":
                 rows = torch.randperm(len(X), generator=generator).to(data.device)
-                rows = rows[data.any(1)[rows]][: self.n_clusters]       # 0 has no direction
+                if isinstance(model.network, layer.FixedFeatures):
+                    rows = rows[data.any(1)[rows]]                      # 0 has no direction
+                if len(rows) < self.n_clusters:
+                    raise InputError(f"init='samples' needs {self.n_clusters} rows that are not 0 "
+                                     f"throughout, and X has {len(rows)}; choose another init")
+                rows = rows[: self.n_clusters]
                 model.eval()
                 model.layer.reset_centers(model.embed(data[rows]))
             snapshots = nn.ModuleDict({str(epoch): copy.deepcopy(model)
@@ -246,7 +251,7 @@ class TELL(DeepClusterer):
 
         Each batch of ``batch_size`` samples, in the order of arrival, is one step (section 4.4 and
         Table 5 of the paper). ``labels_`` and ``loss_`` are then those of these samples. Raises
-        InputError as `fit` does.
+        ValueError as `fit` does.
         """
         self._check_settings()
         if not hasattr(self, "layer_"):

@@ -72,7 +72,8 @@ def measurements(model: TELL, y: ArrayLike, baselines: Mapping[str, ArrayLike],
     """All that is measured of a fitted *model*, for the classes *y* of its samples.
 
     Its scores; ``loss``, the mean squared distance (Eq. 13), and ``printed_loss``, the same as the
-    paper's figures scale it; ``ari_4_9``, of two digits that are often merged; ``reconstruction``,
+    paper's figures scale it; ``ari_4_9``, of two digits that are often merged, or of all where
+    there are not ten classes; ``reconstruction``,
     the last epoch's mean squared error of a pixel; seconds an epoch. Then the scores of each of the
     `baselines`, as ``kmeans_acc``, and what was measured of each variant, as ``adam_acc``.
     """

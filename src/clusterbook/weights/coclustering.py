@@ -391,8 +391,12 @@ def _against_shuffles(measured, layers: Sequence[ArrayLike], n_shuffles: int, se
                       keep_zeros: bool = False) -> dict[str, NullTest]:
     """What is measured of layers, beside the same of shuffles of their connected neurons."""
     whole("n_shuffles", n_shuffles, 2)
-    rng, connected = check_random_state(seed), _without_isolated(layers)
-    null = [measured([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in connected])
-            for _ in bar(range(n_shuffles), "shuffles")]
+    rng, connected, own = check_random_state(seed), _without_isolated(layers), measured(layers)
+    try:
+        null = [measured([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in connected])
+                for _ in bar(range(n_shuffles), "shuffles")]
+    except InputError as error:
+        raise InputError(f"a shuffle of the weights can't be clustered: {error}; ask for fewer "
+                         "clusters") from None
     return {name: NullTest(value, np.array([one[name] for one in null]), larger=name != "cut")
-            for name, value in measured(layers).items()}
+            for name, value in own.items()}
