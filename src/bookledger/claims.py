@@ -234,7 +234,14 @@ def _read(path: Path, kind: type, _written: int) -> tuple:
 
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; InputError as by `config.read`."""
-    return config.read(path, lambda text: yaml.load(text, _Loader), _YAML)
+    return config.read(path, _parsed, _YAML)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.YAMLError as error:         # which is no ValueError
+        raise ValueError(error) from None
 
 
 class _Loader(yaml.SafeLoader):

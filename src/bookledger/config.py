@@ -18,7 +18,6 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal
 
-import yaml
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as model
 
@@ -186,7 +185,7 @@ def read(path: Path, parse: Callable[[str], Any], kind: str) -> Any:
         return parse(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: not {kind}: {' '.join(str(error).split())}") from None
 
 

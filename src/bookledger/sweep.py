@@ -107,8 +107,10 @@ def grid(name: str, overrides: Mapping[str, str], *, profile: str | None = None,
         raise InputError("a sweep needs one or two parameters with several values: -p rate 0.1,1")
     if "seeds" in base and "seeds" not in {*overrides, *(chosen.values if chosen else ())}:
         base["seeds"] = []
-    if seeds := parameters.distinct_seeds(chapter, seeds or [base["seed"]] * ("seed" in base)):
-        varied["seed"] = seeds
+    if not seeds and "seed" in base:
+        seeds = [base["seed"]]
+    if seeds:
+        varied["seed"] = parameters.distinct_seeds(chapter, seeds)
     output, planned = output or Path("-".join(["sweep", profile or name, *swept])), {}
     for values in itertools.product(*varied.values()):
         run = Run(chapter, chosen, base | dict(zip(varied, values, strict=True)))
