@@ -20,8 +20,7 @@ from bookledger.machine import git
 from bookledger.records import load_records
 from bookledger.verdicts import judge
 
-LEVELS = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "not attempted": 0,
-          "not finished": 0}
+LEVELS = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "not attempted": 0}
 """Of the other words: 1."""
 
 

@@ -145,7 +145,7 @@ def _outside(html: str, env: BuildEnvironment) -> str:
     """Compress the pictures of a drawing, move the large ones into files, load steps' later."""
     def moved(found: re.Match) -> str:
         png, made = base64.b64decode(found[1]), BytesIO()
-        Image.open(BytesIO(png)).save(made, "WEBP", lossless=True)      # half to two thirds
+        Image.open(BytesIO(png)).save(made, "WEBP", lossless=True)      # often less than half
         if len(made.getvalue()) < 500:
             return f'"data:image/webp;base64,{base64.b64encode(made.getvalue()).decode()}"'
         return f'"{_beside(env, f"drawn/{sha256(png)[:16]}.webp", made.getvalue())}"'

@@ -108,10 +108,10 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         seen_by = base.clone(self) if fitting else self     # a refused fit leaves a model as it was
         X = validate_data(seen_by, X, dtype=np.float32, order="C", reset=fitting,
                           ensure_min_samples=2 if fitting else 1)
-        if fitting:
-            self._seen = {name: value for name, value in vars(seen_by).items() if name in _SEEN}
         if getattr(self, "image_shape", None) is not None:
             checks.pixels(X, checks.image_shape(self.image_shape))
+        if fitting:
+            self._seen = {name: value for name, value in vars(seen_by).items() if name in _SEEN}
         return X
 
     @contextmanager
@@ -121,7 +121,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
         *shape* is that of a sample, for ``_step_size``; *content* tells these samples from others.
         """
-        n = len(samples)
+        n, seen = len(samples), vars(self).pop("_seen", {})
         if self.n_clusters > n:
             raise InputError(f"n_clusters={self.n_clusters} exceeds n_samples={n}; ask for fewer")
         if y is not None:
@@ -135,7 +135,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
                 progress=self.progress)
         for name in _SEEN:
             vars(self).pop(name, None)
-        vars(self).update(vars(self).pop("_seen", {}))
+        vars(self).update(seen)
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a training step; backward takes twice as many as forward."""
@@ -196,7 +196,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         paths.write_atomically(Path(path).resolve(), buffer.getbuffer(), noun="the model")
 
     def _fits_settings(self) -> bool:
-        """Whether what no network's weights tell was fitted with the present settings."""
+        """Whether the settings that change no weight of the network are those of the fit."""
         return True
 
     @classmethod

@@ -138,8 +138,8 @@ def allowed(metric: str, value: float) -> float:
 
     A hundredth of scores, and of what is larger than 1; a twentieth of cuts, whose search may end
     elsewhere; more for standard scores and p-values: a null distribution has a few dozen shuffles.
-    Infinite for times and memory, which are not
-    compared. A network's training may still end elsewhere, by tenths: see the chapter on TELL.
+    Infinite for times and memory, which are not compared. A network's training may still end
+    elsewhere, by tenths: see the chapter on TELL.
 
     >>> allowed("acc", 0.9), allowed("layer_cut_z", -8.0), allowed("seconds_per_epoch", 1.0)
     (0.01, 2.0, inf)

@@ -164,7 +164,8 @@ class History:
         rows = [row for row in self.rows if stage in (None, row.get("stage"))]
         found = [(row["epoch"], row[name]) for row in rows if name in row]
         if self.rows and not rows:
-            raise unknown("stage of the history", stage, {row.get("stage") for row in self.rows})
+            raise unknown("stage of the history", stage,
+                          {row["stage"] for row in self.rows if row.get("stage")})
         if rows and not found:
             raise unknown("column of the history", name, {key for row in rows for key in row})
         return np.array([e for e, _ in found], dtype=int), np.array([v for _, v in found])

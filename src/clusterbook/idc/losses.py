@@ -209,8 +209,9 @@ FORMS = {
 
 
 class Autoencoder(nn.Module):
-    """Dense layers to an embedding and back; *widths* of all but the output, the embedding's in the
-    middle.
+    """Dense layers to an embedding and back.
+
+    *widths* are those of all layers but the output; the embedding's is in the middle.
     """
 
     def __init__(self, n_features: int, widths: Sequence[int]):

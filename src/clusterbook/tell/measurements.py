@@ -73,9 +73,9 @@ def measurements(model: TELL, y: ArrayLike, baselines: Mapping[str, ArrayLike],
 
     Its scores; ``loss``, the mean squared distance (Eq. 13), and ``printed_loss``, the same as the
     paper's figures scale it; ``ari_4_9``, of two digits that are often merged, or of all where
-    there are not ten classes; ``reconstruction``,
-    the last epoch's mean squared error of a pixel; seconds an epoch. Then the scores of each of the
-    `baselines`, as ``kmeans_acc``, and what was measured of each variant, as ``adam_acc``.
+    there are not ten classes; ``reconstruction``, the last epoch's mean squared error of a pixel;
+    seconds an epoch. Then the scores of each of the `baselines`, as ``kmeans_acc``, and what was
+    measured of each variant, as ``adam_acc``.
     """
     y, labels, history = np.asarray(y), model.labels_, model.history_
     pair = np.isin(y, (4, 9)) if len(np.unique(y)) == 10 else np.ones(len(y), dtype=bool)
