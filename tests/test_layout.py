@@ -100,7 +100,8 @@ def test_the_engine_knows_no_method_and_no_metric():
 def test_no_module_is_longer_than_450_lines_and_nothing_goes_in_a_circle():
     lengths = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
     assert len(lengths) > 40 and max(lengths.values()) <= 450, max(lengths, key=lengths.get)
-    TopologicalSorter(GRAPH).prepare()      # names a circle in its error
+    # Imports inside functions count too; the error names the circle.
+    TopologicalSorter({name: imports(name, inside=True) for name in GRAPH}).prepare()
 
 
 @pytest.mark.slow

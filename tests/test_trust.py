@@ -20,7 +20,7 @@ from bookledger import claims, parameters, records, views
 from clusterbook import IDC, TELL, DeepCluster, datasets, figures
 from clusterbook.checkpoints import Checkpoint
 from clusterbook.checks import InputError
-from clusterbook.datasets import dataset
+from clusterbook.datasets import loaders
 
 TAG = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'>"
 
@@ -95,8 +95,8 @@ def test_archives_write_nothing_where_their_members_say(tmp_path, trap, mode):
         link.type, link.linkname = tarfile.SYMTYPE, "../../../etc/passwd"
         archive.addfile(link)
     named = {source.name: source for source in datasets.catalog()}
-    load, name = ((dataset.cifar10, "cifar10") if mode == "w:gz" else
-                  (dataset.cifar10_jpeg, "cifar10-jpeg"))
+    load, name = ((loaders.cifar10, "cifar10") if mode == "w:gz" else
+                  (loaders.cifar10_jpeg, "cifar10-jpeg"))
     with pytest.raises((InputError, KeyError, AttributeError, TypeError)):
         load(named[name], path)
     assert sorted(tmp_path.rglob("*")) == [home, path]

@@ -19,8 +19,9 @@ import yaml
 from .. import paths
 from ..checks import InputError, said, unknown
 from ..paths import bar
-from . import dataset
-from .dataset import PREFIX, Dataset, Source, content, make_synthetic
+from . import dataset, loaders
+from .dataset import PREFIX, Dataset, Source, content
+from .loaders import make_synthetic
 
 __all__ = ["OPTIONS", "Dataset", "Source", "catalog", "content", "described", "fetch",
            "find_images", "load", "make_synthetic", "read", "status"]
@@ -75,7 +76,7 @@ def load(name: str, **settings: Any) -> Dataset:
                          f"expected {source.files[file]}; `clusterbook data {name}` replaces it")
     if wrong:
         fetch(name)
-    return getattr(dataset, source.loader)(source, *[home / file for file in source.files])
+    return getattr(loaders, source.loader)(source, *[home / file for file in source.files])
 
 
 def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
