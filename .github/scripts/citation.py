@@ -27,7 +27,7 @@ read.
 
 ## A chapter
 
-Replace TITLE OF THE CHAPTER by the chapter's title, and NAME by the last part of its address
+Replace TITLE OF THE CHAPTER with the chapter's title, and NAME with the last part of its URL
 without `.html`, such as `idc_table`.
 
 {chapter}

@@ -204,7 +204,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         """A fitted model from a file of `save`, without labels and history.
 
         *settings* are those that a file can't hold, such as a function that makes a network.
-        Raises InputError if the file is missing or no such file, or has other settings or weights.
+        Raises InputError if the file is missing, is not a model, or has other settings or weights.
         """
         found = training.resolve_device(device)
         try:

@@ -27,7 +27,7 @@ def fingerprint(*arrays: Any) -> str:
 
 
 def code_hash(*folders: Path) -> str:
-    """A hash of the Python files of some folders, of what they parse to: comments do not count."""
+    """A hash of the parsed Python files of some folders: comments do not count."""
     files = sorted({file for folder in folders for file in folder.glob("*.py")})
     return joblib.hash([(file.name, ast.dump(ast.parse(file.read_bytes()))) for file in files])
 
@@ -35,8 +35,8 @@ def code_hash(*folders: Path) -> str:
 class Checkpoint:
     """The file of a training's state, for one combination of parameters, data and code.
 
-    *parameters* are all that decide the result: numbers, strings, lists, arrays; *data* and *code*
-    are fingerprints. `train` saves every so many seconds, with 0 after each epoch. Raises
+    *parameters* are all that affect the result: numbers, strings, lists, arrays; *data* and *code*
+    are fingerprints. `train` saves every ``every_seconds``; 0 means after each epoch. Raises
     InputError if nothing can be written there; makes the folder if it is missing.
     """
 

@@ -85,7 +85,7 @@ def image_shape(value: Any) -> tuple[int, int, int]:
 
 
 def rows(X: Any, takes_shape: bool) -> None:
-    """Raise InputError for images that are no rows: what they are as rows, and *image_shape*."""
+    """Raise InputError for images that are not flattened to rows; the message says how."""
     if len(shape := getattr(X, "shape", ())) > 2:
         rest = tuple(map(int, shape[1:]))
         images = rest if len(rest) == 3 else (1, *rest)

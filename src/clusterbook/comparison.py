@@ -21,7 +21,7 @@ SCORES = ("acc", "nmi", "ari", "ami")
 
 
 def of_method(name: str, labels: ArrayLike, y: ArrayLike) -> dict[str, float]:
-    """The scores of a method's clusters; without those that punish a finer clustering for it."""
+    """The scores of a method's clusters; for a finer clustering, without those that penalize it."""
     found = scores(y, labels)
     return {score: found[score] for score in SCORES if name != FINER or score not in ("acc", "ari")}
 

@@ -39,7 +39,7 @@ _MIXTURE = ("weights_", "means_", "precisions_cholesky_")
 
 @dataclass(frozen=True)
 class Preparation:
-    """What makes scaled features of the columns of a table, in its own units."""
+    """What turns the columns of a table, in its own units, into scaled features."""
 
     log2: bool                  # of each value plus 1
     reference: np.ndarray       # sorted values that each row gets, (n_columns,); or none
@@ -179,13 +179,13 @@ def fit(method: str, X: np.ndarray, k: int, seed: int, rows: np.ndarray, idc: ID
 
 def beside(data: datasets.Dataset, path: Path | None = None
            ) -> tuple[dict[str, np.ndarray], str]:
-    """What is known of a table's rows beside its features, as groups; and how a file was joined.
+    """What is known about a table's rows besides features, as groups; and how a file was joined.
 
     The groups are texts, (n_rows,), by name: the classes, as ``class``; columns beside the
     features, such as ``obs`` of an .h5ad file; those of a second file, by the first column that has
-    all identifiers of the table, or, where it has none, by the order of the rows. Numbers of more
-    than ten values become quarters of the rows. Columns with one value, or different ones in most
-    rows, are left out. Raises InputError if the rows can't be joined.
+    all identifiers of the table, or, where it has none, by the order of the rows. Numeric columns
+    with more than ten values become quarters of the rows. Columns with one value, or with more
+    than half as many values as rows, are left out. Raises InputError if the rows can't be joined.
     """
     n_rows, how = len(data.X), ""
     frames = [pd.DataFrame() if data.beside is None else data.beside]

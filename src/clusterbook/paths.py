@@ -56,7 +56,7 @@ def checkpoint(name: str) -> Path | None:
 
 
 def time_is_up() -> bool:
-    """Whether the time is over that ``clusterbook run --for`` gave this run."""
+    """Whether the time that ``clusterbook run --for`` gave this run is over."""
     return time.time() >= float(os.environ.get("CLUSTERBOOK_UNTIL", "inf"))
 
 

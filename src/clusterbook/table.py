@@ -251,7 +251,7 @@ def same(one: Judged, other: Judged) -> bool:
 
 
 def better(one: Judged, other: Judged) -> bool:
-    """Whether a stable clustering is another, and better by `STEADIER` and by `APART`."""
+    """Whether a stable clustering differs from another and is better by `STEADIER` and `APART`."""
     steadier = np.isnan(other.stability) or one.stability > other.stability + STEADIER
     apart = one.silhouette > other.silhouette + APART * np.std(one.null, ddof=1)
     return bool(one.stability >= STABLE and steadier and apart and not same(one, other))

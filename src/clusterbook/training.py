@@ -51,7 +51,7 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     """The torch device of that name; ``"auto"`` is CUDA where it works, else the CPU.
 
     A GPU that torch has no kernels for, such as Kaggle's P100, is left alone with a warning. Raises
-    InputError if torch can't put numbers on a device that was named and read them.
+    InputError if torch can't write numbers to a named device and read them back.
     """
     by_itself = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -40,8 +40,8 @@ def catalog() -> tuple[Source, ...]:
 def load(name: str, **settings: Any) -> Dataset:
     """Load a data set of the catalog, downloading missing files, or a folder of images.
 
-    Raises InputError for an unknown name, files that are damaged or can't be had or read, or wrong
-    settings.
+    Raises InputError for an unknown name, files that are damaged, unavailable or unreadable, or
+    wrong settings.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def load(name: str, **settings: Any) -> Dataset:
         and name; gray ones beside others in color get three equal channels. DeepCluster reads a
         larger folder itself, batch by batch.
     image_size, resize : int
-        Of a folder: pixels of each side of the square that is cropped from the middle of each
-        image (64), and of its short side before that (*image_size*).
+        For a folder: side in pixels of the square that is cropped from the middle of each image
+        (64), and length of the image's short side before cropping (*image_size*).
     most : int, optional
         Of a folder: take a random sample of so many images; see ``Dataset.rows``.
 
@@ -89,11 +89,11 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
     path : str or path
         A .csv, .tsv, .txt, .gct or GEO series matrix, also with .gz; .xlsx, .parquet, .npz, .mat
         or .h5ad; relative as for `load`. Text files have tabs, semicolons, commas, bars or spaces,
-        and decimal points, or commas unless these separate the values. A first row of numbers
-        alone is a sample, unless these count or only they are whole or in order. An .npz or MATLAB
-        file has the samples as ``X``, and perhaps ``feature_names``. A series matrix, .gct and
-        .h5ad have features in rows or say which these are; what they know of each sample can be
-        labels or identifiers.
+        and decimal points, or commas unless these separate the values. A first row of only
+        numbers is a sample, unless they count up, or this row alone is whole or in order. An .npz
+        or MATLAB file has the samples as ``X``, and perhaps ``feature_names``. A series matrix,
+        .gct and .h5ad have features in rows or say which these are; what they know of each sample
+        can be labels or identifiers.
     labels : str, optional
         Column with the class of each row; by default ``label``, ``class``, ``target`` or ``y``, in
         any case, if there is one.
@@ -101,13 +101,13 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         Columns to use, in this order; by default all others that have a value.
     id_column : str, optional
         Column with a name for each row; kept as ``ids``, never a feature. By default a first column
-        without a name, if it has text or the whole numbers of an index, none of them twice.
+        without a name, if it holds text or the integers of an index, without duplicates.
     text : {"refuse", "one-hot"}
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}
         Refuse missing values, or fill them with the column's median (text with ``missing``).
     missing : list of str
-        What stands for a missing value beside empty cells, NA and the like: ``["-", "-999"]``.
+        What stands for a missing value besides empty cells, NA and the like: ``["-", "-999"]``.
     sheet : str, optional
         Of .xlsx, the sheet, by default the first with numbers in two rows; of .h5ad ``raw`` or a
         layer, by default ``X``.

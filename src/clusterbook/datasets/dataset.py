@@ -63,7 +63,7 @@ class Dataset:
     understood: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def summary(self) -> dict[str, str]:
-        """What was loaded and understood, and notes that ask, for a person to read before a run."""
+        """What was loaded and how it was read, with notes that ask, for a person before a run."""
         rows, width = self.X.shape
         asked = {f"note {i + 1}": note for i, note in enumerate(self.notes)}
         return {"loaded": f"{rows:,} rows × {width:,} features",

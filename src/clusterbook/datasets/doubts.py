@@ -1,4 +1,4 @@
-"""What a table that can be read may still not mean: notes that ask."""
+"""Notes that ask whether a table, although it can be read, means what it seems to."""
 
 from __future__ import annotations
 

@@ -202,8 +202,8 @@ class Folder(ImageFolder):
     """torchvision's `ImageFolder`, also for a folder without classes; opens no image.
 
     ``names`` are those of the images, such as ``cat/1.jpg``; ``left_out`` are other files, and all
-    in folders of a class's folder. Hidden ones are skipped; links are followed, with a warning if
-    they lead out of the folder.
+    files in subfolders of a class's folder. Hidden ones are skipped; links are followed, with a
+    warning if they lead out of the folder.
     Raises InputError for a folder that is missing, has fewer than *least* images, a class without
     any, or images beside classes.
     """

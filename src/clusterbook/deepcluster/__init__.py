@@ -1,5 +1,5 @@
 # ruff: noqa: F401, F403
-"""DeepCluster: visual features from alternating k-means with training on its labels.
+"""DeepCluster: visual features learned by alternating k-means and training on its labels.
 
 Caron, Bojanowski, Joulin, Douze, *Deep Clustering for Unsupervised Learning of Visual Features*,
 ECCV 2018. `estimator` has one training in its five steps (sections 3.2 to 3.4), `clustering` PCA,

@@ -1,6 +1,6 @@
 r"""Pseudo-labels of DeepCluster: PCA and whitening, k-means, sampling (sections 3.2 to 3.4).
 
-Of several processes each has consecutive rows of what is clustered, and sums are those of all.
+With several processes, each has consecutive rows of the data, and sums run over all of them.
 
 Features :math:`f` with mean :math:`\mu` and covariance :math:`U \Lambda U^\top` become
 :math:`z = \Lambda_d^{-1/2} U_d^\top (f - \mu)`, of 256 dimensions in the paper, then
@@ -246,8 +246,8 @@ def _means(X: Tensor, labels: Tensor, centers: Tensor) -> Tensor:
 def split_empty(X: Tensor, labels: Tensor, centers: Tensor, generator: torch.Generator) -> Tensor:
     """Labels in which each empty cluster has received part of a random other one (section 3.3).
 
-    As if its center were perturbed to either side, by a random sign of each feature: a plane
-    through the samples' mean cuts them in two. The generator is on the CPU.
+    A plane through the mean of the other cluster's samples cuts them in two, as if its center were
+    perturbed to either side, with a random sign per feature. The generator is on the CPU.
     """
     labels = labels.clone()
     counts = _counts(labels, len(centers))
@@ -273,9 +273,9 @@ def epoch_indices(labels: Tensor, n_draws: int, generator: torch.Generator,
                   sampling: str = "uniform") -> Tensor:
     """The images of an epoch in the order of training, (n_draws,) (section 3.3).
 
-    ``"uniform"`` draws equally many images of each nonempty cluster, of it each equally often,
-    ``"natural"`` each image equally often, all to within one. *labels*, (n_samples,), are the
-    pseudo-labels; they and the generator are on the CPU.
+    ``"uniform"`` draws equally many images of each nonempty cluster, and each of these equally
+    often; ``"natural"`` draws each image equally often; all to within one. *labels*,
+    (n_samples,), are the pseudo-labels; they and the generator are on the CPU.
     """
     checks.one_of("sampling", sampling, SAMPLINGS)
     if sampling == "natural":

@@ -46,11 +46,11 @@ PCA_SAMPLES = 100_000
 
 @dataclass(repr=False, eq=False)
 class DeepCluster(DeepClusterer):
-    """Visual features from alternating k-means with training on its labels.
+    """Visual features learned by alternating k-means and training on its labels.
 
     Images are an array, (n_samples, n_features), of rows of ``image_shape`` with pixels in [0, 1];
     or the path of a folder, which is read batch by batch, resized and cropped to ``image_shape``.
-    Held are the features of at most 100,000 images, the reduced ones of all, and all labels.
+    Memory holds the features of at most 100,000 images, the reduced ones of all, and all labels.
 
     Parameters
     ----------
@@ -274,9 +274,9 @@ class DeepCluster(DeepClusterer):
                      test_size: float = 0.2, most_numbers: int = networks.MOST_NUMBERS) -> float:
         """Accuracy, from 0 to 1, of a linear classifier on a frozen layer (section 4.2).
 
-        *layer* is a convolutional one, from 1, averaged to about *most_numbers* an image, or
+        *layer* is a convolutional one, from 1, averaged to about *most_numbers* per image, or
         ``"features"``, after the last ReLU. Without *X_test* and *y_test* a stratified random share
-        *test_size* of *X* is tested on.
+        *test_size* of *X* is used for testing.
         """
         check_is_fitted(self)
         known = ["features", *range(1, getattr(self.network_, "n_layers", 0) + 1)]

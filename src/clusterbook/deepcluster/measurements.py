@@ -42,7 +42,7 @@ def effective_clusters(sizes: ArrayLike) -> float:
 
 
 def of_collapse(history: History | None) -> dict[str, float]:
-    """What is left at the end of a training that may collapse; None is one that diverged."""
+    """Measures at the end of a training that may collapse; None stands for one that diverged."""
     if history is None:
         return {"diverged": 1}
     last = history.rows[-1]

@@ -25,7 +25,7 @@ _MARKERS = "osD^vP*X"               # as many as colors
 
 @styled
 def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False) -> Chart:
-    """One panel a quantity, against the epoch, or whatever *x* names; *log* is for the x axis.
+    """One panel per quantity, against the epoch, or whatever *x* names; *log* is for the x axis.
 
     Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
     (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
@@ -108,7 +108,7 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
 @styled
 def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
                references: Mapping[str, float] | None = None, log: bool = False) -> Chart:
-    """One dot a seed, one row a group, reference values as lines.
+    """One dot per seed, one row per group, reference values as lines.
 
     *groups* maps names to values, one per seed; *quantity* is the x axis, with its unit, and *log*
     makes it logarithmic; *references* maps names to values: a source's, or chance.

@@ -138,7 +138,7 @@ def _letter(figure: Figure) -> None:
 
 
 def darken(figure: Figure) -> Figure:
-    """Give a dark ground what was drawn in fixed colors, for white paper."""
+    """Adapt to a dark background what was drawn in fixed colors, for white paper."""
     boxes = [text.get_bbox_patch() for text in figure.findobj(Text) if text.get_bbox_patch()]
     for artist in [*figure.findobj(), *boxes]:
         for part in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):

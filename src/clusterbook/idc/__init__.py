@@ -22,9 +22,9 @@ In the losses:
 - The coding rate of the gates is that of a batch, with the factor d/(m eps), divided by m; the
   paper's formula has single samples, and d (m eps). A random projection is saved with the weights;
   there it is lost.
-- The head's compression is weighted by the clusters' sizes, divided by the embedding's size, and of
-  embeddings of length 1; in the paper a plain sum (*form*). Its precision ``eps`` is 0.1 and the
-  gates' 1; the paper has one for both.
+- The head's compression is weighted by the clusters' sizes, divided by the embedding's size, and
+  computed on embeddings of length 1; in the paper a plain sum (*form*). Its precision ``eps`` is
+  0.1 and the gates' 1; the paper has one for both.
 - The weight of the global gates' penalty is constant and the learning rate 0.01 on MNIST; the paper
   has a rising one, and 0.1.
 - The size of the embedding is free; in the paper it is the number of clusters.
@@ -38,8 +38,8 @@ In training:
   prediction uses, drift from those of the first training (clean, gated and masked inputs mixed) to
   those of the gated samples. With ``batch_norm="gated"`` they are set to the latter once and
   everything is frozen, which is faster; ``"mixed"`` leaves them as they are.
-- Clean samples are encoded once a step, not twice: losses and gradients are the same, only running
-  averages count clean inputs once.
+- Clean samples are encoded once a step, not twice: losses and gradients are the same, but
+  running averages count clean inputs only once.
 - The auxiliary classifier learns the head's clusters from before the head's step, not after.
 - The keys ``gtcr_loss`` and ``use_gating``, which the released code never reads, take effect.
 - Constant columns are left out (``constant_columns="keep"`` keeps them, as there).

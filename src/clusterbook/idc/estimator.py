@@ -47,8 +47,9 @@ class IDC(DeepClusterer):
     n_clusters, batch_size : int
         A smaller last batch is left out.
     epochs, ae_pretrain_epochs, ae_non_gated_epochs, start_global_gates_training_on_epoch : int
-        Passes over the data in all four stages; of these the autoencoder's; of these the first,
-        without gates; and the epoch after which auxiliary classifier and global gates train too.
+        Passes over the data in all four stages; how many of these train the autoencoder; how many
+        of those come first, without gates; and the epoch after which auxiliary classifier and
+        global gates train too.
     mask_percentage, latent_noise_std : float
         Fraction of inputs masked in the third reconstruction, and standard deviation of the noise
         of mean 1 that multiplies embeddings in the fourth; 0 leaves the term out.
@@ -65,7 +66,7 @@ class IDC(DeepClusterer):
     tau : float
         Temperature of the Gumbel-softmax; for short trainings take 1.
     local_gates_lambda, global_gates_lambda, gtcr_lambda : float
-        Weights of the sparsity of the local gates (the final one: right where few are open while
+        Weights of the sparsity of the local gates (the final one: good if few gates are open while
         ``gated`` in the history is still near ``clean``) and of the global gates, and of the coding
         rate of the local gates.
     lr_pretrain, lr_clustering, lr_aux_classifier : float

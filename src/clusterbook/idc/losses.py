@@ -4,8 +4,8 @@ A gate is a number in [0, 1] that multiplies a feature. Where the paper and its 
 differ there are two functions, and `FORMS` has those of each form. Samples, gates and their
 :math:`\mu` have shape (n_samples, n_features) unless said otherwise.
 
-Hidden layers of autoencoder and classifiers are linear, batch normalization, ReLU. First weights
-have a standard deviation of only 0.001, for which batch normalization makes up.
+Hidden layers of autoencoder and classifiers are linear, batch normalization, ReLU. Initial
+weights have a standard deviation of only 0.001; batch normalization makes up for it.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class TELL(DeepClusterer):
         return step
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> TELL:
-        """Move the centers alone with samples that arrive now; the first call fits.
+        """Move only the centers, by newly arriving samples; the first call fits.
 
         Each batch of ``batch_size`` samples, in the order of arrival, is one step (section 4.4 and
         Table 5 of the paper). ``labels_`` and ``loss_`` are then those of these samples. Raises

@@ -1,7 +1,7 @@
 r"""How good clusters of neurons are: what they do on data, and all measures of one network.
 
-Each measure stands beside a null model, because chance alone makes it positive: do neurons of a
-cluster fire together, prefer the same classes, tell the class, and which are lost without them?
+Each measure stands beside a null model, because chance alone makes it positive: do the neurons
+of a cluster fire together, prefer the same classes and tell the class; which are lost without them?
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50, r
                    ) -> NullTest:
     """Adjusted mutual information between the weight clusters and other labels (n_neurons,).
 
-    The null permutes the others among the neurons of one side, so that a difference between the
-    sides alone is no agreement. Neurons with -1 in either labeling are left out.
+    The null permutes the other labels within each side, so that a mere difference between the
+    sides does not count as agreement. Neurons with -1 in either labeling are left out.
     """
     whole("n_shuffles", n_shuffles, 2)
     rng = check_random_state(random_state)
