@@ -176,7 +176,7 @@ def test_ties_are_never_listed_in_part():
 @pytest.mark.parametrize(("labels", "gates", "broken"), [
     (np.r_[[0] * 97, 2, 2, 2], np.ones((100, 20)), {
         "clusters in use": "another seed, or fewer clusters",
-        "rows of cluster 2, the smallest": "take them for outliers, not for a group",
+        "rows of cluster 2, the smallest": "treat them as outliers, not as a group",
         "open gates, of all features": "-p local_gates_lambda 9"}),
     (np.arange(99) % 3, np.zeros((99, 20)), {
         "rows without an open gate": "-p local_gates_lambda 1"}),
@@ -306,9 +306,10 @@ def test_the_strongest_null_decides_what_is_said_and_which_features_stand_out(X,
     ward = Judged(TWO, 0.5, subsamples=[0.9], by_chance=[0.4], seeds=[0.8])
     say = of_the_page("verdict_in_words")
     said = say(level, "Ward", ward, 3, 3, X.shape, True)
-    assert {"none": "no more distinct than those of noise", "shuffled": "3 groups of rows are not "
-            "shown", "cloud": "more clearly than rows of one cloud"}[level] in said.split("**")[1]
-    assert "0.90 between subsamples, 0.40 between those of one cloud, 0.80 between seeds" in said
+    assert {"none": "no more distinct than those of noise", "shuffled": "no evidence of 3 groups "
+            "of rows", "cloud": "more clearly than rows of one cloud"}[level] in said.split("**")[1]
+    assert ("0.90 between subsamples, 0.40 between subsamples of one cloud, 0.80 "
+            "between seeds") in said
     assert ("Use the clusters of Ward" in said) == (level == "cloud")
     assert "-p n_clusters" not in said and "skewed" not in said
     by_chance = replace(ward, by_chance=[0.9])
@@ -370,5 +371,5 @@ def test_metadata_is_associated_by_permutation_and_a_batch_is_named():
     assert "All margins" not in said
     assert "All margins are 1, " in "\n".join(warn(labels, np.ones(60), ids, units, beside))
     assert "Cluster 1 is one row, c: an outlier" in said and "1 row repeats another" in said
-    assert "Cluster 0 is Plate 1 = x: they share 59 of 59 rows. The measurement may" in said
+    assert "Cluster 0 is Plate 1 = x: they share 59 of 59 rows. It may be" in said
     assert "class = u" not in said
