@@ -16,20 +16,23 @@ from numpy.typing import ArrayLike
 
 from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
 
-__all__ = ["heatmap", "image_grid", "logarithmic", "maps", "matrix_blocks", "picture", "sampling",
-           "scatter", "schematic", "seed_strip", "training_curves"]
+__all__ = ["heatmap", "image_grid", "lines_between", "logarithmic", "maps", "matrix_blocks",
+           "picture", "sampling", "scatter", "schematic", "seed_strip", "training_curves"]
 
 _ABOVE = "outside upper left"       # place of a legend
 _MARKERS = "osD^vP*X"               # as many as colors
 
 
 @styled
-def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False) -> Chart:
-    """One panel per quantity, against the epoch, or whatever *x* names; *log* is for the x axis.
+def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False,
+                    ticks: Sequence[float] = ()) -> Chart:
+    """One panel per quantity, against the epoch, or whatever *x* names.
 
     Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
     (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
-    and, if wanted, ``title``, an ``x`` of its own, and ``colors``, in the order of the runs.
+    and, if wanted, ``title``, an ``x`` of its own, ``colors``, in the order of the runs,
+    ``references``, values with a dotted line, and ``ylim``. *log* makes the x axis logarithmic,
+    with *ticks* at these values.
     """
     figure, axes = blank(2.7, len(curves))
     for panel, axis in zip(curves, axes[0], strict=True):
@@ -41,27 +44,32 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
             for width in map(np.asarray, spread):
                 axis.fill_between(epochs, values - width, values + width, linewidth=0, alpha=0.2,
                                   color=line.get_color())
+        for value in panel.get("references", ()):
+            axis.axhline(value, color="#333333", linestyle=":", linewidth=1)
         axis.set(xlabel=_broken(panel.get("x", x), 72 // len(curves)), ylabel=panel["label"],
-                 title=panel.get("title", ""))
+                 title=panel.get("title", ""), ylim=panel.get("ylim"))
         if log:
-            logarithmic(axis)
+            logarithmic(axis, ticks)
         else:
             axis.xaxis.get_major_locator().set_params(integer=True)
     if len({tuple(panel["runs"]) for panel in curves}) > 1:
-        for axis in axes[0]:
-            if len(axis.lines) > 1:
+        for panel, axis in zip(curves, axes[0], strict=True):
+            if len(panel["runs"]) > 1:
                 axis.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), borderaxespad=0.2)
-    elif len(axes[0, 0].lines) > 1:
+    elif len(curves[0]["runs"]) > 1:
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc=_ABOVE,
                       ncols=_columns(curves[0]["runs"]))
     return figure
 
 
-def logarithmic(axis: Axes) -> None:
-    """Make the x axis logarithmic, its numbers plain text."""
+def logarithmic(axis: Axes, ticks: Sequence[float] = ()) -> None:
+    """Make the x axis logarithmic, its numbers plain text, at *ticks* if there are any."""
     axis.set_xscale("log")
     axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter(LogFormatter())
+    if len(ticks):
+        axis.minorticks_off()
+        axis.set_xticks(ticks)
 
 
 def _columns(names: Collection[str]) -> int:
@@ -101,7 +109,8 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
                                          linewidth=1.6))
         axis.set(title=title, xlabel=columns, ylabel=rows)
         bare(axis)
-    figure.colorbar(image, ax=axes[0].tolist(), label=values, extend="max")
+    figure.colorbar(image, ax=axes.ravel().tolist(), label=values, extend="max",
+                    location="bottom" if is_narrow() else "right", aspect=30)
     return figure
 
 
@@ -132,10 +141,18 @@ def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
         axis.xaxis.get_major_locator().set_params(integer=True)
     axis.tick_params("y", labelsize=8 if is_narrow() else None)
     axis.invert_yaxis()
-    axis.grid(axis="y", visible=False)
+    lines_between(axis, np.arange(len(groups) - 1) + 0.5)
     if references:
         figure.legend(loc=_ABOVE, ncols=1 if is_narrow() else 3)
     return figure
+
+
+def lines_between(axis: Axes, places: ArrayLike) -> None:
+    """Replace the horizontal grid by lines that part the rows, at these *places*."""
+    axis.grid(axis="y", visible=False)
+    axis.set_yticks(places, minor=True)
+    axis.tick_params("y", which="minor", length=0)
+    axis.grid(axis="y", which="minor")
 
 
 @styled
