@@ -134,9 +134,12 @@ def texts(legend) -> list[str]:
 
 def test_curves_have_a_band_a_title_and_a_logarithmic_axis_where_asked():
     runs = {"mean": (EPOCHS, EPOCHS / 2, EPOCHS / 10), "plain": (EPOCHS, EPOCHS / 3)}
-    figure = figures.training_curves([{"label": "score", "title": "random", "runs": runs},
-                                      {"label": "loss", "runs": runs}], log=True)
+    figure = figures.training_curves([{"label": "score", "title": "random", "runs": runs,
+                                       "references": [0.5], "ylim": (0, 4)},
+                                      {"label": "loss", "runs": runs}], log=True, ticks=[1, 4])
     left, right = figure.axes
+    assert {*left.lines[2].get_ydata()} == {0.5} and left.get_ylim() == (0, 4)
+    assert [*right.get_xticks()] == [1, 4] and not [*right.get_xticks(minor=True)]
     np.testing.assert_array_equal(left.lines[1].get_xydata(), np.c_[EPOCHS, EPOCHS / 3])
     (band,) = left.collections                               # one run has a spread
     edges = band.get_paths()[0].vertices
@@ -165,6 +168,7 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     np.testing.assert_allclose(first[:, 0], [0.5, 0.6, 0.7])
     np.testing.assert_allclose(second, [[0.4, 1]])
     assert axis.yaxis_inverted()                             # the first group on top
+    assert [*axis.get_yticks(minor=True)] == [0.5]           # a line between the rows
     assert texts(axis.figure.legends[0]) == ["paper", "chance"]
 
 
