@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
@@ -105,8 +106,11 @@ def broken(parsed: dict[str, BeautifulSoup], site: Path) -> Iterator[str]:
                 yield f"{page}: {address}: no such place"
 
 
-def test_every_internal_link_leads_somewhere(site, parsed):
+def test_every_internal_link_leads_to_one_place(site, parsed):
     assert not list(broken(parsed, site))
+    for page, soup in parsed.items():
+        times = Counter(element["id"] for element in soup.select("[id]"))
+        assert not [id for id, n in times.items() if n > 1], page
 
 
 def poor(text: str, caption: str) -> str | None:

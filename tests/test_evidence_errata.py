@@ -41,9 +41,9 @@ def test_one_erratum_says_everything_as_text_and_as_html(book):
                  "it is not there", "Reported: issue 7"):
         assert text in " ".join(repr(shown).split())
     ET.fromstring(shown.html)
-    for part in ('id="demo-index"', 'id="demo-older"', 'href="scorecard.html#demo-claim"',
-                 'href="../notebooks/demo.html#here"', "&lt;wrong&gt;", "Somebody &amp; others",
-                 "<dd>no</dd>"):
+    for part in ('id="erratum-demo-index"', 'id="erratum-demo-older"',
+                 'href="scorecard.html#demo-claim"', 'href="../notebooks/demo.html#here"',
+                 "&lt;wrong&gt;", "Somebody &amp; others", "<dd>no</dd>"):
         assert part in shown.html
     for ask, name in ((evidence.erratum, "demo-indx"), (evidence.errata, "dmo")):
         with pytest.raises(InputError, match="did you mean 'demo"):
@@ -57,7 +57,7 @@ def test_the_table_counts_and_leads_to_each_entry(book):
         "1 demonstrated in code, 1 already public")
     root = ET.fromstring(shown.html)
     links = {link.get("href") for link in root.iter("a")}
-    assert links == {"audit/demo.html#demo-index", "audit/demo.html#demo-gone"}
+    assert links == {"audit/demo.html#erratum-demo-index", "audit/demo.html#erratum-demo-gone"}
     cells = [[" ".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert [row[-3:] for row in cells[1:]] == [      # what changes a number comes first
         ["concerns a published number", "no", "yes"],

@@ -91,7 +91,7 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
     """A figure with its number, caption and origin, and the row below it.
 
     A page has its SVGs, print its picture; so have pages of runs of before there were SVGs. Its
-    anchor begins with the work's name; a work's chapter and audit page have no name in common.
+    anchor has the work's name; a work's chapter and audit page have no name in common.
     """
     work = Path(env.docname).name.replace("_", "-")
     (picture,) = renderer.render_image(data)
@@ -101,7 +101,7 @@ def _figure(renderer: NbElementRenderer, data: MimeData, about: Mapping[str, Any
         pictures = [nodes.raw("", html, format="html"), addnodes.only("", picture, expr="latex")]
     text, holder = f"{about['caption']}\n\n{about.get('origin', '')}", nodes.Element()
     with renderer.renderer.current_node_context(holder), create_figure_context(
-            renderer.renderer, {"name": f"{work}-{about['name']}", "caption": text},
+            renderer.renderer, {"name": f"figure-{work}-{about['name']}", "caption": text},
             data.line or 0):
         # One node: the caption has to be the second.
         renderer.renderer.current_node.append(nodes.container("", *pictures))

@@ -108,7 +108,7 @@ def errata(work: str | None = None) -> View:
         one_of("work with errata", work, {row.work for row in rows})
         rows = [row for row in rows if row.work == work]
     rows.sort(key=lambda row: (config.book().order(row.work), list(GRADES).index(row.grade)))
-    link = Markup('<a href="audit/{0.work}.html#{0.id}">{0.title}</a> '
+    link = Markup('<a href="audit/{0.work}.html#erratum-{0.id}">{0.title}</a> '
                   '<div class="cb-source">{1}: {0.where}</div>').format
     parts: list[str | Table] = [counts(rows)] if work is None else []
     if work is None and config.book().first_errata:
