@@ -339,8 +339,11 @@ def result(work: str) -> View:
     """
     rows = every_claim(work)
     others = [row for row in rows if row[0].tier != "headline"]
-    how = Markup('<p class="cb-source">{} <a href="../book/scorecard.html#how-to-read-a-verdict">'
-                 'How to read a verdict</a></p>').format(assessed(rows))
+    how = Markup('<p class="cb-source">In the drawings the published number is in the middle, the '
+                 'band is our tolerance, the filled dot our number, the line its 95% interval, and '
+                 'hollow dots are single seeds; an arrow is more than four tolerances away. {} '
+                 '<a href="../book/scorecard.html#how-to-read-a-verdict">How to read a verdict</a>'
+                 '</p>').format(assessed(rows))
     return View(rows, [claim_table("Results, claim by claim", headlines(rows), brief=True),
                        claim_table(f"The other {count(len(others), 'claim')}", others, brief=True,
                                    folded=True), how])
