@@ -235,7 +235,8 @@ judged_by = "a report"
     first, *_ = ET.fromstring(scorecard().html).findall(".//table")[0].find("tbody")
     assert first.find(".//path[@class='cb-published cb-open']") is not None
     assert first.find(".//circle") is None and "Ours not measured." in repr(in_brief("demo"))
-    report = {"epoch": 2, "epochs": 9, "seconds_an_epoch": 1.0, "stage": ""}
+    report = {"epoch": 2, "epochs": 9, "seconds_an_epoch": 1.0, "stage": "",
+              "rows": [{"epoch": 1, "acc": 0.5}]}
     for name, word in (("demo-other", "not attempted"), ("demo-paper", "not finished")):
         run = {"started": "2026-11-25T00:00:00+00:00", "trainings": {f"{name}-seed0": report}}
         put(book, {f"data/records/under-way/{name}-seed0.json": json.dumps(run)})

@@ -41,7 +41,10 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     assert left["trainings"]["main"]["rows"] == [{"epoch": 1, "loss": 2.0}]
     assert load_records(records) == [], "a progress file is no record"
     page = under_way()
-    assert "<td>main: epoch 1 of 2" in page.html
+    assert "<td>main: epoch 1 of 2" in page.html and "accuracy" not in page.html
+    left["trainings"]["main"]["rows"] = [{"epoch": 1, "acc": 0.25}, {"epoch": 2, "loss": 2.0}]
+    path.write_text(json.dumps(left))
+    assert "; accuracy 0.250 at epoch 1</td>" in under_way().html
 
     clock = runs.checkpoints() / "tiny-long-seed3" / "clock.json"
     clock.write_text(json.dumps({**json.loads(clock.read_text()), "taken_from": "a longer run"}))

@@ -409,7 +409,16 @@ def under_way() -> View:
     for path in sorted(folder.glob("*.json")):
         run = config.load_json(path)
         since = run["started"][:10]
-        rows += [(path.stem, f"{so_far(*training)} of computing, in pieces since {since}")
-                 for training in run["trainings"].items()]
+        rows += [(path.stem, f"{so_far(name, report)} of computing, in pieces since {since}"
+                  + _last_score(report["rows"])) for name, report in run["trainings"].items()]
     return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], rows) if rows else
                               "No recorded run is under way."])
+
+
+def _last_score(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The book's main metric where these rows of a curve measured it last: a part of a sentence."""
+    for row in reversed(rows):
+        for metric in config.book().metrics.main:
+            if metric in row:
+                return f"; {wording.spelled(metric)} {row[metric]:.3f} at epoch {row['epoch']:,}"
+    return ""
