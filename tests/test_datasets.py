@@ -108,6 +108,8 @@ def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():
     noisy, _, _ = datasets.make_synthetic(random_state=3, nuisance=0.1)
     np.testing.assert_allclose(noisy[:, 3:], 10 * X[:, 3:], rtol=1e-5)
     np.testing.assert_array_equal(noisy[:, :3], X[:, :3])
+    assert np.bincount(y).tolist() == [800] * 4
+    assert np.bincount(datasets.make_synthetic(10)[1]).tolist() == [3, 2, 3, 2]
     means = np.array([X[y == cluster].mean(0) for cluster in range(4)])
     assert means[:2, 0].min() - means[2:, 0].max() > 1.5
     assert means[0, 1] - means[1, 1] > 1 and means[3, 2] - means[2, 2] > 1

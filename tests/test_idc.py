@@ -10,7 +10,7 @@ from clusterbook.checks import InputError
 from clusterbook.datasets import make_synthetic
 from clusterbook.idc import greedy_accuracy, open_features
 
-X, Y, INFORMATIVE = make_synthetic(15, random_state=0)      # 60 samples: three batches of 20
+X, Y, INFORMATIVE = make_synthetic(60, random_state=0)      # three batches of 20
 EVERY = {"evaluate_every": 1}
 FLAT = X.copy()
 FLAT[:, [4, 9]] = 7.0, 0.0

@@ -75,7 +75,7 @@ def test_what_arrives_online_is_clustered_by_moved_and_by_first_centers():
 
 @pytest.fixture(scope="module")
 def small_idc():
-    X, y, informative = datasets.make_synthetic(60, random_state=0)
+    X, y, informative = datasets.make_synthetic(240, random_state=0)
     model = IDC(4, encdec=[16, 4, 16], clustering_head=[4, 16], aux_classifier=16, epochs=30,
                 gates_hidden_dim=16, ae_pretrain_epochs=20, ae_non_gated_epochs=5, batch_size=40,
                 start_global_gates_training_on_epoch=26, tau=1.0, evaluate_every=1,

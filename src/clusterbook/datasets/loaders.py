@@ -51,21 +51,20 @@ def synthetic_noisy(source: Source) -> Dataset:
 
 
 def make_synthetic(
-    n_samples: int = 800, *, random_state: int | None = None, nuisance: float = 0.01
+    n_samples: int = 3200, *, random_state: int | None = None, nuisance: float = 0.01
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """IDC's synthetic experiment: four clusters in three features, beside ten nuisance features.
 
     This follows the geometry of the authors' code, with other random numbers. The first feature
     separates clusters 0 and 1 from 2 and 3; the second 0 from 1; the third 2 from 3.
 
-    Returns X, float32, shape (4 * n_samples, 13), rows in random order, informative features first
+    Returns X, float32, shape (n_samples, 13), rows in random order, informative features first
     with mean 0 and standard deviation 1; y, int64; and *informative*, bool, shape (4, 13): the
-    features that tell each cluster from the others. *n_samples* counts those of each cluster, and
-    *nuisance* is the standard deviation of the other features: 0.01 in the released code, 0.1 in
-    the draft.
+    features that tell each cluster from the others. The clusters are equally large. *nuisance* is
+    the standard deviation of the other features: 0.01 in the released code, 0.1 in the draft.
     """
     rng = np.random.default_rng(random_state)
-    y = np.repeat(np.arange(4), n_samples)
+    y = np.arange(n_samples) * 4 // n_samples
     centers = np.array([[2.05, 4.30], [2.05, 0.90], [-1.53, 2.92]])
     plane = centers[np.minimum(y, 2)] + 0.5 * rng.standard_normal((len(y), 2))
     # The third blob is stretched over the range of the second feature and becomes two clusters.

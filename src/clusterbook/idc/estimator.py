@@ -106,7 +106,7 @@ class IDC(DeepClusterer):
     Examples
     --------
     >>> from clusterbook.datasets import make_synthetic
-    >>> X, y, informative = make_synthetic(50, random_state=0)
+    >>> X, y, informative = make_synthetic(200, random_state=0)
     >>> model = IDC(4, encdec=[16, 4, 16], clustering_head=[4, 16], aux_classifier=16,
     ...             gates_hidden_dim=16, epochs=6, ae_pretrain_epochs=4, ae_non_gated_epochs=2,
     ...             start_global_gates_training_on_epoch=5, random_state=0).fit(X)
