@@ -7,6 +7,7 @@ import io
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -102,15 +103,22 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
     def _validated(self, X: ArrayLike, fitting: bool = False) -> np.ndarray:
         """Finite samples in float32; pixels in [0, 1] where there is an ``image_shape``."""
+        if isinstance(X, Tensor):       # one may need a gradient, and numpy has no bfloat16
+            X = X.detach().cpu().float()
         if issparse(X):
             raise InputError("X is a sparse matrix, and networks take dense ones: give X.toarray()")
         checks.rows(X, hasattr(self, "image_shape"))
         seen_by = base.clone(self) if fitting else self     # a refused fit leaves a model as it was
-        X = validate_data(seen_by, X, dtype=np.float32, order="C", reset=fitting,
-                          ensure_min_samples=2 if fitting else 1)
+        given, X = X, validate_data(seen_by, X, dtype=np.float32, order="C", reset=fitting,
+                                    ensure_min_samples=2 if fitting else 1)
         if getattr(self, "image_shape", None) is not None:
             checks.pixels(X, checks.image_shape(self.image_shape))
         if fitting:
+            flat = np.flatnonzero(X.max(0) == X.min(0))
+            if np.ptp(np.asarray(given)[:, flat].astype(float), axis=0).any():
+                warnings.warn("a column of X varies too little beside its size, and is constant in "
+                              "single precision: subtract its mean, or scale X, in double "
+                              "precision first", UserWarning, stacklevel=3)
             self._seen = {name: value for name, value in vars(seen_by).items() if name in _SEEN}
         return X
 
@@ -131,7 +139,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
               training.seeded(seed, samples.device) as generator):
             yield generator, partial(
                 training.train, batch_size=self.batch_size, generator=generator,
-                checkpoint=self._checkpoint(content, seed, number), stop=paths.time_is_up,
+                checkpoint=self._checkpoint(content, seed, number, y), stop=paths.time_is_up,
                 progress=self.progress)
         for name in _SEEN:
             vars(self).pop(name, None)
@@ -148,7 +156,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         return {name: _told(value) for name, value in self.get_params().items()
                 if name not in self._silent}
 
-    def _checkpoint(self, content: Sequence[Any], seed: int, threads: int) -> Checkpoint | None:
+    def _checkpoint(self, content: Sequence[Any], seed: int, threads: int,
+                    y: ArrayLike | None = None) -> Checkpoint | None:
         """The checkpoint, if one is asked for; InputError without a ``random_state``."""
         if self.checkpoint is None:
             return None
@@ -157,10 +166,16 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         folders = {Path(inspect.getfile(kind)).parent for kind in type(self).__mro__
                    if kind.__module__.startswith(f"{__package__}.")}
         return Checkpoint(self.checkpoint, data=fingerprint(*content),
+                          classes=fingerprint(np.unique(y, return_inverse=True)[1] if y is not None
+                                              else ()),
                           code=code_hash(*folders),
                           parameters={**self._settings(), "seed": seed, "threads": threads})
 
     # ----------------------------------------------------------------------- the fitted estimator
+
+    def fit_predict(self, X: Any, y: ArrayLike | None = None) -> np.ndarray:
+        """The clusters of the samples that ``fit`` was given, shape (n_samples,)."""
+        return self.fit(X, y).labels_           # scikit-learn's leaves y out
 
     def predict(self, X: Any) -> np.ndarray:
         """The cluster of each sample, shape (n_samples,)."""
@@ -173,31 +188,17 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
     def save(self, path: str | Path) -> None:
         """Write settings and weights to a file; see `load`.
 
-        Raises InputError if the file can't be written, and leaves it as it was; and if settings
-        were changed after ``fit``, so that the weights do not fit them.
+        The settings are those of the fit, also if some were changed after it. Raises InputError if
+        the file can't be written, and leaves it as it was.
         """
         check_is_fitted(self)
-        fitted, buffer = self._fitted(), io.BytesIO()
-        try:
-            with torch.device("meta"), training.seeded(0):
-                weights = base.clone(self)._restore(fitted).state_dict()
-            same = {name: one.shape for name, one in weights.items()} == {
-                name: one.shape for name, one in fitted["weights"].items()}
-        except (RuntimeError, ValueError):
-            same = False
-        if not same or not self._fits_settings():
-            raise InputError("settings were changed after fit, and the weights do not fit them; "
-                             "set them back, or fit anew")
+        buffer = io.BytesIO()
         names = getattr(self, "feature_names_in_", None)
-        torch.save({"clusterbook": type(self).__name__, "settings": as_json(self._settings()),
+        torch.save({"clusterbook": type(self).__name__, "settings": as_json(self._fit_settings),
                     "feature_names": names if names is None else [*map(str, names)],
-                    **fitted}, buffer)
+                    **self._fitted()}, buffer)
         # A link stays a link.
         paths.write_atomically(Path(path).resolve(), buffer.getbuffer(), noun="the model")
-
-    def _fits_settings(self) -> bool:
-        """Whether the settings that change no weight of the network are those of the fit."""
-        return True
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", **settings: Any) -> Self:
@@ -207,6 +208,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         Raises InputError if the file is missing, is not a model, or has other settings or weights.
         """
         found = training.resolve_device(device)
+        for name in settings:
+            checks.one_of(f"parameter of {cls.__name__}", name, cls.__dataclass_fields__)
         try:
             stored = torch.load(path, map_location=found, weights_only=True)
             if stored["clusterbook"] != cls.__name__:
@@ -221,6 +224,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
             if names := stored.get("feature_names"):
                 estimator.feature_names_in_ = np.array(names, dtype=object)
             return estimator
+        except InputError as error:
+            raise InputError(f"{path} can't be loaded: {error}") from error
         except Exception as error:                      # torch reports damage by half a dozen types
             reason = getattr(error, "strerror", None) or checks.said(error).partition("\n")[0]
             raise InputError(f"{path} is no model that {cls.__name__}.save wrote ({reason}); name "

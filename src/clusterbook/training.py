@@ -12,6 +12,7 @@ import copy
 import json
 import math
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -38,6 +39,10 @@ from .paths import bar
 #: CIFAR above (from 2.7e9). On two busy cores a second thread made small steps 7 to 45 times slower
 #: (each waits for the other) and large ones 1.7 times faster.
 SMALL_STEP = 2.5e9
+
+
+#: Held in a fit: torch has one generator, and one number of threads, for all threads of a process.
+_TURN = threading.RLock()
 
 
 class TrainingError(RuntimeError):
@@ -74,17 +79,23 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
     """Let *random_state* decide torch's random numbers inside the ``with`` block, and only there.
 
     Torch's global generators (the CPU's, and the GPU's if *device* is one) are seeded on entry and
-    restored on exit. Yields a CPU generator for shuffling, a stream of its own.
+    restored on exit; weights are made in single precision. Threads of one process take turns.
+    Yields a CPU generator for shuffling, a stream of its own.
     """
     streams = np.random.SeedSequence(checks.as_seed(random_state))
     for_torch, for_shuffling = streams.generate_state(2)
     gpus = _gpus(resolve_device(device))
-    with torch.random.fork_rng(gpus):
+    with _TURN, torch.random.fork_rng(gpus):
         # torch.manual_seed would seed every GPU, also those that are not restored.
         torch.default_generator.manual_seed(int(for_torch))
         for gpu in gpus:
             torch.cuda.default_generators[gpu].manual_seed(int(for_torch))
-        yield torch.Generator().manual_seed(int(for_shuffling))
+        precision = torch.get_default_dtype()
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield torch.Generator().manual_seed(int(for_shuffling))
+        finally:
+            torch.set_default_dtype(precision)
 
 
 def _gpus(device: torch.device) -> list[int]:
@@ -119,15 +130,16 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
     """
     if asked is not None:
         checks.whole("threads", asked, 1)
-    before = torch.get_num_threads()
     small = step <= SMALL_STEP and "OMP_NUM_THREADS" not in os.environ
-    number = int(asked or threads_of(checkpoint) or (1 if small else before))
-    with threadpool_limits(number):
-        torch.set_num_threads(number)           # threadpoolctl does not see the MKL inside torch
-        try:
-            yield number
-        finally:
-            torch.set_num_threads(before)
+    with _TURN:
+        before = torch.get_num_threads()
+        number = int(asked or threads_of(checkpoint) or (1 if small else before))
+        with threadpool_limits(number):
+            torch.set_num_threads(number)       # threadpoolctl does not see the MKL inside torch
+            try:
+                yield number
+            finally:
+                torch.set_num_threads(before)
 
 
 # -------------------------------------------------------------------------------------- the history
@@ -274,6 +286,7 @@ def train(
     return history
 
 
+@torch.enable_grad()      # also where the caller has switched gradients off
 def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int, tensors: tuple[Tensor, ...],
                batches: Iterable[Tensor]) -> dict[str, float]:
     """Take an epoch's steps; the mean over its samples of each quantity."""

@@ -103,7 +103,7 @@ class DeepCluster(DeepClusterer):
 
     Examples
     --------
-    >>> from clusterbook import datasets
+    >>> from clusterbook import DeepCluster, datasets
     >>> data = datasets.load("digits")
     >>> model = DeepCluster(20, image_shape=data.image_shape, n_components=32, epochs=1, flip=False,
     ...                     random_state=0).fit(data.X)
@@ -266,7 +266,7 @@ class DeepCluster(DeepClusterer):
     def _outputs(self, X: Images, *layer: int | str) -> Iterator[Tensor]:
         check_is_fitted(self)
         images = self._images(X, self.shape_, torch.stack([self.pixel_mean_, self.pixel_std_]),
-                              next(self.network_.parameters()).device)
+                              self.reduction_.mean.device)
         return networks.outputs(self.network_, images.batches(self.batch_size), *layer)
 
     def linear_probe(self, X: Images, y: ArrayLike, *, layer: int | str = "features",
@@ -303,6 +303,7 @@ class DeepCluster(DeepClusterer):
         self.pixel_mean_, self.pixel_std_ = statistics
         self.cluster_centers_ = centers.cpu().numpy()
         self._n_features_out = len(reduction.components)
+        self._fit_settings = self._settings()
 
     def _fitted(self) -> dict[str, Any]:
         return {"shape": list(self.shape_), "statistics": [self.pixel_mean_, self.pixel_std_],
@@ -311,16 +312,13 @@ class DeepCluster(DeepClusterer):
                 "weights": self.network_.state_dict()}
 
     def _restore(self, stored: Mapping[str, Any]) -> nn.Module:
+        if isinstance(self.network, str) and self.network not in networks.NETWORKS:
+            raise InputError(f"its network {self.network!r} is a function, which a file can't "
+                             "hold: load(path, network=...) takes it")
         self._take(networks.build(self.network, stored["shape"], self.sobel), stored["shape"],
                    stored["statistics"], Reduction(**stored["reduction"]), stored["centers"],
                    stored["inertia"])
         return self.network_
-
-    def _fits_settings(self) -> bool:
-        return (self.n_clusters == len(self.cluster_centers_)
-                and self.n_components in (None, len(self.reduction_.components))
-                and (self.whiten, self.normalize) == (self.reduction_.whiten,
-                                                      self.reduction_.normalize))
 
     def _shape(self) -> tuple[int, ...] | None:
         """The shape of an image; None if a network of the caller's takes rows as they are."""

@@ -105,6 +105,7 @@ class IDC(DeepClusterer):
 
     Examples
     --------
+    >>> from clusterbook import IDC
     >>> from clusterbook.datasets import make_synthetic
     >>> X, y, informative = make_synthetic(200, random_state=0)
     >>> model = IDC(4, encdec=[16, 4, 16], clustering_head=[4, 16], aux_classifier=16,
@@ -159,11 +160,18 @@ class IDC(DeepClusterer):
         """
         self._check_settings()
         X = self._validated(X, fitting=True)
-        used = self._columns_to_use(X)
+        used, epochs = self._columns_to_use(X), self._stage_epochs()
+        if not epochs["global"]:
+            missing = "" if epochs["clustering"] else "the clustering head and "
+            warnings.warn(f"{missing}the global gates are not trained: with epochs={self.epochs}, "
+                          f"no epoch comes after ae_pretrain_epochs={self.ae_pretrain_epochs} and "
+                          "start_global_gates_training_on_epoch="
+                          f"{self.start_global_gates_training_on_epoch}", UserWarning,
+                          stacklevel=2)
         samples = as_tensor(X[:, used], training.resolve_device(self.device))
         with self._fitting(samples, y, samples.shape[1], X) as (_, train):
             model = self._new_model(samples.shape[1]).to(samples.device)
-            epochs, steps = self._stage_epochs(), max(1, len(samples) // self.batch_size)
+            steps = max(1, len(samples) // self.batch_size)
 
             # First training: the autoencoder, then together with the local gates
             networks = nn.ModuleList([part for part in (model.autoencoder, model.gating) if part])
@@ -378,6 +386,7 @@ class IDC(DeepClusterer):
     def _take(self, model: Model, kept_epoch: int, compression: float) -> None:
         self.model_, self.kept_epoch_, self.compression_ = model, kept_epoch, compression
         self._n_features_out = model.autoencoder.embedding_size
+        self._fit_settings = self._settings()
 
     def _fitted(self) -> dict[str, Any]:
         return {"used": self.used_features_.tolist(), "kept_epoch": self.kept_epoch_,

@@ -54,6 +54,7 @@ class TELL(DeepClusterer):
     image_shape : tuple of int, optional
         (channels, height, width) of a row of ``X``, whose pixels must then lie in [0, 1].
     embedding_size : int
+        Ignored without a network.
     hidden, dropout : sequence of int, float
         Of the fully connected encoder; see `DenseAutoencoder`.
     alpha : float
@@ -101,7 +102,7 @@ class TELL(DeepClusterer):
 
     Examples
     --------
-    >>> from clusterbook import datasets
+    >>> from clusterbook import TELL, datasets
     >>> data = datasets.load("digits")
     >>> model = TELL(10, image_shape=data.image_shape, epochs=2, random_state=0).fit(data.X)
     >>> model.labels_.shape, model.reconstruct_centers().shape
@@ -256,11 +257,14 @@ class TELL(DeepClusterer):
         self._check_settings()
         if not hasattr(self, "layer_"):
             return self.fit(X)
-        if self._online is None:
+        if self.n_clusters != len(self.layer_.weight):
+            raise InputError(f"n_clusters is {self.n_clusters}, and the model was fitted with "
+                             f"{len(self.layer_.weight)}; set it back, or fit anew")
+        if type(self._online) is not OPTIMIZERS[self.optimizer]:
             self._online = OPTIMIZERS[self.optimizer](self.layer_.parameters())
         step = self._step("centers", self._model, self._online)
         size = self._step_size(self.batch_size, self.n_features_in_)
-        with training.threads(size, self.threads):
+        with training.threads(size, self.threads), torch.enable_grad():
             z = self._embedding(X)
             for batch in z.split(self.batch_size):
                 step(0, batch)
@@ -315,6 +319,7 @@ class TELL(DeepClusterer):
         if hasattr(self, "feature_names_in_"):
             then.feature_names_in_ = self.feature_names_in_
         then._take(copy.deepcopy(self._snapshots[str(epoch)]), math.nan, {})
+        then._fit_settings = self._fit_settings
         return then
 
     def _embedding(self, X: ArrayLike) -> Tensor:
@@ -342,6 +347,7 @@ class TELL(DeepClusterer):
         self._model, self.network_, self.layer_ = model, model.network, model.layer
         self.loss_, self._snapshots, self._online = loss, snapshots, None
         self._n_features_out = model.network.embedding_size
+        self._fit_settings = self._settings()
 
     def _fitted(self) -> dict[str, Any]:
         return {"n_features": self.n_features_in_, "loss": self.loss_,

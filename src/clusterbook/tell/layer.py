@@ -65,6 +65,8 @@ class ClusterLayer(nn.Module):
 
     Examples
     --------
+    >>> import torch
+    >>> from clusterbook.tell import ClusterLayer
     >>> layer = ClusterLayer(n_clusters=2, n_features=2)
     >>> layer.reset_centers(torch.tensor([[3.0, 0.0], [0.0, 0.5]]))
     >>> z = torch.tensor([[2.0, 1.0], [0.0, 7.0]])
