@@ -190,6 +190,10 @@ MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "i
     (FLOWERS, "no setting of impute 'none'", {"impute": "none"}),
     (FLOWERS, "no column 'nonsense'", {"features": "nonsense"}),
     ({"a": SAMPLES}, "call the samples X, shape (rows, features), among 'a'", {}),
+    ({"X": 1j * SAMPLES}, "X must have real numbers, shape (rows, features), not complex", {}),
+    ({"X": SAMPLES[:, None]}, "of shape (3, 1, 2)", {}),
+    ({"X": SAMPLES, "y": [1, 2]}, "y has 2 values for 3 rows of X", {}),
+    ({"X": SAMPLES, "feature_names": ["a"]}, "feature_names has 1 names for 2 columns of X", {}),
     ({"X": SAMPLES, "y": np.array([{}] * 3)}, "allow_pickle=False", {}),  # nothing is unpickled
 ])
 def test_a_table_that_cannot_be_clustered(put, text, words, settings):
@@ -230,21 +234,33 @@ def test_a_damaged_file_or_a_missing_package_is_no_traceback(put, monkeypatch, n
     (csc_matrix(SAMPLES), np.array([[4.0, 2.0, 4.0]]), ("2", "4")),
     (SAMPLES, np.array(["ill ", "fine", "ill "]), ("fine", "ill")),  # rows of letters
 ], ids=["column", "row, sparse", "letters"])
-def test_npz_and_matlab_files_go_round(put, tmp_path, samples, labels, classes):
+def test_a_matlab_file_is_read(tmp_path, samples, labels, classes):
     savemat(tmp_path / "my.mat", {"X": samples, "Y": labels, "feature_names": np.array(
         [["gene a"], ["gene b"]], dtype=object)})
     data = read(tmp_path / "my.mat")
     np.testing.assert_array_equal(data.X, SAMPLES)
     assert data.classes == classes and data.y.tolist() == [1, 0, 1]
     assert data.feature_names == ("gene a", "gene b")
+
+
+def test_a_matlab_file_of_one_row_and_arrays_beside_those_of_npz(put, tmp_path):
     savemat(tmp_path / "one.mat", {"X": SAMPLES[:1]})
     one = datasets.own.read_table(tmp_path / "one.mat", is_new=True,
                                   features=["column 1", "column 2"])
     assert one.X.tolist() == [[*SAMPLES[0]]]
-    arrays = {"X": SAMPLES, "kind": np.array(["x", "z", "x"]), "who": ["u", "v", "w"]}
+    arrays = {"X": SAMPLES, "kind": np.array(["x", "z", "x"]), "who": ["u", "v", "w"],
+              "feature_names": [b"gene a", b"gene b"]}
     data = read(put(arrays, "my.npz"), labels="kind", id_column="who")
-    assert data.feature_names == ("column 1", "column 2") and data.classes == ("x", "z")
+    assert data.feature_names == ("gene a", "gene b") and data.classes == ("x", "z")
     assert data.ids == tuple("uvw") and data.X.tolist() == SAMPLES.tolist()
+
+
+def test_a_first_row_with_a_class_that_occurs_again_is_a_sample(put):
+    flowers = "5.1,3.5,setosa\n4.9,3,setosa\n7,3.2,virginica\n6,3,virginica\n"
+    data = read(put(flowers), labels="column 3")
+    assert data.X[0].tolist() == pytest.approx([5.1, 3.5]) and len(data.X) == 4
+    years = read(put("id,2019,2020\nP1,1,2\nP2,3,4\nP3,5,7\n"), id_column="id")
+    assert years.feature_names == ("2019", "2020") and len(years.X) == 3
 
 
 def test_a_workbook_and_a_parquet_file_with_its_kinds_of_columns(tmp_path):

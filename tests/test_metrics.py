@@ -109,6 +109,7 @@ def test_scores_know_no_names_or_order_and_their_symmetry(pair, random):
 @pytest.mark.parametrize(("y_true", "y_pred", "says"), [
     ([0, 1], [0, 1, 1], r"inconsistent numbers of samples: \[2, 3\]"), ([], [], "0 sample"),
     ([[0, 1]], [[0, 1]], r"shape \(1, 2\)"), ([0.0, np.nan], [0, 1], "y_true contains NaN"),
+    (["a", np.nan], [0, 1], "y_true contains NaN or"), ([0, 1], ["a", None], "y_pred contains NaN"),
     ([0, 1], [0.0, np.inf], "y_pred contains infinity"),
 ])
 def test_wrong_label_vectors_are_refused(y_true, y_pred, says):

@@ -87,11 +87,13 @@ def image_shape(value: Any) -> tuple[int, int, int]:
 def rows(X: Any, takes_shape: bool) -> None:
     """Raise InputError for images that are not flattened to rows; the message says how."""
     if len(shape := getattr(X, "shape", ())) > 2:
-        rest = tuple(map(int, shape[1:]))
+        rest, first = tuple(map(int, shape[1:])), ""
         images = rest if len(rest) == 3 else (1, *rest)
+        if len(rest) == 3 and rest[2] in (1, 3, 4) and rest[0] not in (1, 3, 4):
+            first, images = ".transpose(0, 3, 1, 2)", (rest[2], *rest[:2])      # colors are last
         more = f" and image_shape={images}" if takes_shape and len(images) == 3 else ""
         raise InputError(f"X has the shape {tuple(shape)}, but a sample is a row: give "
-                         f"X.reshape(len(X), -1){more}")
+                         f"X{first}.reshape(len(X), -1){more}")
 
 
 def pixels(X: Any, shape: tuple[int, ...]) -> None:

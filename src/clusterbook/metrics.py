@@ -9,11 +9,14 @@ has matched them, which is wrong where cluster 0 is empty; IDC's matches greedil
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 from munkres import Munkres
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn import metrics as _sklearn
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
+
+from .checks import InputError
 
 # Munkres is cubic in pure Python: 0.2 ms for 10 clusters, seconds for some hundred.
 _MUNKRES_LIMIT = 50
@@ -127,6 +130,9 @@ def _numbered(y_true: ArrayLike, y_pred: ArrayLike) -> list[np.ndarray]:
     """Both vectors, checked, with their values numbered from 0 in sorted order."""
     vectors = []
     for name, labels in (("y_true", y_true), ("y_pred", y_pred)):
+        given = np.asarray(labels, dtype=None if hasattr(labels, "dtype") else object)
+        if pd.isna(given).any():            # in a list of texts it would become a class
+            raise InputError(f"{name} contains NaN or None; leave these samples out")
         labels = check_array(labels, ensure_2d=False, dtype=None, input_name=name)
         vectors.append(np.unique(column_or_1d(labels), return_inverse=True)[1])
     check_consistent_length(*vectors)

@@ -79,7 +79,8 @@ METHODS = {"k-means": kmeans, "Ward": ward, "Gaussian mixture": mixture}
 
 def reduced(X: ArrayLike) -> np.ndarray:
     """The centered rows in at most *n_rows* dimensions; all distances stay the same."""
-    X = X - np.mean(X, axis=0, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
+    X = X - X.mean(axis=0)
     if X.shape[1] <= len(X):
         return X
     values, vectors = np.linalg.eigh(X @ X.T)
@@ -98,7 +99,8 @@ def cloud(X: ArrayLike, seed: int) -> np.ndarray:
     from a normal distribution with these covariances would have others, and with few rows far
     clearer clusters.
     """
-    X = X - np.mean(X, axis=0, dtype=np.float64)
+    X = np.asarray(X, dtype=np.float64)
+    X = X - X.mean(axis=0)
     n, d = X.shape
     core = np.linalg.qr(X, mode="r") if d < n else helmert(n) @ X       # X without its rows' places
     normal = _rng(seed).standard_normal((n, len(core)))

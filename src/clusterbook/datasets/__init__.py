@@ -59,6 +59,7 @@ def load(name: str, **settings: Any) -> Dataset:
 
     Examples
     --------
+    >>> from clusterbook.datasets import load
     >>> digits = load("digits")
     >>> digits.X.shape, digits.image_shape
     ((1797, 64), (1, 8, 8))
@@ -193,7 +194,8 @@ def _wrong_files(source: Source) -> dict[str, str | None]:
     return wrong
 
 
-def _source(name: str) -> Source:
+def _source(name: str | Path) -> Source:
+    name = str(name)
     if name not in _SOURCES:
         there = dataset.absolute(name)
         if os.path.isdir(there):

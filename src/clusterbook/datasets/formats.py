@@ -102,7 +102,11 @@ def as_numbers(frame: pd.DataFrame, decimal: str) -> pd.DataFrame:
 
 def _in_texts(frame: pd.DataFrame, change: Callable[[pd.Series], pd.Series]) -> pd.DataFrame:
     """Change the columns that are not of numbers, as one: a table may have 20,000."""
-    texts = frame.select_dtypes(exclude=["number", "bool", "boolean"])
+    texts = frame.loc[:, [not pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]]
+    for name, cell in zip(texts, texts.iloc[0] if len(texts) else (), strict=False):
+        if isinstance(cell, list | dict | np.ndarray):
+            raise InputError(f"a cell of the column {name!r} holds a {type(cell).__name__}, not "
+                             "one value; make it columns of their own, or leave it out")
     changed = change(pd.Series(texts.to_numpy(object).ravel(), dtype=object)).to_numpy()
     changed = pd.DataFrame(changed.reshape(texts.shape), texts.index, texts.columns, dtype=object)
     return pd.concat([frame.drop(columns=texts.columns), changed], axis=1)[[*frame]]
@@ -218,16 +222,23 @@ def _top(rows: Sequence[Sequence[str]], width: int) -> int:
     return next((i for i, n in enumerate(filled) if 2 * n >= width), 0)
 
 
+def _are_cells(names: Sequence[str], body: Sequence[Sequence[str]]) -> bool:
+    """Whether a first row is a sample: numbers, and texts that occur again below, as classes."""
+    texts = [j for j, name in enumerate(names) if not number(name)]
+    return 0 < 2 * len(texts) <= len(names) and all(
+        any(row[j:j + 1] == [names[j]] for row in body) for j in texts)
+
+
 def _named(rows: Sequence[Sequence[str]], separator: str, cells: Cells) -> None:
     """Read a table that has names in its first row, or there its first sample."""
     names, *body = rows
     body = [row if any(row[len(names):]) else row[:len(names)] for row in body]
-    if all(map(number, names)):
-        if not _are_names(names, body[:_DECIDING]):
-            names, body = [f"column {i + 1}" for i in range(len(names))], [names, *body]
-            cells.facts["names of columns"] = "none: the first row has numbers and is a sample"
-        elif names[0] != "0":
-            cells.notes.append(f"the first row, {listed(names)}, was read as names of the columns")
+    all_numbers = all(map(number, names))
+    if all_numbers and not _are_names(names, body[:_DECIDING]) or _are_cells(names, body):
+        names, body = [f"column {i + 1}" for i in range(len(names))], [names, *body]
+        cells.facts["names of columns"] = "none: the first row has numbers and is a sample"
+    elif all_numbers and names[0] != "0":
+        cells.notes.append(f"the first row, {listed(names)}, was read as names of the columns")
     leads = [row[0] for row in body]
     are_named = not all(map(number, leads))
     if not names[0].strip() and all(map(str.isdecimal, leads)) and len({*leads}) == len(leads):
@@ -351,13 +362,23 @@ def _arrays(arrays: Mapping[str, np.ndarray], cells: Cells) -> None:
     if "X" not in arrays:
         raise InputError(f"call the samples X, shape (rows, features), among {listed(arrays)}")
     X = arrays["X"]
-    frame = pd.DataFrame(X.toarray() if hasattr(X, "toarray") else X)
-    names = arrays.get("feature_names", [f"column {i + 1}" for i in frame])
-    frame.columns = [str(np.squeeze(name)) for name in np.ravel(names)]
+    X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    if X.ndim != 2 or np.iscomplexobj(X):
+        raise InputError("X must have real numbers, shape (rows, features), not "
+                         f"{X.dtype} of shape {X.shape}")
+    frame = pd.DataFrame(X)
+    names = np.ravel(arrays.get("feature_names", [f"column {i + 1}" for i in frame]))
+    if len(names) != X.shape[1]:
+        raise InputError(f"feature_names has {len(names)} names for {X.shape[1]} columns of X")
+    frame.columns = [one.decode() if isinstance(one, bytes) else str(one) for one in (
+        np.squeeze(np.asarray(name)).tolist() for name in names)]
     others = [name for name in arrays if name not in ("X", "feature_names")
               and not name.startswith("__")]                # MATLAB's header
     for name in others:
-        if np.size(arrays[name]) == len(frame) or name.casefold() in LABELS:
+        if np.size(arrays[name]) != len(frame) and name.casefold() in LABELS:
+            raise InputError(f"{name} has {np.size(arrays[name]):,} values for {len(frame):,} rows "
+                             "of X; give one for each")
+        if np.size(arrays[name]) == len(frame):
             # A text in a cell of MATLAB is an array.
             frame[name] = [np.squeeze(cell).item() for cell in arrays[name].ravel()]
             cells.beside = [*cells.beside, name]

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from .. import paths
-from ..checks import InputError
+from ..checks import InputError, whole
 from .dataset import Dataset, Source, content, of_images
 
 
@@ -60,9 +60,11 @@ def make_synthetic(
 
     Returns X, float32, shape (n_samples, 13), rows in random order, informative features first
     with mean 0 and standard deviation 1; y, int64; and *informative*, bool, shape (4, 13): the
-    features that tell each cluster from the others. The clusters are equally large. *nuisance* is
-    the standard deviation of the other features: 0.01 in the released code, 0.1 in the draft.
+    features that tell each cluster from the others. The clusters are equally large, or differ by
+    one sample. *nuisance* is the standard deviation of the other features: 0.01 in the released
+    code, 0.1 in the draft. Raises InputError for fewer than four samples.
     """
+    whole("n_samples", n_samples, 4)
     rng = np.random.default_rng(random_state)
     y = np.arange(n_samples) * 4 // n_samples
     centers = np.array([[2.05, 4.30], [2.05, 0.90], [-1.53, 2.92]])
