@@ -187,6 +187,12 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
     assert [tuple(np.round(p.get_center())) for p in second.patches] == [(0, 2), (1, 0)]
 
 
+def test_an_image_grid_needs_a_name_for_each_row_and_column():
+    images, shape = np.zeros((2, 3, 4)), (1, 2, 2)
+    with pytest.raises(InputError, match="1 rows' and 3 columns' names for images of shape"):
+        figures.image_grid(images, shape, rows=["a"], columns=["b", "c", "d"])
+
+
 def test_an_image_grid_has_each_image_in_its_place():
     images = ARGUMENTS["image_grid"][0][0].copy()
     images[1, 2] = np.nan

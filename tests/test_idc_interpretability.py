@@ -162,6 +162,8 @@ def test_undefined_measures_are_refused():
             (lambda: selection_f1(np.eye(3), np.ones((1, 3))), "gates must have shape"),
             (lambda: selection_f1(np.eye(3), np.zeros((3, 3))), "without an informative feature"),
             (lambda: diversity(np.eye(3), [0, 0, 0]), "needs at least two clusters"),
+            (lambda: diversity(np.eye(3), [0, 1, 2], original=True, n_clusters=2), "from 0 to n_c"),
+            (lambda: integrated_gradients(IDC(), X), "the model has gates"),
             (lambda: uniqueness(np.ones((5, 4)), np.eye(5, 4)), "needs two different samples"),
             (lambda: generalizability(X, GATES, 0 * Y, X, GATES, Y), "at least two clusters"),
             (lambda: faithfulness(lambda X: Y, X, GATES), "is the same for all features")):

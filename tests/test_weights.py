@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_rand_score as ari
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -186,11 +187,24 @@ def test_half_precision_weights_are_read():
     (lambda: network_test([W_GOOD, W_GOOD]), "layer 0 has 4 outputs, but layer 1 takes 3"),
     (lambda: bipartite([np.ones((3, 2)), np.ones((2, 4))]), "layer 0 has 3 .* layer 1 takes 4"),
     (lambda: bipartite([]), "there are no layers"),
+    (lambda: network_test(iter([W_GOOD, np.ones(4)])), r"of shape \(4,\): a bias has no"),
+    (lambda: WeightCoclustering().fit(torch.nn.Conv2d(3, 8, 3).weight), "give W.flatten"),
+    (lambda: WeightCoclustering().fit(csr_matrix(W_GOOD)), "give W.toarray"),
     (lambda: partition(np.where(W_GOOD == 5, np.nan, W_GOOD), 2), "weights contains NaN"),
 ])
 def test_weights_and_settings_that_do_not_fit_are_refused(use, says):
     with pytest.raises(ValueError, match=says):
         use()
+
+
+def test_layers_may_come_one_by_one_and_a_refused_refit_changes_nothing():
+    layers = [W_GOOD, np.ones((2, 4))]
+    assert network_test(iter(layers), 2, n_shuffles=2, random_state=0).value == network_test(
+        layers, 2, n_shuffles=2, random_state=0).value
+    model = WeightCoclustering(random_state=0).fit(W_GOOD)
+    with pytest.raises(ValueError, match="n_clusters=4"):
+        model.set_params(n_clusters=4).fit(W_GOOD.T[:, :3])
+    assert model.n_features_in_ == 3 == len(model.column_labels_)
 
 
 @parametrize_with_checks([WeightCoclustering(random_state=0)])

@@ -54,6 +54,9 @@ def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
                                  (layer, y[1:], "inconsistent numbers of samples")):
         with pytest.raises(ValueError, match=says):
             measures.neurons(made, X, classes, wrong, *clusters)
+    for network, classes in ((torch.nn.Sequential(*made), y), (made, y.astype(str))):
+        with pytest.raises(InputError, match="network must be a clusterbook.classifier.MLP and y"):
+            measures.neurons(network, X, classes, layer, *clusters)
     with pytest.raises(InputError, match="at least two; this network has 1"):
         measures.neurons(MLP([10, 8, 2]), X, y, 1, *clusters)
 

@@ -14,6 +14,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 from matplotlib.ticker import LogFormatter
 from numpy.typing import ArrayLike
 
+from ..checks import InputError
 from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
 
 __all__ = ["heatmap", "image_grid", "lines_between", "logarithmic", "maps", "matrix_blocks",
@@ -241,6 +242,9 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     is none; *image_shape* is (channels, height, width). On a phone many columns make two blocks.
     """
     images, block = np.asarray(images, dtype=float), len(rows)
+    if images.shape[:2] != (block, len(columns)):
+        raise InputError(f"there are {block} rows' and {len(columns)} columns' names for images of "
+                         f"shape {images.shape}")
     if is_narrow() and len({name.rpartition(" ")[0] for name in columns}) == 1:
         columns = [name.rpartition(" ")[2] for name in columns]     # 3, not cluster 3
     if is_narrow() and len(columns) > 6:

@@ -67,6 +67,9 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
     """
     clusters, selected = cluster_features(gates, labels)
     if original and n_clusters is not None:
+        if not set(clusters) <= set(range(n_clusters)):
+            raise InputError(f"labels must be whole numbers from 0 to n_clusters - 1 = "
+                             f"{n_clusters - 1}, not {clusters.tolist()}")
         occurring, selected = selected, np.zeros((n_clusters, selected.shape[1]), dtype=bool)
         selected[clusters] = occurring
     K = len(selected)
@@ -168,6 +171,9 @@ def integrated_gradients(model: BaseEstimator, X: ArrayLike, *, kept: int = KEPT
     straight line from 0 to the sample. The *kept* largest absolute ones of each sample, divided by
     the largest, and 0 elsewhere, can be scored as gates; shape (n_samples, n_features).
     """
+    if model.use_gating:
+        raise InputError("the model has gates, which tell its features; give one without, fitted "
+                         "with use_gating=False")
     net, samples, found = model.model_, model._samples(X), []
     for part in samples.split(1000):
         labels = net.cluster(net.embed(part))

@@ -30,6 +30,7 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.cluster import KMeans
@@ -106,8 +107,14 @@ def as_weights(W: ArrayLike) -> np.ndarray:
         one = ".".join(filter(None, ["model", *layers[-1:], "weight"]))
         raise InputError(f"a {type(W).__name__} is no matrix of weights; give that of a layer"
                          + f", such as {one}" * bool(layers))
+    if issparse(W):
+        raise InputError("a sparse matrix of weights is not supported: give W.toarray()")
     if hasattr(W, "detach"):        # a torch parameter; numpy has no bfloat16
         W = W.detach().cpu().double()
+    if len(shape := np.shape(W)) in (1, 3, 4, 5):
+        raise InputError(f"weights must be a matrix (n_outputs, n_inputs), not of shape "
+                         f"{tuple(shape)}: " + ("a bias has no connections" if len(shape) == 1 else
+                                                "of a convolution, give W.flatten(1)"))
     W = check_array(W, dtype=np.float64, input_name="weights")
     if not W.any():
         raise InputError("all weights are 0: there is no graph to cluster")
@@ -172,6 +179,8 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from clusterbook import WeightCoclustering
     >>> W = np.kron(np.eye(2), np.ones((3, 2))) + 0.1
     >>> found = WeightCoclustering(n_clusters=2, random_state=0).fit(W)
     >>> bool((found.row_labels_[:3] == found.column_labels_[0]).all())
@@ -185,8 +194,9 @@ class WeightCoclustering(BiclusterMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: None = None) -> WeightCoclustering:
         """Co-cluster a weight matrix *X* (n_rows, n_columns), signed or not; *y* is ignored."""
         A = np.abs(as_weights(X))
+        labels = _spectral(A, self.n_clusters, self.random_state)
         validate_data(self, X, skip_check_array=True)           # sets n_features_in_
-        self.row_labels_, self.column_labels_ = _spectral(A, self.n_clusters, self.random_state)
+        self.row_labels_, self.column_labels_ = labels
         clusters = np.arange(self.n_clusters)[:, None]
         self.rows_ = self.row_labels_ == clusters
         self.columns_ = self.column_labels_ == clusters
@@ -377,7 +387,7 @@ def network_test(layers: Sequence[ArrayLike], n_clusters: int = 12, *, n_shuffle
     neurons that have weights. For *layers* see `bipartite`, for *keep_zeros* `shuffle`, for errors
     `null_tests`.
     """
-    seed = as_seed(random_state)
+    seed, layers = as_seed(random_state), list(layers)
 
     def measured(layers: Sequence[ArrayLike]) -> dict[str, float]:
         graph = bipartite(layers)

@@ -38,9 +38,15 @@ def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLi
     """Run data through a network and collect the neurons on both sides of a layer of weights.
 
     *network* is a `clusterbook.classifier.MLP`, *X* (n_samples, n_features), *y* (n_samples,) are
-    classes, the labels (n_outputs,) and (n_inputs,). Raises InputError unless the layer lies
-    between two hidden ones, ValueError if lengths do not fit.
+    classes, indices of its outputs, the labels (n_outputs,) and (n_inputs,). Raises InputError
+    for another network or other classes, and unless the layer lies between two hidden ones,
+    ValueError if lengths do not fit.
     """
+    classes, linear = np.asarray(y), getattr(network, "linear", None)
+    if linear is None or classes.dtype.kind not in "iub":
+        raise InputError("network must be a clusterbook.classifier.MLP and y whole numbers, the "
+                         f"indices of its outputs, not a {type(network).__name__} and "
+                         f"{classes.dtype}")
     if len(network.linear) < 3:
         raise InputError("weights between two hidden layers need at least two; this network has "
                          f"{len(network.linear) - 1}")
@@ -52,7 +58,7 @@ def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLi
     for data, given in ((rows, y), (rows.T, row_labels), (columns.T, column_labels)):
         check_consistent_length(data, given)
     labels = np.concatenate([row_labels, column_labels])
-    return Neurons(np.hstack([rows, columns]), np.asarray(y), labels,
+    return Neurons(np.hstack([rows, columns]), classes, labels,
                    np.arange(len(labels)) < len(row_labels))
 
 
@@ -228,7 +234,8 @@ def quality(network, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: 
             random_state: int = 0) -> Quality:
     """Cluster a layer's weights and measure how good the clusters are.
 
-    *X* (n_samples, n_features) and *y* (n_samples,) are test samples. *layer* gets *n_clusters*,
+    *network* is a `clusterbook.classifier.MLP`; *X* (n_samples, n_features) and *y* (n_samples,),
+    the indices of outputs, are test samples. *layer* gets *n_clusters*,
     the whole network *network_clusters* from *n_init* starts of k-means. Raises InputError as
     `null_tests`, `neurons` and `network_test`.
     """
