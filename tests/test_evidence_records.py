@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import socket
@@ -136,7 +135,7 @@ def test_the_text_of_a_record_is_sorted_a_row_of_history_a_line_and_says_nothing
     keys = [line.split(":")[0] for line in text.splitlines() if line.startswith(' "')]
     assert keys == sorted(keys) and len(keys) == 18
     assert not [private for private in (socket.gethostname(), str(asked.parent), "/home/")
-                if private in text] and getpass.getuser() not in json.loads(text).values()
+                if private in text]
 
 
 def test_another_seed_is_another_file_and_the_same_seed_replaces(asked, monkeypatch):
@@ -309,9 +308,7 @@ def test_metrics_that_the_history_contradicts_are_refused(metrics, parameters, w
         assert [record.metrics for record in load_records(asked)] == [metrics]
 
 
-def test_a_damaged_attestation_or_manifest_is_named(book):
-    put(book, {"data/verified/x.json": "{}", "data/records/manifest.json": "{"})
+def test_a_damaged_attestation_is_named(book):
+    put(book, {"data/verified/x.json": "{}"})
     with pytest.raises(InputError, match=r"^verified/x.json: "):
         records_module.attestations([])
-    with pytest.raises(InputError, match="^data/records/manifest.json: "):
-        records_module.config.load_json(book / "data" / "records" / "manifest.json")

@@ -238,6 +238,8 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
     made = made[rng.permutation(made.columns)].set_index(
         pd.Index(rng.permutation([f"P{i}" for i in range(60)]), name="patient"))
     made.assign(label=group).to_csv(tmp_path / "my.csv")
+    monkeypatch.setenv("CLUSTERBOOK_TABLES", str(tmp_path))     # as `clusterbook run` asks for them
+    monkeypatch.setenv("CLUSTERBOOK_RUN", '{"output": "my-3-seed0"}')
     tables: list[pd.DataFrame] = []
     monkeypatch.setattr("IPython.display.display", lambda *shown, **more: tables.extend(
         one for one in shown if isinstance(one, pd.DataFrame)))
@@ -246,7 +248,7 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
         exec(source, names)
         if "@param" in source:
             names |= {"dataset": str(tmp_path / "my.csv"), "id_column": "patient", "seeds": [1],
-                      "k_values": [2, 3], "epochs": 60, "write_to": str(tmp_path)}
+                      "k_values": [2, 3], "epochs": 60}
     rows, features, gates = (pd.read_csv(tmp_path / f"my-3-seed0-{kind}.csv", index_col=0)
                              for kind in ("clusters", "features", "gates"))
 
@@ -287,6 +289,8 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
 
     assert tables[0]["answer"].iloc[[0, 1, 5]].tolist() == ["yes"] * 3
     assert tables[1].index.tolist()[0] == "features per row"
+    assert names["scores"]["kmeans_silhouette_above_cloud"] > 0 and names["scores"].keys() >= {
+        "kmeans_stability", "mixture_silhouette"}
 
     # Rules: of each cluster one, that names what is its own and holds; the verdict above them.
     described = pd.read_csv(tmp_path / "my-3-seed0-rules.csv")

@@ -77,8 +77,6 @@ def test_every_module_imports_from_floors_below_its_own():
 def test_the_library_never_imports_the_engine():
     for name in MODULES:
         if name.startswith("clusterbook"):
-            found = imports(name, inside=True)
-            assert not [one for one in found if one.startswith("bookledger")], name
             assert "bookledger" not in MODULES[name].read_text(encoding="utf-8"), name
 
 
@@ -155,6 +153,8 @@ def test_nothing_needs_posix_and_files_and_consoles_may_have_an_old_encoding():
 
 
 def test_no_large_file_is_tracked_without_a_reason():
+    if not (CHECKOUT / ".git").exists():
+        pytest.skip("git knows nothing of an unpacked archive")
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True,
                              text=True, check=True).stdout.split("\0")[:-1]
     for path in filter(Path.is_file, map(CHECKOUT.joinpath, tracked)):

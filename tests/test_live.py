@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -161,10 +160,7 @@ def test_a_notebook_has_all_of_it_where_somebody_sees_it_run(chromium, tmp_path,
     assert "text/html" not in output()[0]
 
 
-def test_the_scripts_are_short_and_their_syntax_is_right():
+def test_the_scripts_are_short():
     lengths = {path.name: len(path.read_text("utf-8").splitlines()) for path in SCRIPTS}
     assert sum(lengths.values()) <= 700, lengths
     assert max(len(line) for path in SCRIPTS for line in path.read_text("utf-8").split("\n")) <= 105
-    for path in LIVE.glob("*.js"):
-        if shutil.which("node"):
-            subprocess.run(["node", "--check", path], check=True)

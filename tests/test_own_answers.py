@@ -72,16 +72,18 @@ def test_columns_are_prepared_in_order_and_new_rows_like_the_first_ones():
     assert tiny(units * 1e-18) == pytest.approx(labeling.prepare(units)(units), abs=1e-5)
 
 
+UNITS = planted().astype(np.float32)[:, :6].astype(float)
+
+
 @pytest.mark.parametrize("method", labeling.HOW)
-def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_path, monkeypatch,
-                                                                 capsys):
+def test_a_saved_model_labels_new_rows(method, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    units = planted().astype(np.float32)[:, :6].astype(float)
-    prepare = labeling.prepare(units, log2=True)
-    X = prepare(units)
-    idc = IDC(3, encdec=[16, 4, 16], clustering_head=[4, 16], epochs=30, ae_pretrain_epochs=15,
-              ae_non_gated_epochs=5, batch_size=30, random_state=0, progress=False,
-              start_global_gates_training_on_epoch=20).fit(X)
+    prepare = labeling.prepare(UNITS, log2=True)
+    X, idc = prepare(UNITS), None
+    if method == "IDC":
+        idc = IDC(3, encdec=[16, 4, 16], clustering_head=[4, 16], epochs=30, ae_pretrain_epochs=15,
+                  ae_non_gated_epochs=5, batch_size=30, random_state=0, progress=False,
+                  start_global_gates_training_on_epoch=20).fit(X)
     fitted = labeling.fit(method, X, 3, 0, np.arange(90), idc)
     model = labeling.Model(method, NAMES[:6], prepare, fitted, {"id_column": "who"})
     model.save(tmp_path / "m.npz")
@@ -93,7 +95,7 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
     if method in ("k-means", "Ward"):
         assert model.label(fitted)[1] == pytest.approx(1)
         assert model.label(fitted[:2].mean(0, keepdims=True))[1] == pytest.approx(0, abs=1e-6)
-    new = pd.DataFrame(units[::-1], columns=NAMES[:6]).assign(who=[f"p{i}" for i in range(90)])
+    new = pd.DataFrame(UNITS[::-1], columns=NAMES[:6]).assign(who=[f"p{i}" for i in range(90)])
     new[[*new][::-1]].to_csv("new.csv", index=False)        # columns in another order
     assert cli.main(["apply", "m.npz", "new.csv"]) == 0
     assert labeling.HOW[method] in capsys.readouterr().out
@@ -103,10 +105,14 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
     new[:1].to_csv("new.csv", index=False)
     assert cli.main(["apply", "m.npz", "new.csv"]) == 0, "a single row"
     assert pd.read_csv("new-labels.csv")["cluster"].tolist() == [labels[-1]]
-    capsys.readouterr()
-    named = pd.DataFrame(units[:3], columns=NAMES[:6]).assign(age=[1, 2, 3], tube=list("zyx"))
-    kept = labeling.Model(method, NAMES[:6], prepare, fitted)       # of rows without names
-    kept.save(tmp_path / "bare.npz")
+
+
+def test_what_new_rows_lack_or_have_otherwise_is_told_or_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    prepare = labeling.prepare(UNITS, log2=True)
+    fitted = labeling.fit("k-means", prepare(UNITS), 3, 0, np.arange(90), None)
+    labeling.Model("k-means", NAMES[:6], prepare, fitted).save(tmp_path / "bare.npz")
+    named = pd.DataFrame(UNITS[:3], columns=NAMES[:6]).assign(age=[1, 2, 3], tube=list("zyx"))
     for factor, doubted in ((1, False), (1000, True)):
         named.assign(g0=factor * named["g0"]).to_csv("new.csv", index=False)
         assert cli.main(["apply", "bare.npz", "new.csv"]) == 0
@@ -114,7 +120,7 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
         assert "Columns that are not used: 'age', 'tube'." in out
         assert ("Are the units the same?" in out and "in 1 of 6 columns: 'g0'." in out) == doubted
         assert pd.read_csv("new-labels.csv")["row"].tolist() == list("zyx")
-    dummies = labeling.Model(method, (*NAMES[:5], "g5=a"), prepare, fitted, {"text": "one-hot"})
+    dummies = labeling.Model("k-means", (*NAMES[:5], "g5=a"), prepare, fitted, {"text": "one-hot"})
     dummies.save(tmp_path / "dummies.npz")
     named.assign(g5=list("abb")).to_csv("new.csv", index=False)
     assert cli.main(["apply", "dummies.npz", "new.csv"]) == 0
@@ -122,12 +128,12 @@ def test_a_saved_model_labels_new_rows_and_refuses_other_columns(method, tmp_pat
     named.assign(g0=[1, np.nan, 2]).to_csv("new.csv", index=False)
     assert cli.main(["apply", "bare.npz", "new.csv"]) == 2
     assert "g0 (1)'; remove or fill in these rows" in capsys.readouterr().err
-    new.drop(columns="g4").to_csv("new.csv", index=False)
-    assert cli.main(["apply", "m.npz", "new.csv"]) == 2 and "'g4'" in capsys.readouterr().err
+    named.drop(columns="g4").to_csv("new.csv", index=False)
+    assert cli.main(["apply", "bare.npz", "new.csv"]) == 2 and "'g4'" in capsys.readouterr().err
     for wrong, says in (("new.csv", "is no model that"), ("none.npz", "is no model that")):
         assert cli.main(["apply", wrong, "new.csv"]) == 2 and says in capsys.readouterr().err
     (tmp_path / "new-labels.csv").write_text("mine")
-    assert cli.main(["apply", "m.npz", "new.csv"]) == 2 and "move it" in capsys.readouterr().err
+    assert cli.main(["apply", "bare.npz", "new.csv"]) == 2 and "move it" in capsys.readouterr().err
 
 
 def test_what_is_beside_the_features_is_joined_by_identifiers_or_else_by_order(tmp_path):
@@ -159,14 +165,3 @@ def test_what_is_beside_the_features_is_joined_by_identifiers_or_else_by_order(t
             path.write_bytes(b"\x1f\x8b cut")
         with pytest.raises(InputError, match=says):
             labeling.beside(given, path)
-
-
-def test_a_book_set_is_no_table_of_the_model(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    wine = datasets.load("wine")
-    prepare = labeling.prepare(wine.X)
-    labeling.Model("k-means", wine.feature_names, prepare, prepare(wine.X)[:3]).save(
-        tmp_path / "m.npz")
-    pd.DataFrame(wine.X, columns=wine.feature_names).iloc[:9, ::-1].to_csv("w.csv", index=False)
-    labeling.apply("m.npz", "w.csv")
-    assert pd.read_csv("w-labels.csv")["cluster"][:3].tolist() == [0, 1, 2]
