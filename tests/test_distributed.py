@@ -100,8 +100,9 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
                   parameters=f"{EPOCHS}\n{SEED}")
     book.profile("tiny-paper", epochs=20)
     temporary = tmp_path_factory.mktemp("temporary")
-    command = (tmp_path, book.environment(TMPDIR=temporary), "tiny", "--profile", "tiny-paper",
-               "--record", "records", "--output", "out.ipynb")
+    (hold := temporary / "hold").touch()         # the second epoch waits as long as it is there
+    command = (tmp_path, book.environment(TMPDIR=temporary, HOLD=hold), "tiny", "--profile",
+               "tiny-paper", "--record", "records", "--output", "out.ipynb")
     saved, before = book.root / "_build/checkpoints/tiny-paper-seed0/main.pt", tree(tmp_path)
     run = Torchrun(*command)
     wait_for(saved.exists, run.process)
@@ -111,6 +112,7 @@ def test_a_killed_rank_ends_the_run_and_the_same_command_resumes(
     left = {Path(one).name for one in tree(tmp_path, ["__pycache__"]).keys() - before}
     assert not list(temporary.glob("clusterbook-*"))
     assert left <= {"main.pt", "main.json", "clock.json", "tiny-paper-seed0.json"}, left
+    hold.unlink()
     status, said = Torchrun(*command).end()
     assert status == 0, said
     assert said.count("tiny-paper-seed0: record in records") == 1, said

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import doctest
 import re
 import subprocess
 import sys
@@ -60,6 +62,7 @@ def imports(name: str, inside: bool = False) -> set[str]:
     return found & set(MODULES) - {name, *FLOORS}
 
 
+DOCUMENTED = (ast.ClassDef, ast.FunctionDef)
 GRAPH = {name: imports(name) for name in MODULES if name not in FLOORS}
 
 
@@ -160,3 +163,22 @@ def test_no_large_file_is_tracked_without_a_reason():
     for path in filter(Path.is_file, map(CHECKOUT.joinpath, tracked)):
         may = 10_000_000 if any(map(path.match, LARGE)) else 2_000_000
         assert path.stat().st_size <= may, f"kept in the history for ever: {path}"
+
+
+def test_every_example_can_be_copied():
+    """Under the heading Examples; pytest runs each inside its module, which has all its names."""
+    examples = 0
+    for name, path in MODULES.items():
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes if name.startswith("clusterbook") else ():
+            text = isinstance(node, DOCUMENTED) and ast.get_docstring(node) or ""
+            if "\nExamples\n" not in text:
+                continue
+            code = "".join(one.source for one in doctest.DocTestParser().get_examples(text))
+            used = [one for one in ast.walk(ast.parse(code)) if isinstance(one, ast.Name)]
+            given = {one.id for one in used if isinstance(one.ctx, ast.Store)} | {
+                alias.asname or alias.name.partition(".")[0] for one in ast.walk(ast.parse(code))
+                if isinstance(one, ast.Import | ast.ImportFrom) for alias in one.names}
+            assert {one.id for one in used} <= given | {*dir(builtins)}, f"{name}: {node.name}"
+            examples += 1
+    assert examples >= 6
