@@ -52,7 +52,8 @@ def in_double() -> Iterator[None]:
           mock.patch.object(classifier, "_samples", wide_samples)):
         torch.set_default_dtype(torch.float64)
         try:
-            yield
+            with mock.patch.object(torch, "set_default_dtype"):     # `seeded` would narrow it
+                yield
         finally:
             torch.set_default_dtype(torch.float32)
 
