@@ -217,14 +217,17 @@ def test_classes_are_scored_by_fit_predict_and_belong_to_a_checkpoint(tmp_path):
     assert model.history_.rows[-1]["acc"] == accuracy(Y, model.labels_)
     assert make(TELL, **options).fit(X, [f"class {y}" for y in Y]).history_.rows[-1]["acc"]
     for others in (np.roll(Y, 1), None):
-        with pytest.raises(InputError, match="another run: the classes differs"):
+        with pytest.raises(InputError, match="another run: y differs"):
             make(TELL, **options).fit(X, others)
 
 
 def test_what_single_precision_makes_constant_is_told():
-    Z = np.c_[X, 1.7e9 + np.arange(60) / 10]
+    short = {**ONE[TELL], "image_shape": None}
     with pytest.warns(UserWarning, match="constant in single precision: subtract its mean"):
-        make(IDC, **ONE[IDC]).fit(Z)
+        make(TELL, **short).fit(np.c_[X, 1.7e9 + np.arange(60) / 10])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(TELL, **short).fit(np.c_[X, 0.1 + 1e-17 * np.arange(60), np.full(60, 3.0)])
 
 
 def test_a_partial_is_a_network_with_its_arguments(tmp_path):

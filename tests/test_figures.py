@@ -189,7 +189,7 @@ def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
 
 def test_an_image_grid_needs_a_name_for_each_row_and_column():
     images, shape = np.zeros((2, 3, 4)), (1, 2, 2)
-    with pytest.raises(InputError, match="1 rows' and 3 columns' names for images of shape"):
+    with pytest.raises(InputError, match=r"shape \(2, 3, 4\), but there are names of 1 rows and 3"):
         figures.image_grid(images, shape, rows=["a"], columns=["b", "c", "d"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import replace
 from functools import partial
@@ -10,9 +11,11 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from _support import without_settings
 
+from bookledger import cli
 from bookledger.parameters import read_notebook
-from clusterbook import labeling, paths, table
+from clusterbook import labeling, metrics, paths, table
 from clusterbook.checks import InputError
 from clusterbook.table import Judged
 
@@ -224,6 +227,28 @@ def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
         data.write_text("a,b\n" + content)
         with pytest.raises(InputError, match=says):
             prepared(**{"dataset": str(data), **settings})
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page_run_on_a_file_and_write_its_results(tmp_path, monkeypatch):
+    groups = np.random.default_rng(1).permutation(np.repeat([0, 1, 2], 30))
+    made = pd.DataFrame(np.random.default_rng(0).normal(8 * np.eye(3, 5)[groups], 1, (90, 5)),
+                        columns=["height (cm)", "weight (kg)", "age", "noise", "more noise"])
+    made.insert(2, "who", [f"p{i:02}" for i in range(90)])
+    made.to_csv(tmp_path / "planted.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    for name in set(os.environ) - set(without_settings()):
+        monkeypatch.delenv(name)
+    asked = ["idc_table", "-p", "dataset", "planted.csv", "-p", "id_column", "who", "-p",
+             "k_values", "[]", "-p", "seeds", "[]", "-p", "epochs", "20"]
+    assert cli.main(["run", *asked, "--output", "out.ipynb"]) == 0
+    rows, gates = (pd.read_csv(f"out-{kind}.csv", index_col=0) for kind in ("clusters", "gates"))
+    assert rows.index.tolist() == gates.index.tolist() == made["who"].tolist()
+    assert [*gates] == [*made.drop(columns="who")]
+    assert metrics.ari(groups, rows["k-means"]) == 1
+    assert cli.main(["sweep", *asked, "-p", "n_clusters", "2,3", "--output", "swept"]) == 0
+    swept = pd.read_csv("swept/sweep.csv").set_index("n_clusters")
+    assert swept["kmeans_silhouette_above_cloud"].idxmax() == 3
 
 
 def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):

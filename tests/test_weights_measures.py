@@ -54,9 +54,13 @@ def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
                                  (layer, y[1:], "inconsistent numbers of samples")):
         with pytest.raises(ValueError, match=says):
             measures.neurons(made, X, classes, wrong, *clusters)
-    for network, classes in ((torch.nn.Sequential(*made), y), (made, y.astype(str))):
-        with pytest.raises(InputError, match="network must be a clusterbook.classifier.MLP and y"):
-            measures.neurons(network, X, classes, layer, *clusters)
+    with pytest.raises(InputError, match="y must hold whole numbers, the indices of the network's"):
+        measures.neurons(made, X, y.astype(str), layer, *clusters)
+    other = torch.nn.Sequential(*made)
+    for call in (lambda: measures.neurons(other, X, y, layer, *clusters),
+                 lambda: measures.quality(other, X, y), lambda: measures.clusterability(other)):
+        with pytest.raises(InputError, match="must be a clusterbook.classifier.MLP, not a Seq"):
+            call()
     with pytest.raises(InputError, match="at least two; this network has 1"):
         measures.neurons(MLP([10, 8, 2]), X, y, 1, *clusters)
 

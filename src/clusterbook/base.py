@@ -114,8 +114,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         if getattr(self, "image_shape", None) is not None:
             checks.pixels(X, checks.image_shape(self.image_shape))
         if fitting:
-            flat = np.flatnonzero(X.max(0) == X.min(0))
-            if np.ptp(np.asarray(given)[:, flat].astype(float), axis=0).any():
+            flat = np.asarray(given)[:, X.max(0) == X.min(0)].astype(float)
+            if (np.ptp(flat, axis=0) > 1e-12 * np.abs(flat).max(0)).any():      # not by rounding
                 warnings.warn("a column of X varies too little beside its size, and is constant in "
                               "single precision: subtract its mean, or scale X, in double "
                               "precision first", UserWarning, stacklevel=3)
@@ -166,8 +166,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         folders = {Path(inspect.getfile(kind)).parent for kind in type(self).__mro__
                    if kind.__module__.startswith(f"{__package__}.")}
         return Checkpoint(self.checkpoint, data=fingerprint(*content),
-                          classes=fingerprint(np.unique(y, return_inverse=True)[1] if y is not None
-                                              else ()),
+                          y=fingerprint(() if y is None else np.unique(y, return_inverse=True)[1]),
                           code=code_hash(*folders),
                           parameters={**self._settings(), "seed": seed, "threads": threads})
 

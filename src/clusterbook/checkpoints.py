@@ -35,14 +35,14 @@ def code_hash(*folders: Path) -> str:
 class Checkpoint:
     """The file of a training's state, for one combination of parameters, data and code.
 
-    *parameters* are all that affect the result: numbers, strings, lists, arrays; *data*, *code*
-    and *classes*, which are scored, are fingerprints. `train` saves every ``every_seconds``; 0
+    *parameters* are all that affect the result: numbers, strings, lists, arrays; *data*, *code* and
+    *y*, the classes that are scored, are fingerprints. `train` saves every ``every_seconds``; 0
     means after each epoch. Raises InputError if nothing can be written there; makes the folder if
     it is missing.
     """
 
     def __init__(self, path: str | Path, *, parameters: Mapping[str, Any], data: str, code: str,
-                 classes: str = "", every_seconds: float = 30.0) -> None:
+                 y: str = "", every_seconds: float = 30.0) -> None:
         if Path(path).is_dir():
             raise InputError(f"checkpoint must be the path of a file, such as 'run.pt', but {path} "
                              "is a folder")
@@ -53,7 +53,7 @@ class Checkpoint:
                              "far the training is; name another path, such as 'run.pt'")
         self.every_seconds = every_seconds
         self._identity = {name: as_json(value) for name, value in parameters.items()}
-        self._identity |= {"the data": data, "the code": code, "the classes": classes}
+        self._identity |= {"the data": data, "the code": code, "y": y}
         self._temporary = Path(f"{path}.tmp")
         self._saved_at = time.monotonic()
         # Refuse a path that can't be written to now, not when the first save is due.
@@ -90,8 +90,8 @@ class Checkpoint:
         if stored is None:
             return None
         new = self._identity
-        old = {"the classes": new["the classes"], **stored["identity"]}     # early files lack them
-        changed = [f"{name} differs" if name in ("the data", "the code", "the classes") else
+        old = {"y": new["y"], **stored["identity"]}     # early files lack it
+        changed = [f"{name} differs" if name in ("the data", "the code", "y") else
                    f"the parameter {name!r} was {old.get(name, 'absent')} and is now "
                    f"{new.get(name, 'absent')}"
                    for name in sorted(old | new) if old.get(name) != new.get(name)]

@@ -243,8 +243,8 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     """
     images, block = np.asarray(images, dtype=float), len(rows)
     if images.shape[:2] != (block, len(columns)):
-        raise InputError(f"there are {block} rows' and {len(columns)} columns' names for images of "
-                         f"shape {images.shape}")
+        raise InputError(f"images have the shape {images.shape}, but there are names of {block} "
+                         f"rows and {len(columns)} columns")
     if is_narrow() and len({name.rpartition(" ")[0] for name in columns}) == 1:
         columns = [name.rpartition(" ")[2] for name in columns]     # 3, not cluster 3
     if is_narrow() and len(columns) > 6:

@@ -160,7 +160,8 @@ class IDC(DeepClusterer):
         """
         self._check_settings()
         X = self._validated(X, fitting=True)
-        used, epochs = self._columns_to_use(X), self._stage_epochs()
+        used = self._columns_to_use(X)
+        epochs = self._stage_epochs()
         if not epochs["global"]:
             missing = "" if epochs["clustering"] else "the clustering head and "
             warnings.warn(f"{missing}the global gates are not trained: with epochs={self.epochs}, "

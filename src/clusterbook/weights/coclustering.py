@@ -111,7 +111,7 @@ def as_weights(W: ArrayLike) -> np.ndarray:
         raise InputError("a sparse matrix of weights is not supported: give W.toarray()")
     if hasattr(W, "detach"):        # a torch parameter; numpy has no bfloat16
         W = W.detach().cpu().double()
-    if len(shape := np.shape(W)) in (1, 3, 4, 5):
+    if len(shape := np.shape(W)) not in (0, 2):
         raise InputError(f"weights must be a matrix (n_outputs, n_inputs), not of shape "
                          f"{tuple(shape)}: " + ("a bias has no connections" if len(shape) == 1 else
                                                 "of a convolution, give W.flatten(1)"))

@@ -42,10 +42,10 @@ def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLi
     for another network or other classes, and unless the layer lies between two hidden ones,
     ValueError if lengths do not fit.
     """
-    classes, linear = np.asarray(y), getattr(network, "linear", None)
-    if linear is None or classes.dtype.kind not in "iub":
-        raise InputError("network must be a clusterbook.classifier.MLP and y whole numbers, the "
-                         f"indices of its outputs, not a {type(network).__name__} and "
+    _check(network)
+    classes = np.asarray(y)
+    if classes.dtype.kind not in "iub":
+        raise InputError("y must hold whole numbers, the indices of the network's outputs, not "
                          f"{classes.dtype}")
     if len(network.linear) < 3:
         raise InputError("weights between two hidden layers need at least two; this network has "
@@ -235,10 +235,11 @@ def quality(network, X: ArrayLike, y: ArrayLike, *, layer: int = 1, n_clusters: 
     """Cluster a layer's weights and measure how good the clusters are.
 
     *network* is a `clusterbook.classifier.MLP`; *X* (n_samples, n_features) and *y* (n_samples,),
-    the indices of outputs, are test samples. *layer* gets *n_clusters*,
-    the whole network *network_clusters* from *n_init* starts of k-means. Raises InputError as
-    `null_tests`, `neurons` and `network_test`.
+    the indices of outputs, are test samples. *layer* gets *n_clusters*, the whole network
+    *network_clusters* from *n_init* starts of k-means. Raises InputError as `null_tests`,
+    `neurons` and `network_test`.
     """
+    _check(network)
     weights = network.weights(layer)
     clusters = WeightCoclustering(n_clusters, random_state=random_state).fit(weights)
     found = neurons(network, X, y, layer, clusters.row_labels_, clusters.column_labels_)
@@ -259,6 +260,7 @@ def clusterability(network, *, layer: int = 1, n_clusters: int = 2, network_clus
     Where a weight is exactly 0, as in pruned networks, ``network_cut_kept`` has a null model that
     keeps the places of the zeros.
     """
+    _check(network)
     null = {"n_shuffles": n_shuffles, "random_state": random_state}
     weights = _matrices(network)
     tests = {"network_cut": network_test(weights, network_clusters, n_init=n_init, **null)}
@@ -278,6 +280,12 @@ def measurements(found: Quality, history, ways: Mapping[str, Mapping[str, float]
     """All that is measured of one network; and of others, by the way in which each was trained."""
     others = {f"{way}_{name}": value for way, row in ways.items() for name, value in row.items()}
     return {"test_accuracy": history.rows[-1]["accuracy"], **found.metrics(), **others}
+
+
+def _check(network) -> None:
+    if not hasattr(network, "linear"):          # MLP's module would load torch
+        raise InputError("network must be a clusterbook.classifier.MLP, not a "
+                         f"{type(network).__name__}")
 
 
 def _matrices(network) -> list[np.ndarray]:
