@@ -258,7 +258,7 @@ def arrays(record: Record) -> dict[str, np.ndarray]:
 
 
 def model_file(name: str) -> Path:
-    """The file of a trained model, by its record's name: ``"tell-mnist-30-seed0"``.
+    """The file of a trained model, by its record's name: ``"tell-mnist-800-seed0"``.
 
     Raises InputError when the book has no such file; the message lists those it has.
     """
