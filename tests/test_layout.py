@@ -28,7 +28,7 @@ FLOORS = {
         ("__main__",)),
     "bookledger": (
         ("config",), ("claims", "machine", "slices"), ("checks",), ("records",), ("verdicts",),
-        ("wording",), ("views",), ("notebook", "parameters", "sources"), ("execution",),
+        ("wording",), ("views",), ("notebook", "parameters", "pieces", "sources"), ("execution",),
         ("outputs", "runs"), ("pages", "sweep", "verify"), ("build",), ("cli",)),
 }
 #: Tracked files that may be larger than 2 MB, up to 10: executed notebooks with their pictures,

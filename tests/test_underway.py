@@ -9,7 +9,24 @@ from types import SimpleNamespace
 import pytest
 from _support import TRAINS, Book, inline
 
-from bookledger import cli, load_records, runs, under_way
+from bookledger import cli, config, load_records, runs, under_way
+from bookledger.pieces import pieces
+
+
+def test_the_pieces_of_the_long_run_join_and_are_its_progress_so_far():
+    view = pieces()
+    kept = [row for row in view.rows if row["seconds"]]
+    ends = [0, *(int(row["last"]) for row in kept)]
+    assert [int(row["first"]) - 1 for row in kept] == ends[:-1], "an epoch is missing, or twice"
+    assert [row["began"] for row in kept] == sorted(row["began"] for row in kept)
+    path = config.root() / "data" / "records" / "under-way" / "tell-mnist-paper-seed0.json"
+    if path.exists():       # until it is recorded
+        assert json.loads(path.read_text())["trainings"]["main-0"]["epoch"] == ends[-1]
+    (record,) = (each for each in load_records() if each.name == "tell-mnist-800-seed0")
+    assert record.seconds == pytest.approx(sum(float(row["seconds"]) for row in kept
+                                               if int(row["last"]) <= 800), abs=1)
+    assert view.html.count("<svg") == 2 and 'id="rerun-pieces-' in view.html
+    assert f"<td>{kept[-1]['first']}–{ends[-1]}</td>" in view.html
 
 
 def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(

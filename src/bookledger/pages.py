@@ -36,7 +36,7 @@ from sphinx.writers.html5 import HTML5Translator
 from clusterbook import figures
 from clusterbook.checks import InputError
 
-from . import config, parameters, sources, views
+from . import config, parameters, pieces, sources, views
 from .machine import library
 from .outputs import shown
 from .records import HELD
@@ -79,8 +79,8 @@ def methods() -> str:
 
 VIEWS: dict[str, Callable[..., views.View | str]] = {
     view.__name__.replace("_", "-"): view for view in (
-        methods, sources.errata, sources.erratum, views.in_brief, views.result, views.scorecard,
-        views.status, views.summary, views.under_way, views.verdicts)}
+        methods, sources.errata, sources.erratum, pieces.pieces, views.in_brief, views.result,
+        views.scorecard, views.status, views.summary, views.under_way, views.verdicts)}
 VIEWS |= {"parameters": parameters.shown, "sources": sources.source_table}
 """The views that a page can show, by the name that the directive gives them.
 

@@ -27,8 +27,8 @@ from . import live as live_part
 from .steps import Key, Numbers, numbers, plotted, titled
 
 __all__ = ["COLORS", "NEUTRAL", "WHITE", "Chart", "bare", "blank", "few_colors", "flat",
-           "glyphs_once", "inches", "is_narrow", "on_a_page", "show", "shown", "styled",
-           "unpacked"]
+           "glyphs_once", "inches", "in_a_view", "is_narrow", "on_a_page", "show", "shown",
+           "styled", "unpacked"]
 
 #: Okabe–Ito, for color-blind readers; blue, vermilion, green, orange, sky blue, purple, yellow,
 #: black.
@@ -238,6 +238,13 @@ def on_a_page(about: Mapping[str, Any], page: str) -> tuple[str, list[str]]:
     if "explorable" in about:
         return steps.html(pictures, **about["explorable"]), later
     return pictures[0], later
+
+
+def in_a_view(figure: Figure, name: str, alt: str, page: str) -> str:
+    """A figure as HTML, wide and for a phone, for a page that is no notebook."""
+    drawn = _packed([["", *_svgs(figure)]])
+    first, later = on_a_page({"name": name, "alt": alt, "drawn": drawn}, page)
+    return "".join([first, *later])
 
 
 def flat(svg: str) -> str:
