@@ -122,7 +122,7 @@ def test_the_wheel_holds_what_the_library_reads(tmp_path, capsys):
     assert installed == capsys.readouterr().out.strip(), "it reads the same as in the checkout"
 
 
-def test_the_citation_is_of_this_version_and_what_follows_from_it_is_in_step():
+def test_the_citation_is_of_this_version_and_its_page_is_in_step():
     citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == clusterbook.__version__
     assert citation["license"] == PROJECT["project"]["license"]
@@ -130,10 +130,9 @@ def test_the_citation_is_of_this_version_and_what_follows_from_it_is_in_step():
     assert f"\n## [{clusterbook.__version__}]" in changes, "the changelog lacks this version"
     subprocess.run([sys.executable, "-m", "check_jsonschema", "--builtin-schema",
                     "vendor.citation-file-format", CHECKOUT / "CITATION.cff"], check=True)
-    derived = module_of(CHECKOUT / ".github" / "scripts" / "citation.py").derived(CHECKOUT)
-    for name, text in derived.items():
-        assert (CHECKOUT / name).read_text(encoding="utf-8") == text, \
-            f"{name} is not what CITATION.cff says: python .github/scripts/citation.py"
+    page = module_of(CHECKOUT / ".github" / "scripts" / "citation.py").page(CHECKOUT)
+    assert (CHECKOUT / "book" / "cite.md").read_text(encoding="utf-8") == page, \
+        "book/cite.md is not what CITATION.cff says: python .github/scripts/citation.py"
 
 
 def test_the_page_on_how_to_cite_has_bibtex_of_the_book_and_of_a_chapter():

@@ -60,7 +60,7 @@ def naming(folder, names, *words):
 def test_one_command_writes_every_place_and_no_other_place_names_the_address(addressed):
     copy, written = addressed
     assert set(written) == naming(copy, NAMES, "first-owner/the_book", FIRST.pages)
-    assert {"CITATION.cff", "codemeta.json", "book/cite.md"} < set(written)
+    assert {"CITATION.cff", "book/cite.md"} < set(written)
     notebooks = {name for name in written if name.endswith(".ipynb")}
     assert {f"notebooks/{chapter}.ipynb" for chapter in config.chapters()} <= notebooks
     assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == (

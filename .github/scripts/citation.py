@@ -1,13 +1,11 @@
-"""Write what follows from CITATION.cff: codemeta.json, .zenodo.json and the page on how to cite.
+"""Write the page on how to cite the book, book/cite.md, from CITATION.cff.
 
     python .github/scripts/citation.py
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -39,29 +37,10 @@ entries of {{download}}`the book's bibliography in BibTeX <references.bib>`.
 """
 
 
-def derived(root: Path) -> dict[str, str]:
-    """Each file that follows from CITATION.cff → its content."""
+def page(root: Path) -> str:
+    """The page on how to cite, in Markdown, from ``CITATION.cff`` in *root*."""
     cited = yaml.safe_load((root / "CITATION.cff").read_text(encoding="utf-8"))
-    names = [author["name"] for author in cited["authors"]]
-    both = {"description": cited["abstract"], "keywords": cited["keywords"],
-            "version": cited["version"]}
-    codemeta = both | {
-        "@context": "https://w3id.org/codemeta/3.0", "@type": "SoftwareSourceCode",
-        "name": cited["title"], "license": f"https://spdx.org/licenses/{cited['license']}",
-        "author": [{"@type": "Organization", "name": name} for name in names],
-        "programmingLanguage": "Python", "codeRepository": cited.get("repository-code"),
-        "url": cited.get("url"), "datePublished": cited.get("date-released")}
-    zenodo = both | {
-        "title": cited["title"], "upload_type": "software", "license": cited["license"],
-        "creators": [{"name": name} for name in names]}
-    files = {"codemeta.json": codemeta, ".zenodo.json": zenodo}
-    return {name: json.dumps({key: value for key, value in content.items() if value is not None},
-                             indent=2, sort_keys=True, ensure_ascii=False, default=str) + "\n"
-            for name, content in files.items()} | {
-                "book/cite.md": _page(root, cited, " and ".join(f"{{{n}}}" for n in names))}
-
-
-def _page(root: Path, cited: dict[str, Any], authors: str) -> str:
+    authors = " and ".join(f"{{{author['name']}}}" for author in cited["authors"])
     config = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     year = str(cited.get("date-released", config["copyright"]))[:4]
     note = f"Version {cited['version']}"
@@ -83,5 +62,4 @@ def _entry(kind: str, key: str, **fields: str | None) -> str:
 
 
 if __name__ == "__main__":
-    for name, text in derived(ROOT).items():
-        (ROOT / name).write_text(text, encoding="utf-8")
+    (ROOT / "book" / "cite.md").write_text(page(ROOT), encoding="utf-8")

@@ -118,12 +118,12 @@ def write(address: Address, source: Path = ROOT) -> list[str]:
     wanted = _changes(address, source)
     for name, text in wanted.items():
         write_atomically(source / name, text.encode())
-    script = source / ".github" / "scripts" / "citation.py"
-    derived = runpy.run_path(str(script))["derived"](source) if script.is_file() else {}
-    for name, text in derived.items():          # what follows from CITATION.cff
-        if text != (source / name).read_text(encoding="utf-8"):
-            write_atomically(source / name, text.encode())
-            wanted[name] = text
+    script, cite = source / ".github" / "scripts" / "citation.py", source / "book" / "cite.md"
+    if script.is_file():            # it follows from CITATION.cff
+        page = runpy.run_path(str(script))["page"](source)
+        if page != cite.read_text(encoding="utf-8"):
+            write_atomically(cite, page.encode())
+            wanted["book/cite.md"] = page
     return list(wanted)
 
 
