@@ -207,9 +207,12 @@ def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
     for name, value in (("dataset", "mnist"), ("epochs", 59), ("alpha", 0.01), ("new", None)):
         assert not recorded("tell", **same | {name: value}), name
     assert recorded("tell", "tell-mnist-paper").label == "no recorded run"
-    for profile, parameters in ((None, {}), ("tell-digits", {"epochs": 60})):
-        with pytest.raises(InputError, match="either a profile, or the parameters"):
-            recorded("tell", profile, **parameters)
+    several = recorded("tell", "tell-mnist-30", "tell-mnist-small")
+    assert several.metric("acc").keys() == {0, 1, 2, 3, 4} and len(several) == 8
+    assert {run.profile for run in several} == {"tell-mnist-30", "tell-mnist-small"}
+    for profiles, parameters in (((), {}), (("tell-digits",), {"epochs": 60})):
+        with pytest.raises(InputError, match="either profiles, or the parameters"):
+            recorded("tell", *profiles, **parameters)
 
 
 def test_the_data_of_records_are_those_that_the_catalog_has():

@@ -193,7 +193,7 @@ def as_record(values: Any, file: str) -> Record:
 
 
 class Runs(tuple[Record, ...]):
-    """The recorded runs of one profile, by seed; false where there are none."""
+    """The recorded runs of a profile, or of several, by seed; false where there are none."""
 
     def metric(self, name: str) -> dict[int, float]:
         """Seed → value of a metric, of the runs that measured it."""
@@ -220,14 +220,14 @@ class Runs(tuple[Record, ...]):
         return f"{config.book().method(self[0].chapter)} on {self.label}" if self else self.label
 
 
-def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> Runs:
-    """The recorded runs of a profile, or those that were made with the given parameters.
+def recorded(chapter: str, /, *profiles: str, **parameters: Any) -> Runs:
+    """The recorded runs of profiles, or those that were made with the given parameters.
 
     A figure names the runs that it shows by their `Runs.label` or `Runs.title`.
 
-    Give a *profile*, or instead every parameter that decides the numbers: a record counts only if
-    it has each of them with the same value (see `differing`). Raises InputError for neither, or for
-    both.
+    Give a profile, or several that differ in their seeds alone; or instead every parameter that
+    decides the numbers: a record counts only if it has each of them with the same value (see
+    `differing`), and is of the first profile that has. Raises InputError for neither, or for both.
 
     Examples
     --------
@@ -236,11 +236,13 @@ def recorded(chapter: str, profile: str | None = None, /, **parameters: Any) -> 
     >>> len(recorded("tell", dataset="mnist", epochs=29))
     0
     """
-    if (profile is None) == (not parameters):
-        raise InputError("recorded takes either a profile, or the parameters of a run")
+    if bool(profiles) == bool(parameters):
+        raise InputError("recorded takes either profiles, or the parameters of a run")
     found = [record for record in load_records() if record.chapter == chapter
-             and profile in (None, record.profile) and not differing(record, parameters)]
-    return Runs(record for record in found if record.profile == found[0].profile)
+             and record.profile in (profiles or [record.profile])
+             and not differing(record, parameters)]
+    return Runs(record for record in found
+                if record.profile in (profiles or [found[0].profile]))
 
 
 def arrays(record: Record) -> dict[str, np.ndarray]:
