@@ -66,7 +66,7 @@ def by_hand(*files: Path) -> Iterator[str]:
 
 def test_nothing_is_wrong_with_the_workflows_and_the_issue_forms():
     forms = sorted(set(FORMS.glob("*.yml")) - {FORMS / "config.yml"})
-    assert len(WORKFLOWS) >= 3 and len(forms) == 4
+    assert len(WORKFLOWS) >= 3 and len(forms) == 2
     for schema, files in (("github-workflows", WORKFLOWS), ("github-issue-forms", forms),
                           ("github-issue-config", [FORMS / "config.yml"]),
                           ("dependabot", [FORMS.parent / "dependabot.yml"])):
