@@ -121,7 +121,7 @@ def test_the_command_says_and_writes(copy, capsys):
     assert site.main(["--repository", f"{FIRST.repository}.git/", "--ref", "v0.9"], copy) == 0
     assert "notebooks/tell.ipynb\n" in capsys.readouterr().out
     assert site.main([], copy) == 0
-    assert "  no  v0.9 is this version's tag\n" in capsys.readouterr().out
+    assert capsys.readouterr().out == f"{FIRST.repository} at v0.9\n"
     assert site.main(["--repository", "", "--ref", "main"], copy) == 2
 
 

@@ -1,6 +1,6 @@
 """Say the book's public address, or write it to every place that names one.
 
-    python .github/scripts/site.py                                   what is done, what is left
+    python .github/scripts/site.py                                   the address as it is
     python .github/scripts/site.py --repository https://github.com/OWNER/NAME [--ref v1.0]
     python .github/scripts/site.py --repository ""                   take the address out again
 
@@ -20,7 +20,6 @@ from pathlib import Path
 import nbformat
 
 from bookledger.claims import read_yaml
-from bookledger.machine import git
 from bookledger.parameters import read_notebook
 from clusterbook import __version__
 from clusterbook.checks import InputError
@@ -127,25 +126,6 @@ def write(address: Address, source: Path = ROOT) -> list[str]:
     return list(wanted)
 
 
-def steps(address: Address, source: Path) -> list[tuple[str, bool | None]]:
-    """What the owner of a checkout does: each step, and whether it is done, as far as git knows."""
-    tag, pages = address.ref, f"{address.repository}/settings"
-    found = git(source, "rev-parse", "--verify", "--quiet", f"refs/tags/{tag}") is not None
-    same = found and git(source, "diff", "--quiet", tag, "--", "notebooks", "src") is not None
-    return [
-        ("every place names the address", bool(address.repository)
-         and not _changes(address, source)),
-        (f"{tag} is this version's tag", tag == f"v{__version__}"),
-        (f"the tag {tag} is here: git tag {tag}", found),
-        (f"{tag} has these notebooks and this library", same),
-        (f"{tag} is pushed: {address.repository}/tags", None),
-        (f"Pages are published by GitHub Actions: {pages}/pages", None),
-        (f"tags v* may deploy them: {pages}/environments", None),
-        ("Zenodo archives each release: https://zenodo.org/account/settings/github", None),
-        *[(f"version {tag[1:]} of clusterbook is on the package index", None)] * address.released,
-    ]
-
-
 def _changes(address: Address, source: Path) -> dict[str, str]:
     """File → its text with the address, where that differs."""
     notebooks = sorted([source / "book" / "intro.ipynb", *source.glob("notebooks/*.ipynb"),
@@ -218,9 +198,6 @@ def main(arguments: list[str] | None = None, source: Path = ROOT) -> int:
     try:
         if asked.repository is None and asked.ref is None and not asked.released:
             print(f"{now.repository} at {now.ref}" if now.repository else "no address is set")
-            marks = {True: "yes", False: "no", None: "look"}        # None: git can't tell
-            for step, done in steps(now, source) if now.repository else ():
-                print(f"{marks[done]:>4}  {step}")
             return 0
         repository = now.repository if asked.repository is None else asked.repository
         wanted = Address(repository.rstrip("/").removesuffix(".git"), asked.ref or Address.ref,
@@ -231,8 +208,7 @@ def main(arguments: list[str] | None = None, source: Path = ROOT) -> int:
         return 2
     print("\n".join(changed) or "every place has this address already")
     if changed and wanted.repository:
-        print(f"Commit these, then: git tag {wanted.ref} && git push origin {wanted.ref}. This "
-              "script without arguments lists what is left to do.")
+        print(f"Commit these, then: git tag {wanted.ref} && git push origin {wanted.ref}")
     return 0
 
 
