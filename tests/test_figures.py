@@ -401,8 +401,6 @@ def test_the_numbers_have_the_names_of_rows_columns_series_and_axes():
     text = figures.plotted(draw("heatmap"), notes={"origin": "live", "parameters": '{"k": 2}'})
     assert text.split("\n")[:4] == ["# origin: live", '# parameters: {"k": 2}',
                                     "digit,cluster,absolute weight", "0,a,0.5"]
-    assert figures.plotted(draw("heatmap"), wide=True).split("\n")[:2] == [
-        "cluster,0,1", "a,0.5,-0.25"]
     assert figures.plotted(draw("training_curves")).split("\n")[:2] == [
         "panel,series,epoch,loss (nats),accuracy", "loss (nats),seed 0,1,0.5,"]
     assert figures.plotted(draw("seed_strip")).split("\n")[:3] == [

@@ -231,7 +231,7 @@ _COMMANDS = {
         ("--only", "FIGURE", "run what these figures need and nothing else; clusterbook figures "
          "names them", _NAMES),
         ("--format", "pdf,svg,png", "of the figures' files (default: png,svg); svg-text keeps text "
-         "as text, csv-wide writes the numbers of cells in rows and columns", {"dest": "formats"}),
+         "as text", {"dest": "formats"}),
         ("--width", "WIDTH", "of the figures: single (3.5 inches), double (7.2), or inches", {}),
         ("--style", "STYLE", "of the figures: plain, paper (small, black on white) or dark", {}),
         ("--record", "DIR", "write the run's record (default DIR: the checkout's data/records)",

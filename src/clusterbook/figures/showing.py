@@ -44,8 +44,8 @@ STYLES: dict[str, Mapping[str, Any]] = {
     "paper": mpl.rc_params_from_file(_SHEETS / "paper.mplstyle", use_default_template=False)}
 #: Inches of a paper's columns.
 WIDTHS = {"single": "3.5", "double": "7.2"}
-#: svg-text: its texts stay text. csv-wide: the numbers of cells in rows and columns.
-FORMATS = ("pdf", "svg", "svg-text", "png", "csv-wide")
+#: svg-text: its texts stay text.
+FORMATS = ("pdf", "svg", "svg-text", "png")
 #: Of the pictures that Jupyter shows: sharp on a dense screen, in a narrower column.
 SCREEN_DPI = 144
 #: Inches of 96 pixels: a phone's screen. The text column's width is in ``book.mplstyle``.
@@ -164,7 +164,7 @@ def show(figure: Figure | Mapping[Key, Figure], name: str, alt: str, caption: st
         save(figure, folder, **about)
         told = {"figure": name, "parameters": json.dumps(paths.run_context().get("parameters")),
                 "origin": origin if isinstance(origin, str) else "; ".join(origin.values())}
-        content = plotted(figure, "csv-wide" in paths.look("format"), told)
+        content = plotted(figure, told)
         paths.write_atomically(folder / f"{name}.csv", content.encode(), noun="the numbers")
     pictures = titled(figure)
     pngs = [few_colors(_drawn(picture, format="png", dpi=SCREEN_DPI))
@@ -305,8 +305,7 @@ def save(figure: Figure | Mapping[Key, Figure], folder: Path, name: str, alt: st
 
     Raises InputError if nothing can be written.
     """
-    asked = paths.look("format", "png,svg").split(",")
-    formats = [kind for kind in asked if kind != "csv-wide"] or ["png", "svg"]
+    formats = paths.look("format", "png,svg").split(",")
     width, style = paths.look("width"), paths.look("style", "plain")
     about = {"name": name, "alt": alt, "caption": caption, "formats": formats,
              "numbers": numbers(figure)}

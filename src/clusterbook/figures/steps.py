@@ -94,13 +94,12 @@ def numbers(figure: Figure | Mapping[Key, Figure]) -> Numbers:
     return found
 
 
-def plotted(figure: Figure | Mapping[Key, Figure], wide: bool = False,
+def plotted(figure: Figure | Mapping[Key, Figure],
             notes: Mapping[str, object] | None = None) -> str:
     """All that a figure, or its steps, draw, as CSV: a row for each point, cell or box.
 
     Columns are named by the axes' labels; a cell has the names of its row and its column, a box its
-    corner, width and height. *wide* gives each row of cells one line. *notes* come first, as lines
-    that begin with ``#``.
+    corner, width and height. *notes* come first, as lines that begin with ``#``.
     """
     parts = []
     for title, step in titled(figure).items():
@@ -113,9 +112,6 @@ def plotted(figure: Figure | Mapping[Key, Figure], wide: bool = False,
                 cells, label = "value" in data, re.sub(r"^\d+( |$)", "", name)
                 frame = _labeled(axis, pd.DataFrame({key: np.ravel(values) for key, values
                                                      in data.items()}), (*bars, "value")[0])
-                if wide and cells:
-                    frame = frame.pivot(index=frame.columns[1], columns=frame.columns[0],
-                                        values=frame.columns[2]).reset_index()
                 for key, value in (("series", label or f"series {at}" * (not cells)),
                                    ("panel", panel if len(panels) > 1 else ""), ("step", title)):
                     if value:
