@@ -10,7 +10,8 @@ from itertools import cycle
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
-from matplotlib.patches import FancyBboxPatch, Rectangle
+from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.ticker import LogFormatter
 from numpy.typing import ArrayLike
 
@@ -262,6 +263,8 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
     figure, [[axis]] = blank(tops[-1] + height + 0.05, stacks=False)
     figure.set_layout_engine("none")
     axis.set_position((left / inches(), 0, 1 - left / inches(), 1))
+    corners = np.array([(0, 0), (1, 0), (1, 1), (0, 1), (0, 0)]) * 0.94 * (side, height)
+    frames = []
     for (i, j), top in np.ndenumerate(np.repeat(tops, across).reshape(-1, across)):
         image = images[i, j].reshape(image_shape).transpose(1, 2, 0)
         x, y = (j + 0.03) * side, top + 0.03 * height
@@ -269,12 +272,14 @@ def image_grid(images: ArrayLike, image_shape: Sequence[int], *, rows: Sequence[
             axis.imshow(image, vmin=0, vmax=1, cmap="gray", interpolation=sampling(image),
                         extent=(x, x + 0.94 * side, y + 0.94 * height, y),
                         label=f"{rows[i]} {columns[i // block * across + j]}".strip())
-            axis.add_patch(Rectangle((x, y), 0.94 * side, 0.94 * height, fill=False,
-                                     edgecolor=NEUTRAL, linewidth=0.8))   # on a black page
+            frames.append(Path(corners + (x, y), closed=True))
         if i % block == 0:
             name = columns[i // block * across + j]     # it may be wider than its column
             axis.text((j + 0.5) * side, top - 0.05, name, fontsize=small, ha="center",
                       in_layout=False)
+    if frames:      # of black images on a black page; one path, because a page has hundreds
+        axis.add_patch(PathPatch(Path.make_compound_path(*frames), fill=False, edgecolor=NEUTRAL,
+                                 linewidth=0.8))
     axis.set(xlim=(0, across * side), ylim=(tops[-1] + height + 0.05, 0), xticks=[])
     axis.set_yticks([top + height / 2 for top in tops], rows, fontsize=small)
     axis.tick_params(length=0, labelcolor="#333333")

@@ -171,8 +171,7 @@ def _of_axis(axis: Axes, bands: bool = False) -> Iterator[tuple[str, dict[str, A
         if bands:
             name = image.get_label() if not image.get_label().startswith("_") else ""
         yield name, {"x": across, "y": down, "value": values}
-    frames = bands and len(axis.images) > 1         # around the pictures of a grid
-    if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height") and not frames]:
+    if boxes := [patch for patch in axis.patches if hasattr(patch, "get_height")]:
         yield "boxes", {part: [getattr(box, f"get_{part}")() for box in boxes]
                         for part in ("x", "y", "width", "height")}
 
