@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-from contextlib import suppress
+import socket
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import nbformat
@@ -91,6 +92,29 @@ def test_a_failure_is_named_and_leaves_an_earlier_output(book: Book, tmp_path):
         assert str(error.value) == says
         assert output.read_text() == earlier
         assert [path.name for path in tmp_path.iterdir() if path != book.root] == ["out.ipynb"]
+
+
+@pytest.mark.parametrize("taken", [1, 100])
+def test_a_kernel_whose_port_was_taken_is_started_again(taken, book: Book, tmp_path, monkeypatch):
+    def chosen(cache, address):
+        tries.append(address)
+        with (nullcontext(other) if len(tries) <= taken else socket.create_server((address, 0))
+              ) as free:
+            return free.getsockname()[1]
+
+    book.notebook("tiny", "print('it ran')")
+    output, tries = tmp_path / "out.ipynb", []
+    monkeypatch.setattr("jupyter_client.connect.LocalPortCache.find_available_port", chosen)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        if taken == 1:
+            runs.run("tiny", output=output)
+            assert "it ran" in shown(output) and len(tries) == 10
+        else:
+            with pytest.raises(ChapterError) as error:
+                runs.run("tiny", output=output)
+            assert str(error.value) == ("tiny failed: its kernel did not start; "
+                                        "`python -m ipykernel_launcher` may tell why")
+            assert not output.exists() and len(tries) == 15
 
 
 WAITS = """\

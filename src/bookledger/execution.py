@@ -37,6 +37,8 @@ _HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Linux hands out memory anew at each step, in pieces of 4 kB unless asked for larger ones: a fifth
 of the time of TELL's step on MNIST. Results stay the same, bit for bit."""
 
+_NO_START = "Kernel died before replying"
+"""What jupyter_client raises, as a RuntimeError, of a kernel that ended before it ran any code."""
 
 _RELATIVE = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)[^)]*\)")    # a link to a file
 
@@ -89,6 +91,11 @@ def execute(source: Path, output: Path, *, values: Mapping[str, Any] | None = No
         except DeadKernelError:
             raise ChapterError(f"{source.stem} failed: its kernel died in the middle of a cell; "
                                "probably out of memory") from None
+        except RuntimeError as error:
+            if _NO_START not in str(error):
+                raise
+            raise ChapterError(f"{source.stem} failed: its kernel did not start; "
+                               "`python -m ipykernel_launcher` may tell why") from None
     # papermill adds times and empty lists of tags.
     before = {cell.id: cell.metadata for cell in notebook.cells}
     for cell in executed.cells:
@@ -111,14 +118,21 @@ def _engine() -> str:
     class Apart(Engine):
         @classmethod
         def execute_managed_notebook(cls, nb_man, kernel_name, *, environment, folder, **_):
-            client = PapermillNotebookClient(
-                nb_man, kernel_name=kernel_name, timeout=None, record_timing=False,
-                raise_on_iopub_timeout=False,       # a busy machine may be late
-                resources={"metadata": {"path": tempfile.mkdtemp(dir=folder)}},
-                # An unencrypted kernel warns on the terminal, once a run.
-                config=Config({"KernelManager": {"transport_encryption": "auto",
-                                                 "connection_file": f"{folder}/kernel.json"}}))
-            client.execute(env=environment, stderr=subprocess.DEVNULL)
+            for left in reversed(range(3)):
+                client = PapermillNotebookClient(
+                    nb_man, kernel_name=kernel_name, timeout=None, record_timing=False,
+                    raise_on_iopub_timeout=False,       # a busy machine may be late
+                    resources={"metadata": {"path": tempfile.mkdtemp(dir=folder)}},
+                    # An unencrypted kernel warns on the terminal, once a run.
+                    config=Config({"KernelManager": {"transport_encryption": "auto",
+                                                     "connection_file": f"{folder}/kernel.json"}}))
+                try:
+                    client.execute(env=environment, stderr=subprocess.DEVNULL)
+                    return
+                except RuntimeError as error:
+                    # Before the kernel opens the ports chosen for it, another process can take one.
+                    if _NO_START not in str(error) or not left:
+                        raise
 
     # Of a kernel that is stopped it would report the cell that was waiting.
     logging.getLogger("asyncio").setLevel("CRITICAL")
