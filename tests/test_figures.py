@@ -150,6 +150,17 @@ def test_curves_have_a_band_a_title_and_a_logarithmic_axis_where_asked():
     assert texts(draw("training_curves").axes[0].get_legend()) == ["seed 0", "seed 1"]
 
 
+def test_panels_of_one_training_share_its_epochs_and_show_its_stages():
+    figure = figures.training_curves([{"label": "loss", "runs": {"early": ([5, 9], [2, 1])}},
+                                      {"label": "score", "runs": {"late": ([20, 30], [0, 1])}}],
+                                     stages=[4, 10])
+    early, late = figure.axes
+    assert early.get_xlim() == late.get_xlim() and early.get_xlim()[0] == 0
+    assert early.get_xlim()[1] >= 30
+    for axis in (early, late):
+        assert [line.get_xdata()[0] for line in axis.lines[1:]] == [4, 10]
+
+
 def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
     trained, shuffled = draw("matrix_blocks").axes[:2]
     assert (trained.get_title("left"), shuffled.get_title("left")) == ("trained", "shuffled")

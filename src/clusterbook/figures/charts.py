@@ -27,14 +27,15 @@ _MARKERS = "osD^vP*X"               # as many as colors
 
 @styled
 def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = False,
-                    ticks: Sequence[float] = ()) -> Chart:
+                    ticks: Sequence[float] = (), stages: Sequence[float] = ()) -> Chart:
     """One panel per quantity, against the epoch, or whatever *x* names.
 
     Each of *curves* has ``label`` (the y axis, with its unit), ``runs``, which maps a run's name to
     (epochs, values) or to (epochs, values, spread), drawn as a band of one spread to both sides,
     and, if wanted, ``title``, an ``x`` of its own, ``colors``, in the order of the runs,
     ``references``, values with a dotted line, and ``ylim``. *log* makes the x axis logarithmic,
-    with *ticks* at these values.
+    with *ticks* at these values. Where one of *stages* ends, all panels have a dotted line, and the
+    same x axis, from 0.
     """
     figure, axes = blank(2.7, len(curves))
     for panel, axis in zip(curves, axes[0], strict=True):
@@ -54,6 +55,12 @@ def training_curves(curves: Sequence[Mapping], *, x: str = "epoch", log: bool = 
             logarithmic(axis, ticks)
         else:
             axis.xaxis.get_major_locator().set_params(integer=True)
+    if len(stages):
+        last = max(axis.get_xlim()[1] for axis in axes[0])
+        for axis in axes[0]:
+            axis.set_xlim(0, last)
+            for end in stages:
+                axis.axvline(end, color="#333333", linestyle=":", linewidth=1)
     if len({tuple(panel["runs"]) for panel in curves}) > 1:
         for panel, axis in zip(curves, axes[0], strict=True):
             if len(panel["runs"]) > 1:
