@@ -2,7 +2,8 @@
 
 The scorecard page says when each word is given. Beyond that:
 
-- A best of N needs N seeds. A trend is within the tolerance when it holds in all, or most, of them.
+- A best of N needs N seeds. A trend is within the tolerance when it holds in all, or most, of them;
+  its interval, that of the mean difference, should be on one side of 0.
 - Doubts about our records make a hit *indicative*, and leave a miss and a refutation as they are:
   one is not what the manifest lists, not its profile's run, or of code that is in no commit; a run
   of the profile lacks what others measured; or the claim or its check has changed since the
@@ -133,6 +134,12 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
         within = ours == 1 if goal.holds_in == "all" else ours > 0.5
         reasons = [f"it holds in {held} of {n} seeds" if n > 1 else
                    f"it {'holds' if held else 'does not hold'} in the one recorded seed"]
+        if n > 1:
+            low, high = t_interval([number - other for number, other in pairs])
+            ends = [COMPARE[goal.relation](end, 0) for end in (low, high)]
+            # One seed is enough to deny what should hold in all.
+            wide, reaches = not all(ends), any(ends) and goal.holds_in != "all"
+            unsure = f"the 95% interval of the mean difference is {low:.4g} to {high:.4g}"
     else:
         numbers, mean_of_others = [first - other for first, other in pairs], None
         ours = how.of(list(zip(rows, numbers, strict=True)))
@@ -147,6 +154,8 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
             low, high = within_range(goal, (low, high))
             reaches = (low <= goal.value + goal.tolerance) and (high >= goal.value - goal.tolerance)
             reasons[0] += f" (95% interval {low:.4g} to {high:.4g})"
+            unsure = ("the interval is wider than the band" if within else
+                      "the interval reaches into the band")
 
     settings, caveats = _other_settings(goal, used), _caveats(goal, runs, used)
     if n < len(runs):       # perhaps those that miss
@@ -157,10 +166,8 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
         word = "inconclusive" if n < needed or reaches or settings else "not reproduced"
     if n < needed:
         reasons.append(f"{count(n, 'seed')} instead of the required {needed}")
-    elif within and wide:
-        reasons.append("the interval is wider than the band")
-    elif not within and reaches:
-        reasons.append("the interval reaches into the band")
+    elif wide if within else reaches:
+        reasons.append(unsure)
     reasons += settings + caveats
     return _verdict(word, reasons, used, ours=ours, mean=fmean(numbers), than=mean_of_others,
                     sd=stdev(numbers) if n > 1 else None, values=tuple(numbers),
