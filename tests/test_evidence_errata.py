@@ -37,7 +37,7 @@ def book(tmp_path, monkeypatch):
 def test_one_erratum_says_everything_as_text_and_as_html(book):
     shown = evidence.erratum("demo-index", "demo-gone")
     for text in ("An index that is <wrong>", "Somebody & others (a draft): Eq. 1", "over k.",
-                 "over i.", "Nothing.", "demo-claim", "changes what the text says",
+                 "over i.", "Nothing.", "demo-claim", "concerns a statement or code",
                  "it is not there", "Reported: issue 7"):
         assert text in " ".join(repr(shown).split())
     ET.fromstring(shown.html)
@@ -61,7 +61,7 @@ def test_the_table_counts_and_leads_to_each_entry(book):
     cells = [[" ".join(cell.itertext()) for cell in row] for row in root.iter("tr")]
     assert [row[-3:] for row in cells[1:]] == [      # what changes a number comes first
         ["concerns a published number", "no", "yes"],
-        ["changes what the text says", "in code", "no"]]
+        ["concerns a statement or code", "in code", "no"]]
 
 
 def test_the_sources_say_what_was_read_what_they_offer_and_which_letters_were_sent(book):

@@ -22,7 +22,7 @@ from . import config
 from .claims import STRICT, Id, load_claims, read_folder
 from .views import Table, View, assessed, every_claim, html
 
-GRADES = {"number": "concerns a published number", "text": "changes what the text says",
+GRADES = {"number": "concerns a published number", "text": "concerns a statement or code",
           "slip": "typo or slip", "today": "no error, due to newer libraries"}
 
 
