@@ -52,11 +52,13 @@ def fit(seed=0, *, epochs=EPOCHS, stages=(None,), device="cpu", before_step=None
                 state[name].step()
             return {"loss": loss}
 
-        def on_epoch_start(epoch):
+        def batches(epoch, size):
             if epoch > 1:
                 state["schedule"].step()
+            for rows in torch.randperm(37, generator=generator).to(device).split(size):
+                yield x[rows], y[rows]
 
-        options = {"batch_size": 8, "on_epoch_start": on_epoch_start, **options}
+        options = {"batch_size": 8, "batches": batches, **options}
         if on_epoch := options.get("on_epoch"):
             options["on_epoch"] = lambda epoch, row: on_epoch(epoch, row, generator)
         for stage in stages:
@@ -138,8 +140,9 @@ def test_history_means_equal_a_hand_loop(drop_last, used):
         seen.append(batch.tolist())
         return {"mean": batch.mean(), "largest": batch.max()}
 
-    history = train(step, (torch.arange(7.0, dtype=torch.float64),), epochs=1, batch_size=3,
-                    generator=torch.Generator(), state={}, shuffle=False, drop_last=drop_last)
+    numbers = torch.arange(7.0, dtype=torch.float64)
+    history = train(step, (numbers,), epochs=1, batch_size=3, generator=torch.Generator(), state={},
+                    batches=lambda epoch, size: zip(numbers.split(size)), drop_last=drop_last)
     assert sum(seen, []) == list(range(used))
     largest = sum(max(batch) * len(batch) for batch in seen) / used
     assert history.rows == [{"epoch": 1, "mean": (used - 1) / 2, "largest": largest}]

@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +189,7 @@ class History:
 def train(
     step: Callable[..., Mapping[str, Tensor]], tensors: tuple[Tensor, ...], *, epochs: int,
     batch_size: int, generator: torch.Generator, state: dict[str, Any], drop_last: bool = False,
-    shuffle: bool = True, on_epoch_start: Callable[[int], None] | None = None,
+    batches: Callable[[int, int], Iterable[tuple[Tensor, ...]]] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], Mapping[str, Any] | None] | None = None,
     checkpoint: Checkpoint | None = None, stop: Callable[[], bool] | None = None,
     stage: str | None = None, progress: bool | None = None,
@@ -213,11 +213,11 @@ def train(
         On the CPU; decides the order of the samples. See `seeded`.
     state : dict
         Name to module, optimizer, scheduler: all with ``state_dict`` that *step* changes.
-    drop_last, shuffle : bool
-        Leave out a smaller last batch; draw a new order each epoch.
-    on_epoch_start : callable, optional
-        ``on_epoch_start(epoch)`` before the first batch. It may replace objects in *state*; its
-        random numbers belong to training.
+    drop_last : bool
+        Leave out a smaller last batch.
+    batches : callable, optional
+        ``batches(epoch, batch_size)`` yields an epoch's batches, by default all rows of *tensors*
+        in a new order. It may replace objects in *state*; its random numbers belong to training.
     on_epoch : callable, optional
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.
@@ -241,6 +241,12 @@ def train(
         warnings.warn(f"batch_size {batch_size} is larger than the data; all {n} samples make one "
                       "batch", UserWarning, stacklevel=1)
     batch_size = min(int(batch_size), n)
+    n_batches = n // batch_size if drop_last else -(-n // batch_size)
+
+    def shuffled(_epoch: int, size: int) -> Iterator[tuple[Tensor, ...]]:
+        for rows in torch.randperm(n, generator=generator).to(device).split(size):
+            yield tuple(tensor.index_select(0, rows) for tensor in tensors)
+
     begun = time.perf_counter()
     earlier, history = _resumed(checkpoint, name, state, generator, gpus)
     history.threads = torch.get_num_threads()
@@ -249,13 +255,8 @@ def train(
         with bar(epochs, name, progress=progress, initial=resumed, unit="epoch") as shown:
             for epoch in range(resumed + 1, epochs + 1):
                 _modules(state).train()
-                if on_epoch_start:
-                    on_epoch_start(epoch)
-                order = torch.randperm(n, generator=generator) if shuffle else torch.arange(n)
-                batches = order.to(device).split(batch_size)
-                if drop_last and n % batch_size:
-                    batches = batches[:-1]
-                means = _one_epoch(step, epoch, tensors, batches)
+                found = (batches or shuffled)(epoch, batch_size)
+                means = _one_epoch(step, epoch, islice(found, n_batches))
                 row = {"epoch": epoch, **({"stage": stage} if stage else {}), **means}
                 if on_epoch:
                     _modules(state).eval()
@@ -287,16 +288,16 @@ def train(
 
 
 @torch.enable_grad()      # also where the caller has switched gradients off
-def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int, tensors: tuple[Tensor, ...],
-               batches: Iterable[Tensor]) -> dict[str, float]:
+def _one_epoch(step: Callable[..., Mapping[str, Tensor]], epoch: int,
+               batches: Iterable[tuple[Tensor, ...]]) -> dict[str, float]:
     """Take an epoch's steps; the mean over its samples of each quantity."""
     total, samples = 0.0, 0
-    for rows in batches:
-        values = step(epoch, *(tensor.index_select(0, rows) for tensor in tensors))
+    for batch in batches:
+        values = step(epoch, *batch)
         scalars = torch.stack([value.detach().reshape(()) for value in values.values()])
         wide = torch.float32 if scalars.device.type == "mps" else torch.float64
-        total = total + scalars.to(wide) * len(rows)
-        samples += len(rows)
+        total = total + scalars.to(wide) * len(batch[0])
+        samples += len(batch[0])
     means = dict(zip(values, (total / samples).tolist(), strict=True))
     for name, mean in means.items():
         if not math.isfinite(mean):

@@ -170,12 +170,11 @@ class DeepCluster(DeepClusterer):
                                                               dtype=torch.int))
             state = {"network": network, "head": head, "optimizer": optimizer,
                      **({} if rank else {"assignments": assignments})}
-            # Of the current epoch: pseudo-labels in the order of training, and what goes with them
-            targets = torch.empty(n, dtype=torch.int64, device=device)
-            row, batches, started = {}, None, 0.0
+            row, started = {}, 0.0          # of the current epoch
 
-            def start_epoch(epoch: int) -> None:
-                nonlocal row, batches, started
+            def batches(epoch: int, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+                """Cluster, then yield the epoch's pseudo-labels with their images."""
+                nonlocal row, started
                 clusters, _, spent = self._cluster(network, images, generator)  # steps 1 to 3
                 labels = clusters.labels.cpu()
                 if not rank:                    # the first process alone keeps what is reported
@@ -187,15 +186,15 @@ class DeepCluster(DeepClusterer):
                 distributed.same(*network.parameters(), *head.parameters())
                 distributed.own_noise(generator)
                 order = epoch_indices(labels, n, generator, self.sampling)      # step 5
-                targets.copy_(clusters.labels[order.to(device)])
-                batches = images.batches(self.batch_size, order, generator)
                 network.train()
                 started = _seconds(device)
+                yield from zip(clusters.labels[order.to(device)].split(size),
+                               images.batches(size, order, generator), strict=True)
 
-            def step(_epoch: int, labels: Tensor) -> dict[str, Tensor]:
+            def step(_epoch: int, labels: Tensor, part: Tensor) -> dict[str, Tensor]:
                 """A step of network and classifier on the pseudo-labels (Eq. 1)."""
                 own = distributed.part(labels)
-                features = functional.relu(network.features(next(batches)))
+                features = functional.relu(network.features(part))
                 loss = functional.cross_entropy(head(features), own)            # Eq. 1
                 loss = loss * (len(own) / len(labels))      # 1, or the share of this process
                 optimizer.zero_grad()
@@ -205,11 +204,9 @@ class DeepCluster(DeepClusterer):
                 return {"loss": distributed.total(loss.detach())}
 
             history = train(
-                step, (targets,), epochs=self.epochs,
-                shuffle=False,                              # `start_epoch` shuffles
+                step, (torch.arange(n, device=device),), epochs=self.epochs, batches=batches,
                 # Batch normalization needs two images, each process one.
                 drop_last=0 < n % self.batch_size < max(2, size), state=state,
-                on_epoch_start=start_epoch,
                 on_epoch=lambda *_: {**row, "training_seconds": _seconds(device) - started})
             clusters, reduction, _ = self._cluster(network, images, generator)
         assignments.labels[-1] = clusters.labels.cpu()
