@@ -223,8 +223,10 @@ def test_classes_are_scored_by_fit_predict_and_belong_to_a_checkpoint(tmp_path):
 
 def test_what_single_precision_makes_constant_is_told():
     short = {**ONE[TELL], "image_shape": None}
-    with pytest.warns(UserWarning, match="constant in single precision: subtract its mean"):
-        make(TELL, **short).fit(np.c_[X, 1.7e9 + np.arange(60) / 10])
+    flat = np.c_[X, 1.7e9 + np.arange(60) / 10]
+    for given in (flat, torch.from_numpy(flat)):
+        with pytest.warns(UserWarning, match="constant in single precision: subtract its mean"):
+            make(TELL, **short).fit(given)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make(TELL, **short).fit(np.c_[X, 0.1 + 1e-17 * np.arange(60), np.full(60, 3.0)])

@@ -41,6 +41,9 @@ def test_history_agrees_with_the_fitted_model():
         "silhouette": metrics.silhouette(z, model.labels_),
         "davies_bouldin": metrics.davies_bouldin(z, model.labels_)}
     assert {name: last[name] for name in expected} == pytest.approx(expected, abs=1e-5)
+    shares = model.predict_proba(X)
+    assert shares.argmax(1).tolist() == model.predict(X).tolist() == model.labels_.tolist()
+    assert shares.sum(1) == pytest.approx(1, abs=1e-5)
     seldom = idc(batch_norm="gated", evaluate_every=4).fit(X)
     assert [row["overall"] for row in seldom.history_.rows if "overall" in row] == [3, 4, 6]
     assert same(model, seldom)

@@ -54,8 +54,9 @@ def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
                                  (layer, y[1:], "inconsistent numbers of samples")):
         with pytest.raises(ValueError, match=says):
             measures.neurons(made, X, classes, wrong, *clusters)
-    with pytest.raises(InputError, match="y must hold whole numbers, the indices of the network's"):
-        measures.neurons(made, X, y.astype(str), layer, *clusters)
+    for classes in (y.astype(str), y + 1, y - 1):
+        with pytest.raises(InputError, match=r"y must hold whole numbers from 0 to \d, the indices"):
+            measures.neurons(made, X, classes, layer, *clusters)
     other = torch.nn.Sequential(*made)
     for call in (lambda: measures.neurons(other, X, y, layer, *clusters),
                  lambda: measures.quality(other, X, y), lambda: measures.clusterability(other)):

@@ -104,7 +104,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
     def _validated(self, X: ArrayLike, fitting: bool = False) -> np.ndarray:
         """Finite samples in float32; pixels in [0, 1] where there is an ``image_shape``."""
         if isinstance(X, Tensor):       # one may need a gradient, and numpy has no bfloat16
-            X = X.detach().cpu().float()
+            X = X.detach().cpu()
+            X = X.float() if X.dtype == torch.bfloat16 else X
         if issparse(X):
             raise InputError("X is a sparse matrix, and networks take dense ones: give X.toarray()")
         checks.rows(X, hasattr(self, "image_shape"))
@@ -201,7 +202,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", **settings: Any) -> Self:
-        """A fitted model from a file of `save`, without labels and history.
+        """A fitted model from a file of `save`, without labels, history and optimizers.
 
         *settings* are those that a file can't hold, such as a function that makes a network.
         Raises InputError if the file is missing, is not a model, or has other settings or weights.

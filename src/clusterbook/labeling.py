@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
@@ -111,12 +110,7 @@ class Model:
             distances = cdist(X, self.fitted)
             first, second = np.sort(distances, axis=1)[:, :2].T
             return distances.argmin(1), 1 - first / np.maximum(second, 1e-12)
-        if isinstance(self.fitted, GaussianMixture):
-            shares = self.fitted.predict_proba(X)
-        else:
-            with torch.no_grad():
-                logits = self.fitted.model_.head(self.fitted._embedding(X))
-            shares = logits.softmax(1).cpu().numpy()
+        shares = self.fitted.predict_proba(X)
         second, first = np.sort(shares, axis=1)[:, -2:].T
         return shares.argmax(1), first - second
 

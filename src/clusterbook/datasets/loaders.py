@@ -73,7 +73,7 @@ def make_synthetic(
     wide, (low, high) = y >= 2, (plane[y < 2, 1].min(), plane[y < 2, 1].max())
     blob = plane[wide, 1]
     plane[wide, 1] = low + (high - low) * (blob - blob.min()) / np.ptp(blob)
-    # The third feature: half of its range for each of these two, all of it for the others.
+    # The third feature: the lower and the upper third of its range for these two, all for the rest.
     third = rng.random(len(y))
     third = np.where(wide, third / 2 + (y == 3), 1.5 * third)
     matters = np.column_stack([plane, third])

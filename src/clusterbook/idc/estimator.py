@@ -353,6 +353,12 @@ class IDC(DeepClusterer):
         samples = self._samples(X)
         return self._widened(self.model_.local_gates(samples))
 
+    @torch.no_grad()
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """The head's probability of each cluster, shape (n_samples, n_clusters)."""
+        z = self._embedding(X)
+        return self.model_.head(z).softmax(1).cpu().numpy()
+
     def _embedding(self, X: ArrayLike) -> Tensor:
         samples = self._samples(X)
         return self.model_.embed(samples * self.model_.local_gates(samples))

@@ -124,7 +124,8 @@ def faithfulness(predict: Callable[[np.ndarray], np.ndarray], X: ArrayLike, gate
     In the *original* form, used with classes, the features that any gate selects are removed one
     after another, the most important first, and stay out, and importance is correlated with the
     *accuracy that is left*. Both series usually fall, so it is high for almost any choice of
-    features.
+    features. Equally important ones are removed in the order of numpy's sort, as released. It
+    depends on the processor, and changes the value noticeably if there are few samples.
     """
     X, gates = np.asarray(X), _gates(gates, X, y)
     importance = (gates > 0).mean(0)

@@ -292,7 +292,7 @@ class Model(nn.Module):
                              else torch.randn(n_features, projection) / projection**0.5)
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """What a gated step computes of samples: four reconstructions, and the local gates."""
+        """Four reconstructions and the local gates of samples; counted as a gated step's."""
         return self.autoencoder(torch.cat([X] * 4)), self.local_gates(X)
 
     @torch.no_grad()

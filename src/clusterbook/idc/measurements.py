@@ -100,7 +100,8 @@ def measurements(model: IDC, X: ArrayLike, y: ArrayLike, *, baselines: Mapping[s
     as ``kmeans_acc``, and what was measured of each variant, as ``no_gates_acc``.
     """
     gates, labels, rows = model.local_gates(X), model.labels_, model.history_.rows
-    kept = next((row for row in rows if row.get("overall") == model.kept_epoch_), rows[-1])
+    kept = next((row for row in rows if row.get("overall") == model.kept_epoch_),
+                rows[-1] if rows else {})
     found = {
         **scores(y, labels), "acc_greedy": measure.greedy_accuracy(y, labels),
         **({"best_acc": max(known)} if (known := [row["acc"] for row in rows if "acc" in row])
@@ -108,7 +109,7 @@ def measurements(model: IDC, X: ArrayLike, y: ArrayLike, *, baselines: Mapping[s
         "compression": model.compression_, "occupied": len(np.unique(labels)),
         "local_gates": measure.open_features(gates, original=True, batch_size=model.batch_size),
         "open_local_gates": measure.open_features(gates),
-        "seconds_per_epoch": model.history_.seconds / model.epochs,
+        "seconds_per_epoch": model.history_.seconds / max(len(rows), 1),
         **{name: kept[name] for name in ("global_gates", "open_global_gates", "silhouette",
                                          "davies_bouldin") if name in kept},
         **{f"{name}_{score}": value for name, other in baselines.items()

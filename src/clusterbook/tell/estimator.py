@@ -327,7 +327,7 @@ class TELL(DeepClusterer):
         return self._model.eval().embed(as_tensor(self._validated(X), self.layer_.weight.device))
 
     def _assign(self, embedding: Tensor) -> Tensor:
-        return self.layer_.cluster(embedding)
+        return self.layer_.logits(embedding).argmax(1)
 
     def _new_model(self, n_features: int) -> Model:
         kind = self.network

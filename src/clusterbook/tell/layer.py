@@ -241,7 +241,7 @@ class Model(nn.Module):
         self.network, self.layer = network, layer
 
     def forward(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The samples decoded, and the logits of their embeddings."""
+        """The samples decoded, and the logits of their embeddings; counted as a step's."""
         z = self.network.encode(X)
         return self.network.decode(z), self.layer.logits(z)
 

@@ -43,16 +43,16 @@ def neurons(network, X: ArrayLike, y: ArrayLike, layer: int, row_labels: ArrayLi
     ValueError if lengths do not fit.
     """
     _check(network)
-    classes = np.asarray(y)
-    if classes.dtype.kind not in "iub":
-        raise InputError("y must hold whole numbers, the indices of the network's outputs, not "
-                         f"{classes.dtype}")
     if len(network.linear) < 3:
         raise InputError("weights between two hidden layers need at least two; this network has "
                          f"{len(network.linear) - 1}")
     if not 1 <= layer < len(network.linear) - 1:
         raise InputError(f"layer {layer} does not lie between two hidden layers; this network's "
                          f"layers 1 to {len(network.linear) - 2} do")
+    classes, n_classes = np.asarray(y), network.linear[-1].out_features
+    if classes.dtype.kind not in "iub" or not np.isin(classes, range(n_classes)).all():
+        raise InputError(f"y must hold whole numbers from 0 to {n_classes - 1}, the indices of the "
+                         "network's outputs")
     outputs = network.hidden(np.asarray(X))
     rows, columns = (outputs[i].cpu().numpy() for i in (layer, layer - 1))
     for data, given in ((rows, y), (rows.T, row_labels), (columns.T, column_labels)):
