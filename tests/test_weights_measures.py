@@ -55,7 +55,7 @@ def test_rows_are_a_layers_outputs_and_columns_its_inputs(layer):
         with pytest.raises(ValueError, match=says):
             measures.neurons(made, X, classes, wrong, *clusters)
     for classes in (y.astype(str), y + 1, y - 1):
-        with pytest.raises(InputError, match=r"y must hold whole numbers from 0 to \d, the indices"):
+        with pytest.raises(InputError, match=r"whole numbers from 0 to \d, the indices"):
             measures.neurons(made, X, classes, layer, *clusters)
     other = torch.nn.Sequential(*made)
     for call in (lambda: measures.neurons(other, X, y, layer, *clusters),
