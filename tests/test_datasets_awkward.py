@@ -198,6 +198,10 @@ def test_a_workbook_says_which_sheet_and_row_was_read(tmp_path):
     np.testing.assert_allclose(data.X, X[:, :2], rtol=1e-6)
     assert data.understood["sheet"] == "'values' from row 3, of 'Sheet', 'values'"
     assert found("'values' was read, from row 3; .* sheet='NAME'", data.notes[-1])
+    book["values"]["B5"] = "#DIV/0!"
+    book.save(tmp_path / "error.xlsx")
+    with pytest.raises(InputError, match=r"missing values, counted by column: 'a \(1\)'"):
+        datasets.read(tmp_path / "error.xlsx", id_column="who")
     with pytest.raises(InputError, match="no sheet 'value'; did you mean 'values'"):
         datasets.read(tmp_path / "a.xlsx", sheet="value")
     with pytest.raises(InputError, match="no column 'who'"):

@@ -143,6 +143,13 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     assert "features of 0 and 1: 'soil (3)'" in data.notes[1] and len(data.notes) == 2
     many = put("a,b\n1,2\n,7\n3,9\n10,11\n")  # the median, not the mean
     assert read(many, impute="median").X[:, 0].tolist() == [1, 3, 3, 10]
+    names = put("who,a\n" + "".join(f"person {i},{i % 7}\n" for i in range(30)),
+                "names.csv")
+    refused(names, "different texts in most rows, as in a column of names: 'who'", text="one-hot")
+    assert read(names, text="one-hot", features=["who", "a"]).texts == ("who",)
+    coded = read(put("arm,a\n" + "7,0.5\nb,1.5\nc,2\n" * 9, "arms.csv"), text="one-hot")
+    assert not any("few whole numbers" in note for note in coded.notes)
+    assert read(put("a,b\n\N{MINUS SIGN}1.5,2\n3,4\n", "minus.csv")).X.tolist() == [[-1.5, 2], [3, 4]]
     for codes in ("10", ["10"], 10):
         assert read(many, impute="median", missing=codes).X[:, 0].tolist() == [1, 2, 3, 2]
     assert read(many, features=pd.Index(["b"])).X.tolist() == [[2], [7], [9], [11]]
@@ -245,7 +252,7 @@ def test_a_matlab_file_is_read(tmp_path, samples, labels, classes):
 
 def test_a_matlab_file_of_one_row_and_arrays_beside_those_of_npz(put, tmp_path):
     savemat(tmp_path / "one.mat", {"X": SAMPLES[:1]})
-    one = datasets.own.read_table(tmp_path / "one.mat", is_new=True,
+    one = datasets.own.read_table(tmp_path / "one.mat", texts=(),
                                   features=["column 1", "column 2"])
     assert one.X.tolist() == [[*SAMPLES[0]]]
     arrays = {"X": SAMPLES, "kind": np.array(["x", "z", "x"]), "who": ["u", "v", "w"],

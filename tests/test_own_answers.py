@@ -120,11 +120,23 @@ def test_what_new_rows_lack_or_have_otherwise_is_told_or_refused(tmp_path, monke
         assert "Columns that are not used: 'age', 'tube'." in out
         assert ("Are the units the same?" in out and "in 1 of 6 columns: 'g0'." in out) == doubted
         assert pd.read_csv("new-labels.csv")["row"].tolist() == list("zyx")
-    dummies = labeling.Model("k-means", (*NAMES[:5], "g5=a"), prepare, fitted, {"text": "one-hot"})
+    dummies = labeling.Model("k-means", (*NAMES[:5], "g5=a"), prepare, fitted,
+                             {"text": "one-hot", "texts": ["g5"]})
     dummies.save(tmp_path / "dummies.npz")
     named.assign(g5=list("abb")).to_csv("new.csv", index=False)
     assert cli.main(["apply", "dummies.npz", "new.csv"]) == 0
     assert "did not have count as none of its own: 'g5=b'." in capsys.readouterr().out
+    named.assign(g5=[1, 2, 2]).to_csv("new.csv", index=False)       # "a" and "1" are texts alike
+    assert cli.main(["apply", "dummies.npz", "new.csv"]) == 0
+    out, err = capsys.readouterr()
+    assert "of its own: 'g5=1', 'g5=2'." in out and "0 and 1: 'g5 (2)'." in out and not err
+    named.assign(g0=list("abc")).to_csv("new.csv", index=False)
+    assert cli.main(["apply", "dummies.npz", "new.csv"]) == 2
+    assert "had numbers in the table of the model: 'g0 (such as a)'" in capsys.readouterr().err
+    equals = labeling.Model("k-means", (*NAMES[:5], "g5=mg"), prepare, fitted, {})
+    equals.save(tmp_path / "equals.npz")
+    named.rename(columns={"g5": "g5=mg"}).to_csv("new.csv", index=False)
+    assert cli.main(["apply", "equals.npz", "new.csv"]) == 0
     named.assign(g0=[1, np.nan, 2]).to_csv("new.csv", index=False)
     assert cli.main(["apply", "bare.npz", "new.csv"]) == 2
     assert "g0 (1)'; remove or fill in these rows" in capsys.readouterr().err

@@ -185,9 +185,11 @@ def test_runs_that_fail_stop_no_other_and_keep_their_checkpoints(tiny: Book, tmp
     assert first.startswith("3 of 4 runs failed; the others are in ")
     other = ("that machine runs another version of the method "
              f"({'0' * 64}, not {version_of('tiny')})")
-    assert [line.strip() for line in lines] == [
+    assert [line.strip() for line in lines[:4]] == [
         "rate 7.0, seed 1: there are 3 rows", "rate 8.0, seed 1: there are 3 rows",
-        f"rate 10.0, seed 1: {other}"]
+        f"rate 10.0, seed 1: {other}", f"table: {tmp_path / 'out' / 'sweep.csv'}"]
+    assert lines[-1].split() == ["4.0", "1", "8.0", "NaN"], "what was measured is shown, too"
+    lines = lines[:3]
     said = [line.strip().replace(": ", " failed: ", 1) for line in lines]
     assert sorted(capsys.readouterr().err.splitlines()) == sorted(said * 2), "and no bar"
     assert [row["acc"] for row in rows(tmp_path / "out")] == ["", "", "", "8.0"]

@@ -64,7 +64,7 @@ def sweep(name: str, overrides: Mapping[str, str], *, metrics: Sequence[str] = (
             f"{len(failed)} of {len(planned.runs)} runs failed; the others are in "
             f"{planned.output}, and the same command makes only these again",
             *(f"{planned.title(folder)}: {failed[folder]}" for folder in planned.runs
-              if folder in failed)]))
+              if folder in failed), *said[1:]]))
     return said
 
 

@@ -10,7 +10,9 @@ import io
 import json
 import os
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from scipy.stats import rankdata
 from sklearn.mixture import GaussianMixture
 
 from . import datasets, table
-from .checks import InputError, one_of, said
+from .checks import InputError, one_of, said, whole
 from .datasets import dataset, formats, own
 from .idc import IDC
 from .paths import as_csv, write_atomically
@@ -65,6 +67,7 @@ def prepare(units: ArrayLike, *, log2: bool = False, quantile: bool = False,
     Raises InputError if a value is below 0 and its logarithm is asked for, here or of new rows.
     """
     one_of("scaler", scaler, ("standard", "minmax"))
+    whole("most_variable", most_variable, 0)
     values = _transformed(units, log2, np.array([]))
     reference = np.sort(values, axis=1).mean(0) if quantile else np.array([])
     values = _transformed(units, log2, reference)
@@ -226,16 +229,21 @@ def apply(model: str, new: str) -> list[str]:
 
     Rows are named as in the first table, or else by the first column that is not used and has
     another text in each row. Returns what was done, and what to doubt, in sentences. Raises
-    InputError if a column of the model is missing.
+    InputError if a column of the model is missing, or had numbers and has text now.
     """
     kept, target = load(model), Path(f"{Path(new).stem}-labels.csv")
     if target.exists() and not target.read_bytes().startswith(HEAD.encode()):
         raise InputError(f"{target} exists and holds other things; move it")
-    dummies = kept.reading.get("text") == "one-hot"
-    columns = dict.fromkeys(name.partition("=")[0] if dummies else name for name in kept.names)
+    texts = [text for text in kept.reading.get("texts", ())
+             if any(name.startswith(f"{text}=") for name in kept.names)]
+    made = tuple(f"{text}=" for text in texts)
+    columns = [*(name for name in kept.names if not name.startswith(made)), *texts]
     given = {name: value for name, value in kept.reading.items()
-             if name not in ("labels", "impute")}
-    found = own.read_table(new, **{**given, "features": list(columns)}, is_new=True)
+             if name not in ("labels", "impute")} | {"features": columns, "texts": texts}
+    with warnings.catch_warnings(action="ignore", category=UserWarning):    # told below
+        context = copy_context()
+        context.run(dataset.TYPED.set, True)
+        found = context.run(own.read_table, new, **given)
     values = pd.DataFrame(found.X, columns=found.feature_names)
     values = values.reindex(columns=list(kept.names), fill_value=0)
     labels, margin = kept.label(kept.preparation(values))
@@ -260,5 +268,6 @@ def apply(model: str, new: str) -> list[str]:
                     f"{dataset.listed(unseen)}.")
     if len(found.beside.columns):
         done.append(f"Columns that are not used: {dataset.listed(found.beside)}.")
+    done += [f"{note[0].upper()}{note[1:]}." for note in found.notes]
     return [*done, "A margin of 0 is between two clusters, 1 well inside one; it does not tell "
             "whether a row is like any row of the first table.", f"Written: {target}"]

@@ -58,6 +58,7 @@ class Dataset:
     ids: tuple[str, ...] | None = field(default=None, repr=False)  #: names of a table's rows
     #: columns about the rows of one's own table that are not features, such as obs of .h5ad
     beside: pd.DataFrame | None = field(default=None, repr=False)
+    texts: tuple[str, ...] = ()  #: columns of text that became features of 0 and 1
     notes: tuple[str, ...] = ()  #: assumptions and changes made in reading one's own table
     #: what was understood of one's own table, such as its separator and what a row is
     understood: Mapping[str, str] = field(default_factory=dict, repr=False)

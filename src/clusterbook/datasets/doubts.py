@@ -38,7 +38,8 @@ def of(values: pd.DataFrame, table: pd.DataFrame, ids: Sequence[str] | None, nam
     """
     ids = ids or ()
     found = [not is_turned and _rows(table, ids, named_by or ""), _dates([*table.columns, *ids]),
-             _precision(values, table), *_codes_for_missing(table), _coded(table), _repeats(table)]
+             _precision(values, table), *_codes_for_missing(table), _coded(table[[*values]]),
+             _repeats(table)]
     return [note for note in found if note]
 
 

@@ -28,6 +28,7 @@ _SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar", " ": "sp
 _NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 _DECIMAL = re.compile(r"[-+]?\d*([.,])\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
 _REMARK = re.compile(r"""[ "']*[#!%]""")
+_MINUS = "\N{MINUS SIGN}"  # of a typesetter, instead of a hyphen
 _DECIDING = 20  #: so many first rows decide on separator, width and names
 csv.field_size_limit(2**31 - 1)  # a line without the right separator is one cell
 
@@ -91,6 +92,7 @@ def as_numbers(frame: pd.DataFrame, decimal: str) -> pd.DataFrame:
     """The numbers, float64, True and False being 1 and 0; NaN where a cell has none."""
 
     def convert(texts: pd.Series) -> pd.Series:
+        texts = texts.map(lambda cell: cell.replace(_MINUS, "-") if isinstance(cell, str) else cell)
         truth = texts.map({"True": 1, "False": 0, "TRUE": 1, "FALSE": 0, "true": 1, "false": 0})
         if decimal == ",":
             texts = texts.mask(texts.str.contains(".", regex=False, na=False))
@@ -291,6 +293,7 @@ def _workbook(file: Path, sheet: str | None, cells: Cells) -> None:
     """The named sheet, or the first with numbers in two rows."""
     sheets = pd.read_excel(file, sheet_name=None, header=None, dtype=str, na_filter=False,
                            engine="openpyxl")
+    sheets = {name: one.fillna("") for name, one in sheets.items()}     # errors, such as #N/A
     rows = {name: one.loc[:, (one != "").any()].to_numpy().tolist() for name, one in sheets.items()}
     chosen = sheet or next((name for name in rows if sum(map(_has_number, rows[name])) > 1),
                            next(iter(rows)))

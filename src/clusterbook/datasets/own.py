@@ -26,13 +26,14 @@ def read_table(
     path: str | os.PathLike[str], *, labels: str | None = None,
     features: Sequence[str] | None = None, id_column: str | None = None, text: str = "refuse",
     impute: str | None = None, missing: Sequence[str] | None = None, sheet: str | None = None,
-    transpose: bool = False, is_new: bool = False,
+    transpose: bool = False, texts: Sequence[str] | None = None,
 ) -> Dataset:
     """One's own table of at least two rows; `clusterbook.datasets.read` has the rest.
 
-    *is_new*: rows for a saved model. One is enough, and ``beside`` has all columns that are not
-    used.
+    *texts*: the columns of text of a saved model, for which this table has rows; all others had
+    numbers. One row is enough, and ``beside`` has all columns that are not used.
     """
+    is_new = texts is not None
     one_of("setting of text", text, ("refuse", "one-hot"))
     if impute:
         one_of("setting of impute", impute, ("median",))
@@ -65,7 +66,7 @@ def read_table(
         beside = (frame.drop(columns=features) if is_new else
                   frame[[name for name in cells.beside if name in frame]])
         frame = frame[[*features]] if features else frame.drop(columns=beside.columns)
-        values, table = _features(frame, features, codes, text, impute, is_new, cells)
+        values, table, texts = _features(frame, features, codes, text, impute, texts, cells)
     except Exception as error:  # a damaged file can break its reader anywhere
         reason = "".join(one if one.isprintable() else " " for one in said(error))
         raise InputError(f"the table {file} can't be read: {reason}") from error
@@ -80,7 +81,7 @@ def read_table(
                                     ": no name speaks against it")
     source = Source(file.name, f"a table of one's own, {file.name}")
     return Dataset(np.ascontiguousarray(table, dtype=np.float32), y, classes, source,
-                   feature_names=tuple(table), ids=ids, beside=beside,
+                   feature_names=tuple(table), ids=ids, beside=beside, texts=tuple(texts),
                    notes=tuple(cells.notes), understood=cells.facts)
 
 
@@ -111,6 +112,9 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cel
     is_number = values.notna().all() and values.abs().max() < 2**53
     y, classes = as_classes(values if is_number else column.astype(str))
     cells.facts["labels"] = f"{found[0]!r}: {len(classes):,} classes"
+    if is_number and not named and len(classes) > 10:
+        cells.notes.append(f"{found[0]!r} has numbers and was taken for classes, by its name; "
+                           f"{option('features', 'NAMES')} can use it")
     if len(classes) > max(10, len(y) / 2):
         cells.notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} "
                            f"rows; {option('labels', 'NAME')} takes another column")
@@ -118,12 +122,13 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cel
 
 
 def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence[str], text: str,
-              impute: str | None, is_new: bool, cells: formats.Cells
-              ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The numbers as read, and as features, float32, followed by those made of text.
+              impute: str | None, texts: Sequence[str] | None, cells: formats.Cells
+              ) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[str]]:
+    """The numbers as read, and as features, float32, followed by those made of text; its columns.
 
-    Some *codes* stand for missing values.
+    Some *codes* stand for missing values. *texts* are known for rows of a saved model.
     """
+    is_new = texts is not None
     if not chosen and len(frame) and (empty := [*frame.columns[frame.isna().all()]]):
         cells.notes.append(f"columns without a value were left out: {listed(empty)}")
         frame = frame.drop(columns=empty)
@@ -132,15 +137,20 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
         raise InputError(f"rows: {rows:,}, features: {width:,}; expected at least {fewest} and 1")
     numbers = formats.as_numbers(frame, cells.decimal)
     odd = numbers.isna() & frame.notna()
-    texts = [*frame.columns[odd.any()]]
+    found = [name for name in frame.columns[odd.any()] if name not in (texts or ())]
+    texts = [*texts] if is_new else found
     numbers = numbers.drop(columns=texts)
     numbers = numbers.mask(numbers.isin([*map(float, filter(formats.number, codes))]))
     for name in filter(_IDENTIFIER.fullmatch, () if chosen else numbers):
         if numbers[name].is_unique and not any(numbers[name] % 1):
             raise InputError(f"identifiers in {name!r}: name it as id_column, or in features")
-    wrong = {name: frame.loc[odd[name], name].astype(str) for name in texts}
+    wrong = {name: frame.loc[odd[name], name].astype(str) for name in found}
     _refuse_cells(wrong, frame)
-    if texts and text == "refuse":
+    if found and is_new:
+        shown = [f"{name} (such as {cells.iloc[0][:40]})" for name, cells in wrong.items()]
+        raise InputError("text in columns that had numbers in the table of the model: "
+                         f"{listed(shown)}")
+    if found and text == "refuse":
         shown = [f"{name} ({cells.nunique():,} different, such as {cells.iloc[0][:40]})"
                  for name, cells in wrong.items()]
         raise InputError(f"text in {len(texts):,} of {width:,} columns: {listed(shown)}; name "
@@ -158,11 +168,15 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
         table = numbers.astype(np.float32)
     _refuse("infinite or no values", (~np.isfinite(table)).sum(), "correct or remove them")
     if texts:
-        words = frame[texts].fillna("missing").astype(str)
-        counts = [f"{name} ({n:,})" for name, n in words.nunique().items()]
-        cells.notes.append(f"text became features of 0 and 1: {listed(counts)}")
+        words = frame[[*texts]].fillna("missing").astype(str)
+        counts = words.nunique()
+        if not chosen and (names := [*counts.index[counts > max(10, rows / 2)]]):
+            raise InputError(f"different texts in most rows, as in a column of names: "
+                             f"{listed(names)}; name id_column, or the features to use")
+        listing = [f"{name} ({n:,})" for name, n in counts.items()]
+        cells.notes.append(f"text became features of 0 and 1: {listed(listing)}")
         table = table.join(pd.get_dummies(words, prefix_sep="=", dtype=np.float32))
-    return numbers, table
+    return numbers, table, texts
 
 
 def _refuse_cells(wrong: Mapping[str, pd.Series], frame: pd.DataFrame) -> None:
