@@ -149,7 +149,8 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     assert read(names, text="one-hot", features=["who", "a"]).texts == ("who",)
     coded = read(put("arm,a\n" + "7,0.5\nb,1.5\nc,2\n" * 9, "arms.csv"), text="one-hot")
     assert not any("few whole numbers" in note for note in coded.notes)
-    assert read(put("a,b\n\N{MINUS SIGN}1.5,2\n3,4\n", "minus.csv")).X.tolist() == [[-1.5, 2], [3, 4]]
+    minus = put("a,b\n\N{MINUS SIGN}1.5,2\n3,4\n", "minus.csv")
+    assert read(minus).X.tolist() == [[-1.5, 2], [3, 4]]
     for codes in ("10", ["10"], 10):
         assert read(many, impute="median", missing=codes).X[:, 0].tolist() == [1, 2, 3, 2]
     assert read(many, features=pd.Index(["b"])).X.tolist() == [[2], [7], [9], [11]]
