@@ -149,6 +149,8 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     assert read(names, text="one-hot", features=["who", "a"]).texts == ("who",)
     coded = read(put("arm,a\n" + "7,0.5\nb,1.5\nc,2\n" * 9, "arms.csv"), text="one-hot")
     assert not any("few whole numbers" in note for note in coded.notes)
+    places = read(put("x,y,a\n" + "".join(f"{i},{i % 15},0.5\n" for i in range(60)), "xy.csv"))
+    assert "'y' was taken for classes because of its name" in places.notes[0]
     minus = put("a,b\n\N{MINUS SIGN}1.5,2\n3,4\n", "minus.csv")
     assert read(minus).X.tolist() == [[-1.5, 2], [3, 4]]
     for codes in ("10", ["10"], 10):

@@ -113,8 +113,8 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cel
     y, classes = as_classes(values if is_number else column.astype(str))
     cells.facts["labels"] = f"{found[0]!r}: {len(classes):,} classes"
     if is_number and not named and len(classes) > 10:
-        cells.notes.append(f"{found[0]!r} has numbers and was taken for classes, by its name; "
-                           f"{option('features', 'NAMES')} can use it")
+        cells.notes.append(f"{found[0]!r} was taken for classes because of its name; if it is a "
+                           f"feature, name all of them with {option('features', 'NAMES')}")
     if len(classes) > max(10, len(y) / 2):
         cells.notes.append(f"the labels {found[0]!r} have {len(classes):,} classes in {len(y):,} "
                            f"rows; {option('labels', 'NAME')} takes another column")
