@@ -392,12 +392,14 @@ def _write_progress(path: Path, trainings: Mapping[str, Any], context: Mapping[s
     """Write a stopped run's progress file.
 
     It holds what a record would (chapter, profile, seed, parameters, commit, code), and for each
-    training its epochs, pace and curves, thinned to `MOST_ROWS` rows.
+    training its epochs, pace and curves, thinned to `MOST_ROWS` rows and those that have more.
     """
     content = {key: context[key] for key in _KEPT} | {"trainings": {}}
     for name, report in trainings.items():
         rows = report["rows"]
-        thinned = [*rows[:-1:-(-len(rows) // MOST_ROWS)], rows[-1]]
+        step, usual = -(-len(rows) // MOST_ROWS), min(map(len, rows))
+        thinned = [row for i, row in enumerate(rows)
+                   if i % step == 0 or row is rows[-1] or len(row) > usual]
         content["trainings"][name] = report | {"rows": thinned}
     write_atomically(path, json.dumps(content, indent=1).encode())
 
