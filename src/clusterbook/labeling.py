@@ -268,6 +268,6 @@ def apply(model: str, new: str) -> list[str]:
                     f"{dataset.listed(unseen)}.")
     if len(found.beside.columns):
         done.append(f"Columns that are not used: {dataset.listed(found.beside)}.")
-    done += [f"{note[0].upper()}{note[1:]}." for note in found.notes]
+    done += [f"Note: {note}." for note in found.notes]
     return [*done, "A margin of 0 is between two clusters, 1 well inside one; it does not tell "
             "whether a row is like any row of the first table.", f"Written: {target}"]

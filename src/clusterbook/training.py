@@ -217,7 +217,8 @@ def train(
         Leave out a smaller last batch.
     batches : callable, optional
         ``batches(epoch, batch_size)`` yields an epoch's batches, by default all rows of *tensors*
-        in a new order. It may replace objects in *state*; its random numbers belong to training.
+        in a new order; the first tensor of a batch has a row for each of its samples. It may
+        replace objects in *state*; its random numbers belong to training.
     on_epoch : callable, optional
         ``on_epoch(epoch, row)`` after the last batch, without gradients, returns more numbers for
         the history's row. Its random numbers do not affect training.

@@ -124,7 +124,7 @@ def _labels(frame: pd.DataFrame, named: str | None, features: Sequence[str], cel
 def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence[str], text: str,
               impute: str | None, texts: Sequence[str] | None, cells: formats.Cells
               ) -> tuple[pd.DataFrame, pd.DataFrame, Sequence[str]]:
-    """The numbers as read, and as features, float32, followed by those made of text; its columns.
+    """The numbers as read; the features, float32, those made of text last; the columns of text.
 
     Some *codes* stand for missing values. *texts* are known for rows of a saved model.
     """
@@ -168,7 +168,7 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
         table = numbers.astype(np.float32)
     _refuse("infinite or no values", (~np.isfinite(table)).sum(), "correct or remove them")
     if texts:
-        words = frame[[*texts]].fillna("missing").astype(str)
+        words = frame[texts].fillna("missing").astype(str)
         counts = words.nunique()
         if not chosen and (names := [*counts.index[counts > max(10, rows / 2)]]):
             raise InputError(f"different texts in most rows, as in a column of names: "

@@ -204,6 +204,7 @@ class DeepCluster(DeepClusterer):
                 return {"loss": distributed.total(loss.detach())}
 
             history = train(
+                # Of this tensor, `train` needs the length and the device only.
                 step, (torch.arange(n, device=device),), epochs=self.epochs, batches=batches,
                 # Batch normalization needs two images, each process one.
                 drop_last=0 < n % self.batch_size < max(2, size), state=state,
