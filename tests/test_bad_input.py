@@ -64,7 +64,9 @@ TYPED = [
     ("sweep tiny -p seed 1,2", "with --seeds, for example --seeds 0-4"),
     # seeds and ranges
     *[(f"run tiny --seeds {text}", "--seeds takes whole numbers, for example 0-4 or 0,2,7, not "
-       f"'{text}'") for text in ("a-b", "", "4-0", "0..4", "1.5")],
+       f"'{text}'") for text in ("a-b", "", "0..4", "1.5")],
+    ("run tiny --seeds 4-0", "the range '4-0' runs backwards; write 0-4"),
+    ("run tiny --seeds 0-10000", "the range '0-10000' has more than 10,000 values"),
     *[(f"{words} --seeds={seed}", f"seed takes whole numbers from 0 to 4,294,967,295, not {seed}")
       for words in ("run tiny", "sweep tiny -p n 1,2") for seed in ("-1", "4294967296")],
     ("run tiny -p seeds 0-99999999999", "has more than 10,000 values"),

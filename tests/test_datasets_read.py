@@ -228,15 +228,29 @@ def test_a_file_that_is_not_there_or_no_table(put, tmp_path, monkeypatch):
         assert len(read(path, labels="species").X) == 3
 
 
-@pytest.mark.parametrize(("name", "package"), [
-    ("my.npz", ""), ("my.mat", ""), ("my.xlsx", "openpyxl"), ("my.parquet", "pyarrow"),
-    ("my.h5ad", "anndata"), ("my.csv.gz", "")])
-def test_a_damaged_file_or_a_missing_package_is_no_traceback(put, monkeypatch, name, package):
+@pytest.mark.parametrize(("name", "start", "package"), [
+    ("my.npz", b"PK", ""), ("my.mat", b"", ""), ("my.xlsx", b"PK", "openpyxl"),
+    ("my.parquet", b"PAR1", "pyarrow"), ("my.h5ad", b"\x89HDF", "anndata"), ("my.csv.gz", b"", "")])
+def test_a_damaged_file_or_a_missing_package_is_no_traceback(put, monkeypatch, name, start,
+                                                             package):
     for content in (b"\x1f\x8b", b"<html>", b"PK\x03\x04 cut short", b"PAR1" + bytes(200)):
         refused(put(content, name), f"{name} can't be read: ")
     if package:
         monkeypatch.setitem(sys.modules, package, None)
-        refused(put(b"", name), package, "install")
+        refused(put(start, name), package, "install")
+
+
+def test_a_file_under_the_wrong_ending_says_what_it_is(put):
+    table, ole = pd.DataFrame({"a": [1, 2], "b": [3, 4]}), bytes.fromhex("d0cf11e0a1b11ae1")
+    table.to_excel(book := put(b"", "my.xlsx"), index=False)
+    table.to_parquet(flat := put(b"", "flat.parquet"))
+    as_text = put(book.read_bytes(), "my.csv")
+    refused(as_text, "ends in .csv, but its first bytes are those of .xlsx or .npz files; rename")
+    refused(put(flat.read_bytes(), "flat.xlsx"), "those of .parquet files")
+    for name in ("my.xlsx", "my.npz", "my.parquet", "my.h5ad"):
+        refused(put("a,b\n1,2\n3,4\n", name), "not those of such files; if it is text, name it .csv")
+    for name in ("my.xlsx", "my.csv"):
+        refused(put(ole, name), "it is an .xls workbook, or one with a password")
 
 
 @pytest.mark.parametrize(("samples", "labels", "classes"), [

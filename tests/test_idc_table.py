@@ -223,6 +223,9 @@ def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
             (few, {}, "no column has more than one value"),
             (rows, {"constant": "drp"}, "no constant 'drp'; did you mean 'drop'"),
             (rows, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
+            (rows, {"n_clusters": 2, "hidden": -3}, "^hidden must be a number at least 0"),
+            (rows, {"n_clusters": 2, "embedding": 0}, "^embedding must be a whole number"),
+            (rows, {"n_clusters": 2, "write_to": "/proc"}, "a result file such as /proc/.my-2"),
             (rows, {"dataset": "wine", "impute": "median"}, "impute can be set for a file of")):
         data.write_text("a,b\n" + content)
         with pytest.raises(InputError, match=says):

@@ -141,7 +141,7 @@ def _asked(options) -> dict[str, Any]:
     asked = {name: value for name, value in vars(options).items() if name != "do"}
     if "overrides" not in asked:
         return asked
-    from .parameters import Parameter, from_text
+    from .parameters import Parameter, from_text, number_range
 
     asked["overrides"] = {}
     for name, value in options.overrides:
@@ -149,6 +149,8 @@ def _asked(options) -> dict[str, Any]:
             raise InputError(f"-p {name} is given twice")
         asked["overrides"][name] = value.removeprefix(_VALUE)
     if options.seeds is not None:
+        for part in options.seeds.split(","):
+            number_range(part)      # says what is wrong with a range
         with suppress(InputError):
             kind = Parameter("--seeds", "list[int]", [], "", "", "")
             asked["seeds"] = from_text(kind, options.seeds)

@@ -7,7 +7,8 @@ The cell tagged ``parameters`` holds one literal a line::
 The last part, a value that shows what changes, may be missing; ``try: 0.9 with regimes dropout``
 sets another parameter too. A long comment continues in lines that begin with ``#`` and two spaces.
 One that begins with ``@param`` makes the line a field of Colab's form: ``# @param
-{"type":"integer"}``, or a list of choices. Papermill reads the lines and executes none. It ignores
+{"type":"integer"}``, or a list of choices. What a list of texts may hold follows a colon in its
+meaning: ``curves to draw: loss, accuracy``. Papermill reads the lines and executes none. It ignores
 a line that it can't read, only logs an unknown name and takes a value of any type; here each of
 these is an error before the first cell runs.
 """
@@ -58,7 +59,7 @@ class Parameter:
     effect: str            # of changing it
     other: Any = None      # a value to try, if the comment has one
     beside: tuple[str, ...] = ()    # of another parameter, which has to be given too: name, value
-    choices: tuple[Any, ...] = ()   # the only values that it takes, if there are such
+    choices: tuple[Any, ...] = ()   # all that it takes, or that a list of texts may hold
 
 
 @model(frozen=True, config=ConfigDict(strict=True, extra="forbid"))
@@ -206,6 +207,8 @@ def parse(source: str) -> dict[str, Parameter]:
             comment = " ".join([given.help, *(text.lstrip("# ") for text in below)])
             choices, form, *said, other = _COMMENT.fullmatch(comment).groups()
             chosen = () if not choices or "allow-input" in (form or "") else json.loads(choices)
+            if kind == "list[str]" and ": " in said[0]:
+                chosen = said[0].strip().rpartition(": ")[2].split(", ")
             one = found[name] = Parameter(name, kind, default, *map(str.strip, said),
                                           choices=tuple(chosen))
             if other is not None:
@@ -253,7 +256,7 @@ def from_text(parameter: Parameter, text: str) -> Any:
 
 
 def of_type(parameter: Parameter, value: Any, typed: str | None = None) -> Any:
-    """The value, if it has the parameter's type and is one of its choices.
+    """The value, if it has the parameter's type and is, or holds, only its choices.
 
     Raises InputError if not, with what was *typed*.
     """
@@ -262,7 +265,8 @@ def of_type(parameter: Parameter, value: Any, typed: str | None = None) -> Any:
     except ValueError:
         raise _other_type(parameter, value if typed is None else typed) from None
     if parameter.choices:
-        one_of(parameter.name, given, parameter.choices)
+        for one in given if isinstance(given, list) else [given]:
+            one_of(parameter.name, one, parameter.choices)
     if parameter.name == "seed" and not 0 <= given < _SEEDS:
         raise InputError(f"seed takes whole numbers from 0 to {_SEEDS - 1:,}, not {given}")
     return given
@@ -287,8 +291,10 @@ def number_range(text: str) -> list[str]:
     if ends is None:
         return [text]
     first, last = map(int, ends.groups())
-    if not 0 <= last - first < MOST_VALUES:
-        raise InputError(f"the range {text!r} is backwards or has more than {MOST_VALUES:,} values")
+    if last < first:
+        raise InputError(f"the range {text!r} runs backwards; write {last}-{first}")
+    if last - first >= MOST_VALUES:
+        raise InputError(f"the range {text!r} has more than {MOST_VALUES:,} values")
     return [str(i) for i in range(first, last + 1)]
 
 

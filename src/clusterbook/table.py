@@ -24,6 +24,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from . import metrics
+from .checks import number
 from .paths import bar
 
 SAMPLE = 2000       # other methods, silhouettes and the scan use at most this many rows
@@ -40,7 +41,10 @@ def training_settings(n_rows: int, n_features: int, **asked: float) -> dict[str,
 
     ``hidden`` is the width of all hidden layers; the others are settings of `IDC`. 0 asks for none.
     Few rows need more epochs; many features, a larger weight of sparsity to close their gates.
+    Raises InputError for a negative setting.
     """
+    for name, value in asked.items():
+        number(name, value, zero=True)
     by_rows = (25, 50, 100, 400)[np.searchsorted((150, 2000, 10_000), n_rows)]
     batch = min(asked.get("batch_size") or by_rows, n_rows)
     steps = (2000, 1000, 750)[np.searchsorted((1000, 10_000), n_features)]

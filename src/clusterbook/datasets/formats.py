@@ -24,6 +24,8 @@ from .dataset import listed, option
 KINDS = (".csv", ".tsv", ".txt", ".gct", ".xlsx", ".parquet", ".npz", ".mat", ".h5ad")
 MISSING = ("", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "<NA>")
 LABELS = ("label", "class", "target", "y")
+_HEADS = {b"PK": (".xlsx", ".npz"), b"PAR1": (".parquet",), b"\x89HDF": (".h5ad", ".mat")}
+_OLE = b"\xd0\xcf\x11\xe0"
 _SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar", " ": "space"}
 _NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
 _DECIMAL = re.compile(r"[-+]?\d*([.,])\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
@@ -58,6 +60,7 @@ def read(file: Path, sheet: str | None) -> Cells:
                          "the book's data sets and images")
     if sheet and kind not in (".xlsx", ".h5ad"):
         raise InputError("sheet is for .xlsx and .h5ad files; leave it out")
+    _check_content(file, kind)
     if kind == ".xlsx":
         _workbook(file, sheet, cells)
     elif kind == ".parquet":
@@ -76,6 +79,22 @@ def read(file: Path, sheet: str | None) -> Cells:
             _series_matrix if "!series_matrix_table_begin" in text else _delimited)
         reader(text, cells)
     return cells
+
+
+def _check_content(file: Path, kind: str) -> None:
+    """Raise InputError for a file that by its first bytes is not what its name says."""
+    with file.open("rb") as opened:
+        head = opened.read(4)
+    if head == _OLE:
+        raise InputError("it is an .xls workbook, or one with a password; save it as .xlsx, "
+                         "without a password")
+    kinds = next((kinds for start, kinds in _HEADS.items() if head.startswith(start)), ())
+    if kinds and kind not in kinds:
+        raise InputError(f"its name ends in {kind}, but its first bytes are those of "
+                         f"{' or '.join(kinds)} files; rename it")
+    if not kinds and any(kind in others for others in _HEADS.values()) and kind != ".mat":
+        raise InputError(f"its name ends in {kind}, but its first bytes are not those of such "
+                         "files; if it is text, name it .csv")
 
 
 def cleaned(frame: pd.DataFrame, missing: Collection[str]) -> pd.DataFrame:
