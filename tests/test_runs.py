@@ -6,7 +6,9 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -211,6 +213,25 @@ def test_a_record_is_made_again_when_parameters_or_version_changed(book: Book, t
     assert again() == [{"n": 2, "seed": 4, "late": 4}], "the profile sets it"
     with pytest.raises(ChapterError, match="left no record in"):
         runs.run("tiny", profile="tiny-small", seeds=[5], records=records, output=output)
+
+
+def test_a_record_from_a_changed_checkout_is_told(book: Book, tmp_path):
+    def git(*arguments):
+        subprocess.run(["git", "-C", book.root, "-c", "user.name=a", "-c", "user.email=a@b",
+                        *arguments], check=True, capture_output=True)
+
+    book.notebook("tiny", RECORDS, RECORD)
+    book.profile("tiny-small")
+    book.write(".gitignore", "_build/\n__pycache__/\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "all")
+    make = partial(runs.run, "tiny", profile="tiny-small", records=tmp_path / "records")
+    assert make(seeds=[1]) == [f"tiny-small-seed1: record in {tmp_path / 'records'}"]
+    book.write("new.py", "")
+    assert make(seeds=[2])[1:] == [
+        "tiny-small-seed2: this record confirms no claim, because the checkout has changed or new "
+        "files, which git status names"]
 
 
 @pytest.fixture

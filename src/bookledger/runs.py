@@ -134,6 +134,9 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
         kept = {"notebook": one.output, "figures": one.figures, "record": records,
                 "page": one.figures and one.figures / PAGE}
         said += [f"{one.name}: {what} in {where}" for what, where in kept.items() if where]
+        if records and read_record(one.record).git["clean"] is False:
+            said.append(f"{one.name}: this record confirms no claim, because the checkout has "
+                        "changed or new files, which git status names")
     return said + failed
 
 
