@@ -248,7 +248,7 @@ def test_a_file_under_the_wrong_ending_says_what_it_is(put):
     refused(as_text, "ends in .csv, but its first bytes are those of .xlsx or .npz files; rename")
     refused(put(flat.read_bytes(), "flat.xlsx"), "those of .parquet files")
     for name in ("my.xlsx", "my.npz", "my.parquet", "my.h5ad"):
-        refused(put("a,b\n1,2\n3,4\n", name), "not those of such files; if it is text, name it .csv")
+        refused(put("a,b\n1,2\n3,4\n", name), "not those of such files; if it is text, name it .c")
     for name in ("my.xlsx", "my.csv"):
         refused(put(ole, name), "it is an .xls workbook, or one with a password")
 

@@ -23,8 +23,7 @@ from sklearn.cluster import AgglomerativeClustering, KMeans
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from . import metrics
-from .checks import number
+from . import checks, metrics
 from .paths import bar
 
 SAMPLE = 2000       # other methods, silhouettes and the scan use at most this many rows
@@ -44,7 +43,7 @@ def training_settings(n_rows: int, n_features: int, **asked: float) -> dict[str,
     Raises InputError for a negative setting.
     """
     for name, value in asked.items():
-        number(name, value, zero=True)
+        checks.number(name, value, zero=True)
     by_rows = (25, 50, 100, 400)[np.searchsorted((150, 2000, 10_000), n_rows)]
     batch = min(asked.get("batch_size") or by_rows, n_rows)
     steps = (2000, 1000, 750)[np.searchsorted((1000, 10_000), n_features)]
