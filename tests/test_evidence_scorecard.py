@@ -402,6 +402,8 @@ def test_a_table_shows_means_and_spreads_and_a_best_beyond_the_spread():
     told = str(table({"a": {"run": 0.5, "kept": 0.25}}, "T",
                      live=lambda row, column: column == "run"))
     assert told.split() == ["T", "(≈:", "live)", "run", "kept", "a", "≈0.500", "0.250"]
+    told = str(table({"a": {"run": float("nan")}}, "T", live=lambda row, column: True))
+    assert told.split() == ["T", "(≈:", "live)", "run", "a", "–"]
 
 
 def test_a_result_box_has_every_headline_and_folds_the_others(book):

@@ -184,7 +184,7 @@ def test_ties_are_never_listed_in_part():
     (np.arange(99) % 3, np.zeros((99, 20)), {
         "rows without an open gate": "-p local_gates_lambda 1"}),
     (np.arange(42) % 3, np.eye(42, 400), {
-        "features per row": "confirm the clusters on new rows"}),
+        "features divided by rows": "confirm the clusters on new rows"}),
     (np.arange(99) % 3, np.eye(20)[np.arange(99) % 20], {})])
 def test_cautions_name_what_to_try(labels, gates, broken):
     found = of_the_page("cautions")(labels, gates, n_clusters=3, weight=3.0)
@@ -316,7 +316,7 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
         assert page.index.tolist() == ranked.index.tolist()
 
     assert tables[0]["answer"].iloc[[0, 1, 5]].tolist() == ["yes"] * 3
-    assert tables[1].index.tolist()[0] == "features per row"
+    assert tables[1].index.tolist()[0] == "features divided by rows"
     assert names["scores"]["kmeans_silhouette_above_cloud"] > 0 and names["scores"].keys() >= {
         "kmeans_stability", "mixture_silhouette"}
 

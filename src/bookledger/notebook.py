@@ -79,7 +79,7 @@ def table(rows: Mapping[str, Mapping[str, ArrayLike]], caption: str, *, digits: 
         for name, found in values.items():
             sd = f" ± {spreads[name]:.{digits}f}" if found.size > 1 else ""
             text = f"{means[name]:z.{digits}f}{sd}".replace("-", "−") if name in means else "–"
-            if live and live(name, column):
+            if name in means and live and live(name, column):
                 text = f"≈{text}"
             bold = name == top and others and all(others)
             cells[name].append(Markup("<strong>{}</strong>").format(text) if bold else text)

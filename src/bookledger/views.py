@@ -278,12 +278,12 @@ def run_again() -> str:
     for one in found:
         place = made.setdefault((one.started[:10], one.by, processor(one.machine)), {})
         place[one.record] = not one.beyond
-    told = [f"{sum(agree.values())} of {len(agree)} by {by} on {used}, {day}"
+    told = [f"{sum(agree.values())} of {len(agree)} reruns by {by} on {used}, {day}"
             for (day, by, used), agree in sorted(made.items())]
     again = {one.record for one in found}
     never = sorted(again - {one.record for one in found if not one.beyond})
     return (f"Run again: {len(again)} of {len(records)} records. All numbers of a record agreed, "
-            f"within their tolerances, for {'; '.join(told)}."
+            f"within their tolerances, in {'; '.join(told)}."
             + (f" On no machine: {', '.join(never)}." if never else ""))
 
 

@@ -35,7 +35,7 @@ bookledger.execution.execute(*map(pathlib.Path, sys.argv[1:]))"""
 
 
 def tell_epochs() -> Cases:
-    """Two epochs of TELL on 4,096 images of 28 x 28, one of either kind."""
+    """Two epochs of TELL on 4,096 images of 28 x 28, one of each kind (centers, encoder)."""
     X = torch.rand(4096, 784, generator=torch.Generator().manual_seed(0))
     return {"clusterbook": _tell(X), "compiled": _tell(X, compile=True),
             "bfloat16": _tell(X, precision="bfloat16"),
