@@ -118,7 +118,7 @@ RULES = [
     (MOST, runs(0.91, 0.90, 0.93), "indicative",
      "holds in 2 of 3 seeds; the 95% interval of the mean difference is -0.02461 to 0.05128"),
     (MOST, runs(0.91, 0.90, 0.93, 0.1), "inconclusive", "holds in 2 of 4 seeds; the 95% interval"),
-    (MOST, runs(0.81, 0.84, 0.83, 0.82), "not reproduced", "holds in 0 of 4 seeds"),
+    (MOST, runs(0.81, 0.84, 0.83, 0.82), "not reproduced", "holds in none of 4 seeds"),
     (TREND, runs(0.99, 0.91, 0.92), "indicative", "the 95% interval"),
     (replace(TREND, relation=">="), runs(0.9, 0.9, 0.9), "reproduced", ""),
     (replace(TREND, relation="<", than="kmeans"), both((1, 2), (4, 3), (5, 6)),
@@ -260,6 +260,7 @@ def test_the_reason_of_a_claim_with_several_numbers_says_which_one():
     (VALUE, (0.95, 0.94, 0.96), "0.950 ± 0.010 (3 seeds)"),
     (VALUE, (0.9, 0.9, 0.9), "0.9 (the same in 3 seeds)"),
     (TREND, (0.95, 0.95, 0.95), "0.95, larger in 3 of 3 seeds"),
+    (TREND, (0.5, 0.5, 0.5), "0.5, larger in none of 3 seeds"),
 ])
 def test_a_result_says_how_the_seeds_lie(number, seeds, text):
     assert measured(number, judge_number(number, held(number, runs(*seeds)))) == text

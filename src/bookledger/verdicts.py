@@ -132,7 +132,7 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
         held = sum(COMPARE[goal.relation](*pair) for pair in pairs)
         ours, mean_of_others = held / n, fmean(other for _, other in pairs)
         within = ours == 1 if goal.holds_in == "all" else ours > 0.5
-        reasons = [f"it holds in {held} of {n} seeds" if n > 1 else
+        reasons = [f"it holds in {held or 'none'} of {n} seeds" if n > 1 else
                    f"it {'holds' if held else 'does not hold'} in the one recorded seed"]
         if n > 1:
             low, high = t_interval([number - other for number, other in pairs])

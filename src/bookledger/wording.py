@@ -75,7 +75,7 @@ def measured(number: Comparison, verdict: Verdict) -> str:
         held = round(verdict.ours * verdict.n)
         if verdict.n == 1:
             return f"{mean}{against}, {'' if held else 'not '}{_IS[number.relation]} ({seeds})"
-        return f"{mean}{against}, {_IS[number.relation]} in {held} of {seeds}"
+        return f"{mean}{against}, {_IS[number.relation]} in {held or 'none'} of {seeds}"
     if verdict.sd == 0:
         seeds = f"the same in {seeds}"
     elif number.kind == "value" and (verdict.sd or 0) > number.tolerance:  # the mean tells little
