@@ -103,7 +103,7 @@ def test_a_bad_drawing_gets_a_sentence_and_a_digit_a_cluster(page):
     assert not page.locator(".cb-live-nearest").count()
     everywhere = [[x, y / 20] for y in range(21) for x in (0, 1)]
     assert "more ink" in page.evaluate("ask.draw", everywhere)
-    assert "cluster of 7, cosine 0." in page.evaluate("ask.draw", SEVEN)
+    assert "cluster\u00a07, cosine 0." in page.evaluate("ask.draw", SEVEN)
     assert page.locator(".cb-live-nearest").count() == 1
     assert "cosine\u00a00." in page.locator(".cb-live-says").text_content()  # no line ends there
     # As MNIST has it, wherever and however large it was drawn.
@@ -127,7 +127,7 @@ def test_keys_reach_everything_and_the_sentence_is_read_aloud(page):
     assert len({begins, between, ends}) == 3
     way.focus()
     page.keyboard.press("End")
-    assert way.get_attribute("aria-valuetext").startswith("100% of the way to the cluster of\u00a0")
+    assert way.get_attribute("aria-valuetext").startswith("100% of the way to cluster\u00a0")
     assert page.evaluate("ask.walk") == [begins, ends, ends]
     page.keyboard.press("Home")
     assert page.evaluate("ask.walk") == [begins, begins, ends]
@@ -172,7 +172,7 @@ def test_a_notebook_has_all_of_it_where_somebody_sees_it_run(chromium, tmp_path,
     file.write_text("<!doctype html><meta charset=utf-8>" + data["text/html"], encoding="utf-8")
     with opened(chromium, file.as_uri()) as page:
         page.wait_for_selector(".cb-live-runs")
-        assert "cluster of" in page.locator(".cb-live-says").text_content()
+        assert "center of cluster" in page.locator(".cb-live-says").text_content()
         # As JupyterLab does it, and when the cell is run again.
         page.evaluate("""html => {
           document.body.innerHTML = html;
@@ -182,7 +182,7 @@ def test_a_notebook_has_all_of_it_where_somebody_sees_it_run(chromium, tmp_path,
             script.replaceWith(again);
           }
         }""", data["text/html"])
-        page.wait_for_selector(".cb-live-runs .cb-live-says:text('cluster of')")
+        page.wait_for_selector(".cb-live-runs .cb-live-says:text('center of cluster')")
         assert page.locator(".cb-live-pad").count() == 1
         assert page.loaded == {file.as_uri()} | {one for one in page.loaded if "data:" in one}
         assert not page.faults

@@ -61,7 +61,7 @@ live.digit = strokes => {
 
 live.figures.tell = (place, network, find) => {
   const tell = new live.Tell(network), all = selector => [...place.querySelectorAll(selector)];
-  const named = j => `cluster of\u00a0${j}`;
+  const named = j => `cluster\u00a0${j}`;
   const [given, made] = all(".cb-live-pair canvas"), pad = find(".cb-live-pad");
   const images = network.centers.map(center => tell.decode(center));
   const says = find(".cb-live-says"), [from, to] = all("select"), way = find("input");
@@ -81,7 +81,7 @@ live.figures.tell = (place, network, find) => {
     live.paint(begin, images[from.value]);
     live.paint(between, tell.decode(tell.between(from.value, to.value, way.value / 100)));
     live.paint(end, images[to.value]);
-    way.setAttribute("aria-valuetext", `${way.value}% of the way to the ${named(to.value)}`);
+    way.setAttribute("aria-valuetext", `${way.value}% of the way to ${named(to.value)}`);
   };
   /** Show what the network says of an image (1, 28, 28), or a sentence instead. */
   const answer = x => {
@@ -95,9 +95,9 @@ live.figures.tell = (place, network, find) => {
       bar.style.width = `${bad ? 0 : 100 * Math.max(cosines[j], 0)}%`;
       value.textContent = bad ? "" : cosines[j].toFixed(2).replace("-", "−");
     });
-    live.say(says, bad ? x : `Nearest is the center of the ${named(first)}, cosine `
-      + `${cosines[first].toFixed(2)}; its cluster holds ${network.holds[first]}. `
-      + `Next, the ${named(second)}, cosine ${cosines[second].toFixed(2)}. `
+    live.say(says, bad ? x : `Nearest is the center of ${named(first)}, cosine `
+      + `${cosines[first].toFixed(2)}; this cluster holds ${network.holds[first]}. `
+      + `Next, ${named(second)}, cosine ${cosines[second].toFixed(2)}. `
       + (cosines[first] - cosines[second] < 0.05 ? "That is almost a tie. " : "")
       + (cosines[first] < network.far ? "Only 1% of MNIST's digits are as far from every center." : ""));
     live.paint(given, bad ? new Float32Array(784) : x);
