@@ -103,7 +103,7 @@ def test_a_bad_drawing_gets_a_sentence_and_a_digit_a_cluster(page):
     assert not page.locator(".cb-live-nearest").count()
     everywhere = [[x, y / 20] for y in range(21) for x in (0, 1)]
     assert "more ink" in page.evaluate("ask.draw", everywhere)
-    assert "cluster\u00a07, cosine 0." in page.evaluate("ask.draw", SEVEN)
+    assert "cluster 7, cosine 0." in page.evaluate("ask.draw", SEVEN)
     assert page.locator(".cb-live-nearest").count() == 1
     assert "cosine\u00a00." in page.locator(".cb-live-says").text_content()  # no line ends there
     # As MNIST has it, wherever and however large it was drawn.
