@@ -120,6 +120,10 @@ def test_what_new_rows_lack_or_have_otherwise_is_told_or_refused(tmp_path, monke
         assert "Columns that are not used: 'age', 'tube'." in out
         assert ("Are the units the same?" in out and "in 1 of 6 columns: 'g0'." in out) == doubted
         assert pd.read_csv("new-labels.csv")["row"].tolist() == list("zyx")
+    named.assign(y=range(3), label=1).to_csv("new.csv", index=False)    # nothing asks for classes
+    assert cli.main(["apply", "bare.npz", "new.csv"]) == 0
+    out, err = capsys.readouterr()
+    assert "not used: 'age', 'tube', 'y', 'label'." in out and "class" not in out and not err
     dummies = labeling.Model("k-means", (*NAMES[:5], "g5=a"), prepare, fitted,
                              {"text": "one-hot", "texts": ["g5"]})
     dummies.save(tmp_path / "dummies.npz")

@@ -62,7 +62,7 @@ def read_table(
         _check_known(cells.frame, [labels, *(features or ())])
         ids, named_by = formats.identifiers(cells.frame), cells.frame.index.name
         frame = cells.frame.reset_index(drop=True)
-        y, classes = _labels(frame, labels, features or (), cells)
+        y, classes = (None, ()) if is_new else _labels(frame, labels, features or (), cells)
         beside = (frame.drop(columns=features) if is_new else
                   frame[[name for name in cells.beside if name in frame]])
         frame = frame[[*features]] if features else frame.drop(columns=beside.columns)
