@@ -62,7 +62,7 @@ def test_records_are_run_again_and_a_fabricated_one_is_named(book):
     one = json.loads(next(verified.glob("*.json")).read_text(encoding="utf-8"))
     assert one["by"] == "Ada" and one["machine"]["cores"] and not one["differences"]
     line = (r"Run again: 3 of 5 records\. All numbers of a record agreed, within their tolerances, "
-            r"for 3 of 3 by Ada on .+, \d{4}-\d\d-\d\d\.")
+            r"in 3 of 3 reruns by Ada on .+, \d{4}-\d\d-\d\d\.")
     assert re.search(line, " ".join(command("scorecard")[1].split()))
 
     # Every field consistent with every other, but no run gives it.
@@ -80,7 +80,7 @@ def test_records_are_run_again_and_a_fabricated_one_is_named(book):
     assert re.match(rf"{name}: DIFFERS in 1 of 3 numbers; recorded on .+, run again on .+\n"
                     r"    pi: \S+ recorded, \S+ again, 0 allowed", said)
     said = " ".join(command("scorecard")[1].split())
-    assert "for 2 of 2 by Ada on " in said and "; 0 of 1 by Grace on " in said
+    assert "in 2 of 2 reruns by Ada on " in said and "; 0 of 1 reruns by Grace on " in said
     assert f". On no machine: {name}." in said
     for words, sentence in (
             (["needle-paper-seed9"], "did you mean 'needle-paper-seed"), (["--by", " "], "--by")):
