@@ -229,8 +229,9 @@ def test_a_file_that_is_not_there_or_no_table(put, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "start", "package"), [
-    ("my.npz", b"PK", ""), ("my.mat", b"", ""), ("my.xlsx", b"PK", "openpyxl"),
-    ("my.parquet", b"PAR1", "pyarrow"), ("my.h5ad", b"\x89HDF", "anndata"), ("my.csv.gz", b"", "")])
+    ("my.npz", b"PK\3\4", ""), ("my.mat", b"", ""), ("my.xlsx", b"PK\3\4", "openpyxl"),
+    ("my.parquet", b"PAR1\x15", "pyarrow"), ("my.h5ad", b"\x89HDF", "anndata"),
+    ("my.csv.gz", b"", "")])
 def test_a_damaged_file_or_a_missing_package_is_no_traceback(put, monkeypatch, name, start,
                                                              package):
     for content in (b"\x1f\x8b", b"<html>", b"PK\x03\x04 cut short", b"PAR1" + bytes(200)):
@@ -251,6 +252,9 @@ def test_a_file_under_the_wrong_ending_says_what_it_is(put):
         refused(put("a,b\n1,2\n3,4\n", name), "not those of such files; if it is text, name it .c")
     for name in ("my.xlsx", "my.csv"):
         refused(put(ole, name), "it is an .xls workbook, or one with a password")
+    for separator in ",\t":                 # texts that begin like other files
+        assert read(put("PAR1,b\n1,2\n3,4\n".replace(",", separator))).feature_names[0] == "PAR1"
+    assert len(read(put("PK,b,c\n1,2,3\n3,4,5\n")).X) == 2
 
 
 @pytest.mark.parametrize(("samples", "labels", "classes"), [

@@ -52,7 +52,7 @@ def test_a_cell_is_read_in_its_order_types_and_words():
     assert one.choices == ("b", "a") and from_text(one, "b") == "b"
     with pytest.raises(InputError, match="there is no x 'c'"):
         from_text(one, "c")
-    (one,) = parse('x: list[str] = []  # of it: also: one, two_b | paper: b | other').values()
+    (one,) = parse('xs: list[str] = []  # of it: also: one, two_b | paper: b | other').values()
     assert one.choices == ("one", "two_b") and from_text(one, "two_b,one") == ["two_b", "one"]
     with pytest.raises(InputError, match="there is no x 'two'; did you mean 'two_b'"):
         from_text(one, "one,two")

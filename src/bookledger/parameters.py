@@ -265,8 +265,9 @@ def of_type(parameter: Parameter, value: Any, typed: str | None = None) -> Any:
     except ValueError:
         raise _other_type(parameter, value if typed is None else typed) from None
     if parameter.choices:
-        for one in given if isinstance(given, list) else [given]:
-            one_of(parameter.name, one, parameter.choices)
+        listed = isinstance(given, list)
+        for one in given if listed else [given]:
+            one_of(parameter.name.removesuffix("s" * listed), one, parameter.choices)
     if parameter.name == "seed" and not 0 <= given < _SEEDS:
         raise InputError(f"seed takes whole numbers from 0 to {_SEEDS - 1:,}, not {given}")
     return given

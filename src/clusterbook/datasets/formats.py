@@ -24,7 +24,9 @@ from .dataset import listed, option
 KINDS = (".csv", ".tsv", ".txt", ".gct", ".xlsx", ".parquet", ".npz", ".mat", ".h5ad")
 MISSING = ("", "?", "NA", "N/A", "na", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "<NA>")
 LABELS = ("label", "class", "target", "y")
-_HEADS = {b"PK": (".xlsx", ".npz"), b"PAR1": (".parquet",), b"\x89HDF": (".h5ad", ".mat")}
+#: First bytes that no text has; a column may be called PK or PAR1.
+_HEADS = {b"PK\3\4": (".xlsx", ".npz"), b"PAR1\x15": (".parquet",),
+          b"\x89HDF": (".h5ad", ".mat")}
 _OLE = b"\xd0\xcf\x11\xe0"
 _SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "bar", " ": "space"}
 _NUMBER = re.compile(r"[-+]?(\d+[.,]?\d*|[.,]\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
@@ -84,8 +86,8 @@ def read(file: Path, sheet: str | None) -> Cells:
 def _check_content(file: Path, kind: str) -> None:
     """Raise InputError for a file that by its first bytes is not what its name says."""
     with file.open("rb") as opened:
-        head = opened.read(4)
-    if head == _OLE:
+        head = opened.read(5)
+    if head.startswith(_OLE):
         raise InputError("it is an .xls workbook, or one with a password; save it as .xlsx, "
                          "without a password")
     kinds = next((kinds for start, kinds in _HEADS.items() if head.startswith(start)), ())
