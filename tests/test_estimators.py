@@ -121,7 +121,8 @@ def seen(monkeypatch):
 
 @pytest.mark.parametrize(("step", "asked", "named", "number"), [
     (training.SMALL_STEP, None, None, 1), (training.SMALL_STEP + 1, None, None, 2),
-    (0, None, "2", 2), (0, 3, "2", 3)])
+    (0, None, "2", 2), (0, 3, "2", 3), (0, None, "3,2", 3), (0, None, "many", 1),
+    (training.SMALL_STEP + 1, None, "1", 1)])
 def test_the_number_of_threads_follows_the_work_and_whoever_names_one(
         seen, monkeypatch, step, asked, named, number):
     if named:

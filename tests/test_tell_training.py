@@ -216,6 +216,20 @@ def test_a_snapshot_is_the_model_of_its_epoch():
     assert same(model.at(1), tell(1, **CNN).fit(X))
 
 
+def test_two_stages_begin_at_samples_that_the_trained_autoencoder_embeds(monkeypatch):
+    cosines, step = {}, TELL._step
+
+    def spied(self, stage, model, optimizer):
+        centers, z = model.layer.weight.detach(), model.eval().embed(torch.tensor(X))
+        cosines[stage] = functional.cosine_similarity(centers[:, None], z[None], dim=-1).amax(1)
+        return step(self, stage, model, optimizer)
+
+    monkeypatch.setattr(TELL, "_step", spied)
+    tell(3, **FCN, training="two-stage", init="samples").fit(X)
+    assert_close(cosines["centers"], torch.ones(K), atol=1e-5)
+    assert cosines["reconstruction"].min() < 0.99
+
+
 def test_later_samples_move_the_centers_only():
     model, later = tell(2, **CNN), PIXELS[200:350]
     assert model.partial_fit(X) is model
@@ -233,20 +247,13 @@ def test_later_samples_move_the_centers_only():
         fitted.set_params(optimizer="sgd").partial_fit(later)
 
 
-@pytest.mark.parametrize(("options", "faster", "atol"), [
-    (CNN, {"precision": "bfloat16"}, 0.1),
-    ({**FCN, "training": "two-stage"}, {"precision": "bfloat16"}, 0.1),
-    ({**FCN, "hidden": (6,), "dropout": 0.0}, {"compile": True}, 1e-4)], ids=str)
-def test_the_faster_forms_are_near_the_plain_one(options, faster, atol, monkeypatch):
-    # Traced as in use; the translation to machine code, which takes seconds, is torch's own.
-    compile_, forms = torch.compile, []
-    monkeypatch.setattr(torch, "compile", lambda losses, mode: (
-        forms.append(mode), compile_(losses, backend="eager"))[1])
-    fine, coarse = tell(4, **options).fit(X), tell(4, **options, **faster).fit(X)
-    assert same(fine, coarse) == (forms == [None]) == ("compile" in faster)
+@pytest.mark.parametrize("options", [CNN, {**FCN, "training": "two-stage"}], ids=str)
+def test_the_faster_form_is_near_the_plain_one(options):
+    fine, coarse = tell(4, **options).fit(X), tell(4, **options, precision="bfloat16").fit(X)
+    assert not same(fine, coarse)
     for name in ("reconstruction", "clustering"):
         np.testing.assert_allclose(coarse.history_.column(name)[1],
-                                   fine.history_.column(name)[1], rtol=0, atol=atol)
+                                   fine.history_.column(name)[1], rtol=0, atol=0.1)
     assert all(part.dtype in (torch.float32, torch.int64) for part in weights(coarse).values())
     np.testing.assert_allclose(np.linalg.norm(coarse.cluster_centers_, axis=1), 1, atol=1e-6)
 

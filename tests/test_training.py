@@ -329,5 +329,8 @@ def test_a_stage_that_a_history_lacks_is_named():
                         (("clea", "gated"), "no column of the history 'clea'; did you mean")):
         with pytest.raises(InputError, match=says):
             history.column(*asked)
+    both = history + History([{"epoch": 1, "stage": "clustering", "clean": 0.4}], 1.0)
+    with pytest.raises(InputError, match="clean belongs to the stages gated, clustering"):
+        both.column("clean")
     with pytest.raises(InputError, match="no stage of the history 'gated'. Known: none"):
         History([{"epoch": 1, "clean": 0.5}], 1.0).column("clean", "gated")

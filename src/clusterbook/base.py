@@ -33,11 +33,11 @@ from .metrics import contingency
 
 #: Settings that no longer exist, with the one value that the networks in data/records have.
 FORMER = {
-    "color": "convert", "compression": "released", "gate_noise": 0.25, "keep_assignments": True,
-    "kmeans_backend": "torch", "kmeans_max_iter": 20, "kmeans_n_init": 1, "learning_rate": None,
-    "n_init": 1, "pca_samples": 100_000, "precision": "float32", "reconstruction": "mse",
-    "regularizer": "released", "sched_clustering_min_lr": 1e-6, "sched_pretrain_min_lr": 1e-6,
-    "seeds": 1, "unreadable": "refuse", "validate": True}
+    "color": "convert", "compile": False, "compression": "released", "gate_noise": 0.25,
+    "keep_assignments": True, "kmeans_backend": "torch", "kmeans_max_iter": 20, "kmeans_n_init": 1,
+    "learning_rate": None, "n_init": 1, "pca_samples": 100_000, "precision": "float32",
+    "reconstruction": "mse", "regularizer": "released", "sched_clustering_min_lr": 1e-6,
+    "sched_pretrain_min_lr": 1e-6, "seeds": 1, "unreadable": "refuse", "validate": True}
 
 _SEEN = ("n_features_in_", "feature_names_in_")     # of the samples of the last fit
 
@@ -214,7 +214,8 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
             stored = torch.load(path, map_location=found, weights_only=True)
             if stored["clusterbook"] != cls.__name__:
                 raise ValueError(f"it holds {stored['clusterbook']!r}")
-            kept = {name: value for name, value in json.loads(stored["settings"]).items()
+            kept = {name: tuple(value) if isinstance(value, list) else value
+                    for name, value in json.loads(stored["settings"]).items()
                     if name in cls.__dataclass_fields__ or FORMER.get(name, ...) != value}
             estimator = cls(**{**kept, **settings}, device=device)
             with training.seeded(0):        # the first weights, soon replaced, are drawn at random

@@ -125,15 +125,16 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
     It decides the last bits of a sum, and after some epochs the clusters. So it follows the work: a
     *step* of at most `SMALL_STEP` multiply-adds is computed by one thread, a larger one by as many
     as torch takes by itself. The number *asked* for wins, then the one with which an existing
-    *checkpoint* was begun, then OMP_NUM_THREADS. Raises InputError for a number below 1, or a file
-    that is no checkpoint.
+    *checkpoint* was begun, then that of the variable OMP_NUM_THREADS. Raises InputError for a
+    number below 1, or a file that is no checkpoint.
     """
     if asked is not None:
         checks.whole("threads", asked, 1)
-    small = step <= SMALL_STEP and "OMP_NUM_THREADS" not in os.environ
+    named = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]     # of each level of nesting
     with _TURN:
         before = torch.get_num_threads()
-        number = int(asked or threads_of(checkpoint) or (1 if small else before))
+        number = int(asked or threads_of(checkpoint) or (named.isdecimal() and int(named))
+                     or (1 if step <= SMALL_STEP else before))
         with threadpool_limits(number):
             torch.set_num_threads(number)       # threadpoolctl does not see the MKL inside torch
             try:
@@ -171,10 +172,14 @@ class History:
     def column(self, name: str, stage: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The epochs (of one stage, if named) that have *name*, and its values there.
 
-        Raises InputError if there are rows, but none with that name.
+        Raises InputError if there are rows, but none with that name, or if several stages have it
+        and none is named: each counts its epochs from 1.
         """
         rows = [row for row in self.rows if stage in (None, row.get("stage"))]
         found = [(row["epoch"], row[name]) for row in rows if name in row]
+        if len(several := dict.fromkeys(row.get("stage") for row in rows if name in row)) > 1:
+            raise InputError(f"{name} belongs to the stages {', '.join(map(str, several))}, and "
+                             "each counts its epochs from 1; name one of them, as stage=")
         if self.rows and not rows:
             raise unknown("stage of the history", stage,
                           {row["stage"] for row in self.rows if row.get("stage")})

@@ -37,13 +37,11 @@ bookledger.execution.execute(*map(pathlib.Path, sys.argv[1:]))"""
 def tell_epochs() -> Cases:
     """Two epochs of TELL on 4,096 images of 28 x 28, one of each kind (centers, encoder)."""
     X = torch.rand(4096, 784, generator=torch.Generator().manual_seed(0))
-    return {"clusterbook": _tell(X), "compiled": _tell(X, compile=True),
-            "bfloat16": _tell(X, precision="bfloat16"),
-            "bfloat16, compiled": _tell(X, precision="bfloat16", compile=True)}
+    return {"clusterbook": _tell(X), "bfloat16": _tell(X, precision="bfloat16")}
 
 
 def _tell(X: Tensor, **options: object) -> Callable[[], object]:
-    """Epochs of one and the same model, so that compiling is part of the warming up."""
+    """Epochs of one and the same model."""
     settings = TELL(10, image_shape=(1, 28, 28), **options)
     with training.seeded(0, X.device) as generator:
         model = settings._new_model(X.shape[1])

@@ -274,7 +274,7 @@ class DeepCluster(DeepClusterer):
 
         *layer* is a convolutional one, from 1, averaged to about *most_numbers* per image, or
         ``"features"``, after the last ReLU. Without *X_test* and *y_test* a stratified random share
-        *test_size* of *X* is used for testing.
+        *test_size* of *X* is used for testing, the same for every model.
         """
         check_is_fitted(self)
         known = ["features", *range(1, getattr(self.network_, "n_layers", 0) + 1)]

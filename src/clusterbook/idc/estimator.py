@@ -80,7 +80,8 @@ class IDC(DeepClusterer):
         of all gated samples, which is faster; or the averages that the first training leaves.
     select : {"loss", "silhouette", "last"}
         The epoch whose networks are kept, never by classes: of the evaluated epochs of the last
-        stage the one with the smallest compression or the largest silhouette; or the last of all.
+        stage the one with the smallest compression or the largest silhouette, of at most 2,000
+        samples; or the last of all.
     constant_columns : {"drop", "keep"}
         Leave constant columns out, with a warning and gates of 0; or keep them, as released.
     evaluate_every : int
@@ -96,8 +97,9 @@ class IDC(DeepClusterer):
     history_ : History
         Per epoch the parts of the loss; of evaluated epochs also ``overall``, the epoch over all
         stages, sums of gates and numbers of open ones, ``occupied``, the number of clusters with
-        samples, ``silhouette`` and ``davies_bouldin`` of the embeddings, and `metrics.scores` with
-        ``acc_greedy`` if ``fit`` was given classes.
+        samples, ``silhouette`` and ``davies_bouldin`` of the embeddings (of at most 2,000 random
+        samples, the same in each epoch), and `metrics.scores` with ``acc_greedy`` if ``fit`` was
+        given classes.
     global_gates_ : ndarray of shape (n_clusters, n_features)
         The clusters' own gates, from 0 to 1.
     kept_epoch_, compression_ : int, float

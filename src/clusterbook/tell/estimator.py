@@ -73,15 +73,14 @@ class TELL(DeepClusterer):
     normalize_gradients : bool
         Bring the gradient of each center to 10% of its weights' length.
     init : {"kaiming", "samples"}
-        The first centers: random directions, as in the paper; or embeddings of random samples.
+        The first centers: random directions, as in the paper; or embeddings of random samples, in
+        two stages by the trained autoencoder.
     evaluate_every : int
         Epochs between two evaluations on all samples; the last is always one.
     snapshot_epochs : sequence of int
         Epochs whose weights are kept; see `at`.
     precision : {"float32", "bfloat16"}
         Of the autoencoder in training; bfloat16 is faster and coarser.
-    compile : bool
-        Compile the loss with torch: slow to start, faster after.
     random_state, device, threads, checkpoint, progress
         See `base.DeepClusterer`.
 
@@ -132,7 +131,6 @@ class TELL(DeepClusterer):
     evaluate_every: int = 50
     snapshot_epochs: Sequence[int] = ()
     precision: str = "float32"
-    compile: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TELL:
         """Train the network and the centers on *X*, (n_samples, n_features).
@@ -154,16 +152,6 @@ class TELL(DeepClusterer):
         data = as_tensor(X, training.resolve_device(self.device))
         with self._fitting(data, y, X.shape[1], X) as (generator, train):
             model = self._new_model(X.shape[1]).to(data.device)
-            if self.init == "samples":
-                rows = torch.randperm(len(X), generator=generator).to(data.device)
-                if isinstance(model.network, layer.FixedFeatures):
-                    rows = rows[data.any(1)[rows]]                      # 0 has no direction
-                if len(rows) < self.n_clusters:
-                    raise InputError(f"init='samples' needs {self.n_clusters} rows that are not 0 "
-                                     f"throughout, and X has {len(rows)}; choose another init")
-                rows = rows[: self.n_clusters]
-                model.eval()
-                model.layer.reset_centers(model.embed(data[rows]))
             snapshots = nn.ModuleDict({str(epoch): copy.deepcopy(model)
                                        for epoch in self.snapshot_epochs})
 
@@ -180,6 +168,8 @@ class TELL(DeepClusterer):
             parts = {"training": model, "reconstruction": model.network, "centers": model.layer}
             fixed = isinstance(model.network, layer.FixedFeatures)
             for stage in ("centers",) if fixed else STAGES[self.training]:
+                if self.init == "samples" and stage != "reconstruction":
+                    self._start_at_samples(model, data, generator)
                 optimizer = OPTIMIZERS[self.optimizer](parts[stage].parameters())
                 samples = model.eval().embed(data) if stage == "centers" else data
                 history += train(
@@ -193,8 +183,18 @@ class TELL(DeepClusterer):
         self._take(model, loss, snapshots)
         return self
 
+    def _start_at_samples(self, model: Model, data: Tensor, generator: torch.Generator) -> None:
+        """Let the embeddings of random samples be the centers."""
+        rows = torch.randperm(len(data), generator=generator).to(data.device)
+        if isinstance(model.network, layer.FixedFeatures):
+            rows = rows[data.any(1)[rows]]                      # 0 has no direction
+        if len(rows) < self.n_clusters:
+            raise InputError(f"init='samples' needs {self.n_clusters} rows that are not 0 "
+                             f"throughout, and X has {len(rows)}; choose another init")
+        model.eval().layer.reset_centers(model.embed(data[rows[: self.n_clusters]]))
+
     def _step(self, stage: str, model: Model, optimizer: torch.optim.Optimizer) -> Callable:
-        """A batch's step: end-to-end (section 2.3), of the autoencoder, or of the centers."""
+        """The step of a stage on one batch; that of section 2.3 is `in_turns`."""
         centers = model.layer
 
         def reconstruct(X: Tensor) -> tuple[Tensor, Tensor]:
@@ -211,17 +211,6 @@ class TELL(DeepClusterer):
             return (self.clustering_weight * layer.clustering_loss(logits, centers.alpha),
                     layer.squared_distance(logits.detach(), centers.alpha))
 
-        def losses(X: Tensor, moves_centers: bool) -> tuple[Tensor, dict[str, Tensor]]:
-            """The loss, and its terms as the history shows them."""
-            if stage == "centers":                  # X is an embedding, which is fixed
-                loss, distance = cluster(X)
-                return loss, {"clustering": distance}
-            z, error = reconstruct(X)
-            if stage == "reconstruction":
-                return error, {"reconstruction": error}
-            loss, distance = cluster(z.detach() if moves_centers else z)
-            return error + loss, {"reconstruction": error, "clustering": distance}
-
         def update(loss: Tensor, moves_centers: bool) -> None:
             """3. The optimizer's step; the centers move by a tenth of their length, or rest."""
             optimizer.zero_grad()
@@ -231,21 +220,29 @@ class TELL(DeepClusterer):
             elif self.normalize_gradients:
                 centers.normalize_gradient()
             optimizer.step()
-            if stage != "reconstruction":
-                centers.normalize_centers()
+            centers.normalize_centers()
 
-        if self.compile and stage != "centers":
-            losses = torch.compile(
-                losses, mode="reduce-overhead" if centers.weight.is_cuda else None)
+        def in_turns(epoch: int, X: Tensor) -> dict[str, Tensor]:
+            """In odd epochs the clustering loss moves the centers, in even ones the encoder."""
+            moves_centers = epoch % 2 == 1
+            z, error = reconstruct(X)
+            loss, distance = cluster(z.detach() if moves_centers else z)
+            update(error + loss, moves_centers)
+            return {"reconstruction": error, "clustering": distance}
 
-        def step(epoch: int, X: Tensor) -> dict[str, Tensor]:
-            # In odd epochs the clustering loss moves the centers, in even ones the encoder.
-            moves_centers = stage == "centers" or (stage == "training" and epoch % 2 == 1)
-            loss, terms = losses(X, moves_centers)
-            update(loss, moves_centers)
-            return terms
+        def autoencoder(_epoch: int, X: Tensor) -> dict[str, Tensor]:
+            _, error = reconstruct(X)
+            optimizer.zero_grad()
+            error.backward()
+            optimizer.step()
+            return {"reconstruction": error}
 
-        return step
+        def only_centers(_epoch: int, z: Tensor) -> dict[str, Tensor]:
+            loss, distance = cluster(z)             # of embeddings, which are fixed
+            update(loss, moves_centers=True)
+            return {"clustering": distance}
+
+        return {"training": in_turns, "reconstruction": autoencoder, "centers": only_centers}[stage]
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> TELL:
         """Move only the centers, by newly arriving samples; the first call fits.
