@@ -166,7 +166,8 @@ def compression_paper(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
               \mathbb E_{h \in H_k} h^\top h), \quad \lambda_2 = p / \epsilon
 
     The paper prints :math:`\lambda_2 = p\,(B\epsilon)`, surely meant as a quotient; beside an
-    expectation the batch size :math:`B` would count twice. Arguments as in `compression_released`.
+    expectation the batch size :math:`B` would count twice. No clustering has a smaller sum than one
+    cluster for all samples. Arguments as in `compression_released`.
     """
     return 0.5 * _cluster_logdets(z, memberships, eps)[0].sum()
 
