@@ -164,6 +164,7 @@ def test_a_saved_model_comes_back(kind, options, ask, tmp_path):
     found = kind.load(path, device="cpu", **given)
     assert generators() == before and same(found, model)
     assert found._settings() == model._settings()
+    assert getattr(found, "image_shape", None) == getattr(model, "image_shape", None)   # a tuple
     assert np.array_equal(found.predict(FLAT), model.labels_)
     assert np.array_equal(found.transform(FLAT), model.transform(FLAT))
     known, stored = model._fitted(), found._fitted()
