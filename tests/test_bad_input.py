@@ -33,28 +33,32 @@ TYPED = [
     (f"run tiny -p seeds [{BIG}]", "seeds takes list[int]"),
     (f"run tiny -p n {'9' * 5000}", "n takes int"),
     ("run tiny -p rate nan", "rate takes float"),
-    ("run tiny -p sed 1", "parameter of tiny 'sed'; did you mean 'seed'"),
+    ("run tiny -p sed 1", "unknown parameter of tiny: 'sed'; did you mean 'seed'"),
     (f"run tiny -p n {DEEP}", "n takes int, for example 1, not '"),
     ("run tiny -p n 1 -p n 2", "-p n is given twice"),
     ("run tiny --record out", "give --profile and no -p"),
-    *[(f"run {name}", f"there is no chapter '{name}'; did you mean 'tiny'?")
+    *[(f"run {name}", f"unknown chapter: '{name}'; did you mean 'tiny'?")
       for name in ("tyni", "TINY")],
-    ("data digits mnits", "data set 'mnits'; did you mean 'mnist'"),
+    ("data digits mnits", "unknown data set: 'mnits'; did you mean 'mnist'"),
     *[(f"run tiny {words}", "-p takes a name and a value: -p n 8")
       for words in ("-p n=8", "-p n=8 -p rate=1")],
     ("run tiny -p n", "-p/--parameter: expected 2 arguments; clusterbook run --help"),
-    ("runn tiny", "there is no command 'runn'; did you mean 'run'?"),
+    ("runn tiny", "unknown command: 'runn'; did you mean 'run'?"),
     ("run", "required: CHAPTER; clusterbook run --help"),
     ("run tiny --width", "--width: expected one argument"),
     ("run tiny -p seed -1", "seed takes whole numbers from 0 to 4,294,967,295, not -1"),
     ("run tiny --seed 1", "has no option or place for --seed 1"),
     ("run tiny --only all", "--only draws figures; --figures DIR says where to keep them"),
     ("run tiny --bogus 3", "has no option or place for --bogus 3; a parameter is given as -p NAME"),
+    ("--bogus status", "clusterbook status has no option or place for --bogus; "),
+    ("status -p a -1", "clusterbook status has no option or place for -p a -1; "),
+    ("data digits -p labels a", "-p says how a file is read, and no file is named"),
+    ("data my.csv -p labels a -p labels b", "-p labels is given twice"),
     ("data .", ". is a folder; a run takes the images of one as -p dataset folder:."),
     ("run tiny --figures out --width 0.5in", "single, double or inches"),
     ("run tiny --figures out --format svg-txt", "did you mean 'svg-text'"),
     ("run tiny --figures out --style drak", "did you mean 'dark'"),
-    ("run tiny --figures out --only al", "there is no figure of tiny 'al'"),
+    ("run tiny --figures out --only al", "unknown figure of tiny: 'al'"),
     # sweeps
     ("sweep tiny -p n 1,2 --scheduler foo", "no Dask scheduler with a worker answers at 'foo'"),
     ("sweep tiny -p rate -1,fast", "takes float, for example 0.5, not 'fast'"),
@@ -71,8 +75,8 @@ TYPED = [
       for words in ("run tiny", "sweep tiny -p n 1,2") for seed in ("-1", "4294967296")],
     ("run tiny -p seeds 0-99999999999", "has more than 10,000 values"),
     # paths
-    ("run ../notebooks/tiny", "there is no chapter '../notebooks/tiny'"),
-    (f"run tiny --profile {LONG}", "there is no profile of tiny 'xxx"),
+    ("run ../notebooks/tiny", "unknown chapter: '../notebooks/tiny'"),
+    (f"run tiny --profile {LONG}", "unknown profile of tiny: 'xxx"),
     (f"run tiny --output {LONG}.ipynb", "name too long"),
     ("run tiny --output out.csv", "write out.ipynb"),
     ("run tiny --output file/out.ipynb", "nothing can be written to"),
@@ -96,7 +100,7 @@ DAMAGED = [
         ("n = 1.5", "n takes int, for example 1, not 1.5"), ("n = true", "n takes int"),
         ("n = '5'", "n takes int"), ("rate = inf", "rate takes"),
         ("seeds = ['0-4']", "seeds takes list[int]"),
-        ("nam = 'a'", "there is no parameter of tiny 'nam'; did you mean 'name'"))],
+        ("nam = 'a'", "unknown parameter of tiny: 'nam'; did you mean 'name'"))],
     *[(PROFILE, "says = 'A.'\nparameters = {n = 2}", f"run tiny {words}", says)
       for words, says in (
           ("--profile tiny-x -p n 3 --record out", "give --profile and"),
@@ -120,7 +124,7 @@ CHAPTERS = [
     (dict(parameters=PARAMETERS, tagged=2), "run other", "2 cells are tagged 'parameters'"),
     (dict(parameters=f"n: int = {'-' * 10_000}1  # a | b | c"), "parameters other",
      "other.ipynb, parameters cell: line 1: expected 'name: type = literal"),
-    *[(dict(parameters=PARAMETERS.partition("\n")[0]), words, "no parameter of other 'seed'")
+    *[(dict(parameters=PARAMETERS.partition("\n")[0]), words, "unknown parameter of other: 'seed'")
       for words in ("run other --seeds 0", "sweep other -p n 1,2 --seeds 0")],
 ]
 
@@ -200,7 +204,7 @@ def test_a_chapter_refuses_what_it_has_no_use_for_before_training(name, changed,
 
 @pytest.mark.parametrize(("words", "environment", "status", "says"), [
     ("--help", {"PYTHONIOENCODING": "ascii"}, 0, b""),
-    ("run tyni", {"PYTHONIOENCODING": "ascii"}, 2, b"there is no chapter"),
+    ("run tyni", {"PYTHONIOENCODING": "ascii"}, 2, b"unknown chapter"),
     ("data", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, 0, b""),
     ("data >/dev/full", {}, 1, b"No space left on device; make room")])
 def test_every_console_can_show_what_is_printed_or_the_status_says_so(words, environment, status,

@@ -150,7 +150,7 @@ ZEROS = np.zeros((4, 2))
     (1, [0, 1], {}, r"inconsistent numbers of samples: \[4, 2\]"),
     (3, [0, 1, 1], {}, r"inconsistent numbers of samples: \[2, 3\]"),
     (1, [0, -1, 0, 1], {}, WHOLE), (1, [0, 0.5, 0, 1], {}, WHOLE), (1, [*"abab"], {}, WHOLE),
-    (0, ZEROS, {"init": "glorott"}, "no initialization 'glorott'; did you mean 'glorot'"),
+    (0, ZEROS, {"init": "glorott"}, "unknown initialization: 'glorott'; did you mean 'glorot'"),
     (2, [[0], [1]], {}, "X has 2 features, but X_test has 1"),
     (0, ZEROS, {"hidden": 8}, "hidden must be a list of whole numbers of at least 1, not 8"),
     (0, ZEROS, {"l1": -1e-4}, "l1 must be a number at least 0"),

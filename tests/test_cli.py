@@ -119,7 +119,7 @@ def test_parameters_and_figures_are_listed(book: Book, capsys):
     assert said(capsys, "parameters", "tiny") == (
         0, f"{parameters.parameter_table('tiny')}\n\n{parameters.profile_table('tiny')}\n", "")
     status, out, _ = said(capsys, "figures")
-    assert status == 0 and out.startswith("tiny: 1 figures\n") and "--only a-line" in out
+    assert status == 0 and out.startswith("tiny: 1 figure\n") and "--only a-line" in out
 
 
 def test_data_shows_every_data_set_with_license_and_checksums(capsys, monkeypatch, tmp_path):

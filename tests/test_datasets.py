@@ -46,11 +46,11 @@ def test_what_is_loaded_is_what_the_catalog_says(name):
 def test_embedded_data_need_no_folder_and_an_unknown_name_is_no_download(home):
     datasets.fetch("digits")
     assert datasets.status("digits") == "embedded" and datasets.load("digits").X.size
-    with pytest.raises(InputError, match="there is no data set 'folder:PATH'"):
+    with pytest.raises(InputError, match="unknown data set: 'folder:PATH'"):
         datasets.status("folder:PATH")
     assert not home.exists()
     for call in (datasets.load, datasets.status, datasets.fetch):
-        with pytest.raises(InputError, match="no data set 'mnits'; did you mean 'mnist'"):
+        with pytest.raises(InputError, match="unknown data set: 'mnits'; did you mean 'mnist'"):
             call("mnits")
 
 
@@ -63,7 +63,7 @@ def test_a_file_or_folder_that_is_given_as_a_data_set_is_told_its_way(tmp_path, 
     with pytest.raises(InputError, match=r"'my.csv' is no .* by datasets.read and in chapter idc"):
         datasets.load("my.csv")
     for name in ("photos/other", "a" * 1000, "a\0b"):
-        with pytest.raises(InputError, match="there is no data set"):
+        with pytest.raises(InputError, match="unknown data set"):
             datasets.load(name)
 
 

@@ -202,9 +202,9 @@ def test_a_workbook_says_which_sheet_and_row_was_read(tmp_path):
     book.save(tmp_path / "error.xlsx")
     with pytest.raises(InputError, match=r"missing values, counted by column: 'a \(1\)'"):
         datasets.read(tmp_path / "error.xlsx", id_column="who")
-    with pytest.raises(InputError, match="no sheet 'value'; did you mean 'values'"):
+    with pytest.raises(InputError, match="unknown sheet: 'value'; did you mean 'values'"):
         datasets.read(tmp_path / "a.xlsx", sheet="value")
-    with pytest.raises(InputError, match="no column 'who'"):
+    with pytest.raises(InputError, match="unknown column: 'who'"):
         datasets.read(tmp_path / "a.xlsx", sheet="Sheet", id_column="who")
     book = openpyxl.Workbook()
     for line in (["gene", "s", "gene"], [datetime(2024, 9, 2), 1.5, 2], ["TP53", 1, 2.5]):

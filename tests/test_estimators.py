@@ -471,12 +471,12 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
     *((DeepCluster, {"network": network}, f"{name} is no function .* a name: convnet, alexnet")
       for network, name in ((resnet18(), "ResNet"), (resnet18, "resnet18"))),
     (IDC, {"mask_percentage": 1.0}, "mask_percentage is a fraction from 0 to below 1"),
-    (IDC, {"select": "best"}, "no select 'best'.*Known: last, loss, silhouette"),
+    (IDC, {"select": "best"}, "unknown select: 'best'.*Known: last, loss, silhouette"),
     *((IDC, {name: widths}, "must be positive whole numbers, the head's") for name, widths in (
         ("encdec", ()), ("clustering_head", (10, 8)), ("aux_classifier", (8, 8)))),
     (IDC, {"encdec": "512"}, "encdec must be a list of whole numbers of at least 1, not '512'"),
     (DeepCluster, {"n_components": 61}, "n_components=61 exceeds n_samples=60"),
-    (DeepCluster, {"network": "alex"}, "no network 'alex'; did you mean 'alexnet'"),
+    (DeepCluster, {"network": "alex"}, "unknown network: 'alex'; did you mean 'alexnet'"),
     (DeepCluster, {"network": "alexnet"}, "at least 63 x 63 pixels, .* have 8 x 8"),
     (DeepCluster, {"image_shape": None}, "image_shape must be three"),
     *((DeepCluster, {"crop_scale": scale}, "crop_scale must be None or the smallest and largest")

@@ -29,6 +29,7 @@ def test_the_verdicts_and_the_crate_around_them(tmp_path, monkeypatch):
     read["tell-paper"] = replace(read["tell-paper"], sent=date(2026, 12, 1))
     monkeypatch.setattr(sources, "load_sources", lambda: read)
     text = sources.as_json().decode()
+    assert "core-hours" in text and "epochs of tell-" not in text       # costs are computed
     assert "NaN" not in text and "Infinity" not in text     # which no other JSON reader takes
     said = json.loads(text)
     assert {one["id"]: one["verdict"]["word"] for one in said["claims"]} == {

@@ -243,7 +243,7 @@ judged_by = "a report"
         said = " ".join(repr(in_brief("demo")).split())
         assert f"). {word}" in said, "of this claim's profile"
         assert ("2 not finished" in said) == (word == "not finished"), said
-    with pytest.raises(InputError, match="no chapter with a lead 'dmo'; did you mean 'demo'"):
+    with pytest.raises(InputError, match="chapter with a lead: 'dmo'; did you mean 'demo'"):
         in_brief("dmo")
 
 
@@ -252,7 +252,7 @@ def test_the_status_lists_each_profile_with_the_cost_and_code_of_all_its_seeds(b
     assert shown.rows == (("demo-paper", {
         "Time per seed": "1.0 s", "Peak memory": "not known", "Machine": "c, threads: 1, cores: 1",
         "Code": "a"}),)
-    assert repr(shown).startswith("1 recorded profiles\n\nProfile ")
+    assert repr(shown).startswith("1 recorded profile\n\nProfile ")
     tree = ET.fromstring(shown.html)
     assert tree.find(".//code").get("id") == "demo-paper"
     assert [link.get("href") for link in tree.iter("a")] == [
@@ -278,7 +278,7 @@ def test_a_work_says_its_own_claims(book):
     assert repr(verdicts("demo")).startswith(f"{counts}\ndemo-acc: reproduced. ")
     assert ET.fromstring(verdicts("demo").html).find(".//summary").text == counts
     for view in (verdicts, result):
-        with pytest.raises(InputError, match="no chapter with claims 'dmo'; did you mean 'demo'"):
+        with pytest.raises(InputError, match="chapter with claims: 'dmo'; did you mean 'demo'"):
             view("dmo")
 
 

@@ -81,5 +81,5 @@ def test_numbers_are_not_replaced_without_a_new_version(tmp_path, monkeypatch, c
     assert write(0, ["cd", 1.1]) == {"x": ["cd", 1.1]}
     assert golden.stored("tell")["version"] == 2
     assert [path.name for path in tmp_path.iterdir()] == ["tell.json"], "no other was asked for"
-    with pytest.raises(InputError, match="no method with fits 'tall'; did you mean 'tell'"):
+    with pytest.raises(InputError, match="method with fits: 'tall'; did you mean 'tell'"):
         golden.write(["tall"])

@@ -221,7 +221,7 @@ def test_the_notebook_refuses_what_it_cannot_use(tmp_path):
     data, (few, rows) = tmp_path / "my.csv", ("1,2\n" * 30, "1,2\n3,4\n" * 9)
     for content, settings, says in (
             (few, {}, "no column has more than one value"),
-            (rows, {"constant": "drp"}, "no constant 'drp'; did you mean 'drop'"),
+            (rows, {"constant": "drp"}, "unknown constant: 'drp'; did you mean 'drop'"),
             (rows, {"n_clusters": 10}, "n_clusters is 10; for 18 rows"),
             (rows, {"n_clusters": 2, "hidden": -3}, "^hidden must be a number at least 0"),
             (rows, {"n_clusters": 2, "embedding": 0}, "^embedding must be a whole number"),

@@ -50,11 +50,11 @@ def test_a_cell_is_read_in_its_order_types_and_words():
     assert found["kind"] == Parameter("kind", "str", "a", "of it", "b", "other")
     (one,) = parse('x: str = "a"  # @param ["b", "a"]\n#   of it | paper: b | other').values()
     assert one.choices == ("b", "a") and from_text(one, "b") == "b"
-    with pytest.raises(InputError, match="there is no x 'c'"):
+    with pytest.raises(InputError, match="unknown x: 'c'"):
         from_text(one, "c")
     (one,) = parse('xs: list[str] = []  # of it: also: one, two_b | paper: b | other').values()
     assert one.choices == ("one", "two_b") and from_text(one, "two_b,one") == ["two_b", "one"]
-    with pytest.raises(InputError, match="there is no x 'two'; did you mean 'two_b'"):
+    with pytest.raises(InputError, match="unknown x: 'two'; did you mean 'two_b'"):
         from_text(one, "one,two")
 
 
@@ -117,7 +117,7 @@ def test_typed_values_win_over_the_profile_and_the_profile_over_defaults(book: B
     assert repr(chapter.values(profile)) == repr(wanted)
     typed = chapter.values(profile, {"epochs": "7", "seeds": "0-1"})
     assert repr(typed) == repr({**wanted, "epochs": 7, "seeds": [0, 1]})
-    with pytest.raises(InputError, match="no profile of weights 'idc-paper'"):
+    with pytest.raises(InputError, match="unknown profile of weights: 'idc-paper'"):
         chapter.profile("idc-paper")
 
 

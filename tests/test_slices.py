@@ -94,12 +94,12 @@ def test_a_figure_alone_has_the_numbers_of_the_whole_run(book: Book, tmp_path, m
 
 
 @pytest.mark.parametrize(("asked", "says"), [
-    ({"only": ["a-frist"]}, "no figure of tiny 'a-frist'; did you mean 'a-first'"),
+    ({"only": ["a-frist"]}, "unknown figure of tiny: 'a-frist'; did you mean 'a-first'"),
     ({"only": ["a-first"], "overrides": {"m": "2"}},
      "a-first can't change with m, only with: n, seed"),
     ({"only": ["fixed"], "seeds": [1]}, "no parameter changes fixed; leave out seed"),
     ({"only": ["a-first", "fixed"], "overrides": {"m": "2"}}, "a-first, fixed can't change with m"),
-    ({"formats": "png,gif"}, "no format of figures 'gif'"),
+    ({"formats": "png,gif"}, "unknown format of figures: 'gif'"),
     ({"style": "papr"}, "did you mean 'paper'"),
     ({"width": "0"}, "--width takes single, double or inches"),
     ({"width": "single"}, "need --figures")])

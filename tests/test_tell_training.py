@@ -210,7 +210,7 @@ def test_a_snapshot_is_the_model_of_its_epoch():
     for epoch in (1, 2):                                                 # they disturb nothing
         then, alone = model.at(epoch), tell(epoch, **CNN).fit(X)
         assert same(then, alone) and np.array_equal(then.predict(X), alone.labels_)
-    with pytest.raises(InputError, match=r"no snapshot of epoch '3'.*Known: 1, 2"):
+    with pytest.raises(InputError, match=r"unknown snapshot of epoch: '3'.*Known: 1, 2"):
         model.at(3)
     model.at(1).partial_fit(X)                                  # a snapshot is a copy
     assert same(model.at(1), tell(1, **CNN).fit(X))

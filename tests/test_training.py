@@ -325,12 +325,12 @@ def test_other_settings_of_batch_norm_are_torchs(options):
 def test_a_stage_that_a_history_lacks_is_named():
     history = History([{"epoch": 1, "stage": "gated", "clean": 0.5}], 1.0)
     assert history.column("clean", "gated")[1].tolist() == [0.5]
-    for asked, says in ((("clean", "gatd"), "no stage of the history 'gatd'; did you mean 'gated'"),
-                        (("clea", "gated"), "no column of the history 'clea'; did you mean")):
+    for asked, says in ((("clean", "gatd"), "stage of the history: 'gatd'; did you mean 'gated'"),
+                        (("clea", "gated"), "unknown column of the history: 'clea'; did you mean")):
         with pytest.raises(InputError, match=says):
             history.column(*asked)
     both = history + History([{"epoch": 1, "stage": "clustering", "clean": 0.4}], 1.0)
     with pytest.raises(InputError, match="clean belongs to the stages gated, clustering"):
         both.column("clean")
-    with pytest.raises(InputError, match="no stage of the history 'gated'. Known: none"):
+    with pytest.raises(InputError, match="unknown stage of the history: 'gated'. Known: none"):
         History([{"epoch": 1, "clean": 0.5}], 1.0).column("clean", "gated")

@@ -125,7 +125,7 @@ def test_each_training_of_a_run_has_a_line_and_a_sweep_goes_on(tmp_path, monkeyp
     said = runs.unfinished()
     assert said.splitlines() == [
         "sweep-tell-0123",
-        "    main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h left",
+        "    main-3, gated: epoch 500 of 1,000, 36 s an epoch, 5.0 h of computing left",
         "    a-finished: epoch 1,000 of 1,000, 36 s an epoch, finished",
         "    resume: the same command again"]
 

@@ -58,9 +58,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             one_of("command", words[0], [*_COMMANDS, *config.book().commands])
         options, unknown = parser.parse_known_args(marked)
         if unknown:
-            raise InputError(f"clusterbook {words[0]} has no option or place for "
-                             f"{shlex.join(unknown)}; a parameter is given as -p NAME VALUE, and "
-                             f"clusterbook {words[0]} --help lists the options")
+            command = next(word for word in words if not word.startswith("-"))
+            said = shlex.join(word.removeprefix(_VALUE) for word in unknown)
+            raise InputError(f"clusterbook {command} has no option or place for {said}; a "
+                             f"parameter is given as -p NAME VALUE, and clusterbook {command} "
+                             "--help lists the options")
         if options.do is _run:
             options.command = shlex.join(["clusterbook", *words])
         elif _TORCHRUN in os.environ:
@@ -137,17 +139,13 @@ def _print(function: str, options) -> None:
 
 
 def _asked(options) -> dict[str, Any]:
-    """What was asked, as the function takes it that does it."""
+    """The options as keyword arguments of the function that does the work."""
     asked = {name: value for name, value in vars(options).items() if name != "do"}
     if "overrides" not in asked:
         return asked
     from .parameters import Parameter, from_text, number_range
 
-    asked["overrides"] = {}
-    for name, value in options.overrides:
-        if name in asked["overrides"]:
-            raise InputError(f"-p {name} is given twice")
-        asked["overrides"][name] = value.removeprefix(_VALUE)
+    asked["overrides"] = dict(_distinct(options.overrides))
     if options.seeds is not None:
         for part in options.seeds.split(","):
             number_range(part)      # says what is wrong with a range
@@ -175,7 +173,9 @@ def _data(options) -> None:
             raise InputError(f"{name} is a folder; a run takes the images of one as -p dataset "
                              f"folder:{name}")
     wanted = [config.pick("data set", name, known) for name in options.names if name not in files]
-    typed = _typed(options.overrides, datasets.OPTIONS if files else {})
+    if options.overrides and not files:
+        raise InputError("-p says how a file is read, and no file is named")
+    typed = _typed(options.overrides, datasets.OPTIONS)
     for name in files:
         said = datasets.described(name, **typed)
         print(f"{name}\n", *(f"{part:<20}{text}" for part, text in said.items()), sep="\n")
@@ -199,12 +199,21 @@ def _typed(pairs: Sequence[tuple[str, str]], known: Mapping[str, Any]) -> dict[s
     from .parameters import Parameter, from_text
 
     typed = {}
-    for name, text in pairs:
+    for name, text in _distinct(pairs):
         default = config.pick("option of a file", name, known)
         kind = "list[str]" if default == [] else type(default).__name__
         one = Parameter(name, kind, default, "", "", "")
-        typed[name] = from_text(one, text.removeprefix(_VALUE))
+        typed[name] = from_text(one, text)
     return typed
+
+
+def _distinct(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Names and values that were typed after -p; InputError for a name that is given twice."""
+    names = [name for name, _ in pairs]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"-p {name} is given twice")
+    return [(name, value.removeprefix(_VALUE)) for name, value in pairs]
 
 
 def _own(options) -> None:
@@ -232,10 +241,12 @@ _COMMANDS = {
          "notebook as a page without code", _PATH),
         ("--only", "FIGURE", "run what these figures need and nothing else; clusterbook figures "
          "names them", _NAMES),
-        ("--format", "pdf,svg,png", "of the figures' files (default: png,svg); svg-text keeps text "
-         "as text", {"dest": "formats"}),
-        ("--width", "WIDTH", "of the figures: single (3.5 inches), double (7.2), or inches", {}),
-        ("--style", "STYLE", "of the figures: plain, paper (small, black on white) or dark", {}),
+        ("--format", "pdf,svg,png", "file formats of the figures (default: png,svg); svg-text "
+         "keeps text as text", {"dest": "formats"}),
+        ("--width", "WIDTH", "width of the figures: single (3.5 inches), double (7.2), or inches",
+         {}),
+        ("--style", "STYLE", "style of the figures: plain, paper (small, black on white) or "
+         "dark", {}),
         ("--record", "DIR", "write the run's record (default DIR: the checkout's data/records)",
          {**_PATH, "dest": "records", "nargs": "?", "const": True}),
         ("--for", "2h", "with --record: stop at the end of an epoch after this time; the same "
@@ -263,7 +274,8 @@ _COMMANDS = {
     "verify": ("verify.verify", "run records again and compare", [
         ("names", "RECORD", "such as tell-digits-seed0 (default: three cheap ones)",
          {"nargs": "*"}),
-        ("--by", "NAME", "write for each into data/verified who ran it again, when and on what",
+        ("--by", "NAME", "for each, write to data/verified who reran it, when and on which "
+         "machine",
          {})]),
     "scorecard": ("views.scorecard", "compare the claims with the records", []),
 }

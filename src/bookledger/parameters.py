@@ -347,7 +347,7 @@ def figure_table(name: str) -> View:
     """Every figure of a chapter: the parameters that change it, and its command."""
     chapter = read(name)
     rows = [(one.name, one.depends(), chapter.command(one)) for one in chapter.figures().values()]
-    return table(f"{name}: {len(rows)} figures", ["Figure", "Depends on", "Command"], rows)
+    return table(f"{name}: {count(len(rows), 'figure')}", ["Figure", "Depends on", "Command"], rows)
 
 
 def profile_table(name: str) -> View:

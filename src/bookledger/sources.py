@@ -20,6 +20,8 @@ from clusterbook.checks import one_of
 
 from . import config
 from .claims import STRICT, Id, load_claims, read_folder
+from .records import load_records
+from .verdicts import priced
 from .views import Table, View, assessed, every_claim, html
 
 GRADES = {"number": "concerns a published number", "text": "concerns a statement or code",
@@ -167,8 +169,8 @@ def counts(rows: Sequence[Erratum]) -> str:
 def as_json() -> bytes:
     """Claims, verdicts and errata as JSON; keys as in ``data/claims``."""
     rows = every_claim()
-    return to_json({
+    return priced(to_json({
         "title": config.book().title, "version": __version__, "summary": assessed(rows),
         "claims": [vars(claim) | {"verdict": verdict} for claim, verdict in rows],
         "errata": load_errata(), "sources": list(load_sources().values()),
-    }, by_alias=False)
+    }, by_alias=False).decode(), load_records()).encode()

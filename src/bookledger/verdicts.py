@@ -105,7 +105,7 @@ def judge_number(number: Comparison, records: Sequence[Record], stale: Collectio
     if verdict:
         return replace(verdict, stale=not set(stale).isdisjoint(verdict.records))
     word = "not finished" if number.profile in begun else "not attempted"
-    return Verdict(word, _priced(number.not_attempted or "", records) or (
+    return Verdict(word, priced(number.not_attempted or "", records) or (
         f"No recorded run{f' of {number.profile}' if number.profile else ''} has what is compared "
         f"({number.check or number.metric})."))
 
@@ -262,7 +262,7 @@ def within_range(goal: Comparison, interval: tuple[float, float] | None
     return max(interval[0], low), min(interval[1], high)
 
 
-def _priced(text: str, records: Iterable[Record]) -> str:
+def priced(text: str, records: Iterable[Record]) -> str:
     """A reason with the cost of a run in it, computed from recorded runs.
 
     ``{3000 epochs of tell-mnist-30}`` becomes that many epochs' core-hours, at the mean time of an

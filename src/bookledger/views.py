@@ -366,7 +366,7 @@ def status() -> View:
         rows.append([code.format(name), Markup(" ").join(map(link.format, found)),
                      *cells.values()])
     heads = ["Profile", "Seeds", *(profiles[0][1] if profiles else ())]
-    return View(tuple(profiles), [Table(f"{len(profiles)} recorded profiles", heads, rows,
+    return View(tuple(profiles), [Table(count(len(profiles), "recorded profile"), heads, rows,
                                         "cb-status")])
 
 
@@ -409,7 +409,7 @@ def under_way() -> View:
     for path in sorted(folder.glob("*.json")):
         run = config.load_json(path)
         since = run["started"][:10]
-        rows += [(path.stem, f"{so_far(name, report)} of computing, in pieces since {since}"
+        rows += [(path.stem, f"{so_far(name, report)}, in pieces since {since}"
                   + _last_score(report["rows"])) for name, report in run["trainings"].items()]
     return View(tuple(rows), [Table("Runs under way", ["Run", "So far"], rows) if rows else
                               "No recorded run is under way."])

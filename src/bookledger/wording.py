@@ -49,7 +49,7 @@ def so_far(name: str, report: Mapping[str, Any]) -> str:
     stage = f", {report['stage']}" if report["stage"] else ""
     return (f"{name}{stage}: epoch {report['epoch']:,} of {report['epochs']:,}, "
             f"{duration(report['seconds_an_epoch'])} an epoch, "
-            + (f"{duration(left)} left" if left else "finished"))
+            + (f"{duration(left)} of computing left" if left else "finished"))
 
 
 def section_of(claim: Claim) -> Markup:

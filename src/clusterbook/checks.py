@@ -37,7 +37,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     """The error for an unknown name, with the nearest known one.
 
     >>> print(unknown("data set", "mnits", ["digits", "mnist"]))
-    there is no data set 'mnits'; did you mean 'mnist'? Known: digits, mnist
+    unknown data set: 'mnits'; did you mean 'mnist'? Known: digits, mnist
     """
     names = sorted(known)
     lower = {one.lower(): one for one in names}
@@ -45,7 +45,7 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     hint = f"; did you mean {lower[near[0]]!r}?" if near else "."
     if len(names) > _LISTED:
         names[_LISTED:] = [f"and {len(names) - _LISTED} more"]
-    return InputError(f"there is no {kind} {str(name)!r}{hint} Known: {', '.join(names) or 'none'}")
+    return InputError(f"unknown {kind}: {str(name)!r}{hint} Known: {', '.join(names) or 'none'}")
 
 
 def whole(name: str, value: Any, least: int = 0) -> None:
