@@ -159,7 +159,7 @@ ZEROS = np.zeros((4, 2))
     *((0, ZEROS, {"learning_rate": rate}, "learning_rate must be a number at least 0")
       for rate in (np.nan, "a")),
     (0, ZEROS, {"dropout": 1.0}, "dropout must be below 1, not 1.0"),
-    (0, ZEROS, {"optimizer": ["sgd"]}, "no optimizer"),
+    (0, ZEROS, {"optimizer": ["sgd"]}, "unknown optimizer"),
     (0, ZEROS, {"checkpoint": "run.pt"}, "a checkpoint needs random_state, such as 0"),
     (0, ZEROS, {"blocks": 2, "block_weight": 1.0}, "at least two hidden layers, not 1")])
 def test_data_and_settings_that_can_not_be_used_are_refused_before_any_step(

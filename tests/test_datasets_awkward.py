@@ -179,7 +179,7 @@ def test_an_annotated_matrix_is_read_as_scanpy_left_it(tmp_path):
     assert data.classes == ("a", "b") and data.feature_names == ("0", "1", "2")
     for layer, values in (("raw", counts), ("twice", 2 * counts[:, :3])):
         assert datasets.read(tmp_path / "a.h5ad", sheet=layer).X.tolist() == values.tolist()
-    with pytest.raises(InputError, match="no layer of the file 'Raw'; did you mean 'raw'"):
+    with pytest.raises(InputError, match="unknown layer of the file: 'Raw'; did you mean 'raw'"):
         datasets.read(tmp_path / "a.h5ad", sheet="Raw")
 
 

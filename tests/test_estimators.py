@@ -177,7 +177,7 @@ def test_a_saved_model_comes_back(kind, options, ask, tmp_path):
     if given:
         with pytest.raises(InputError, match="its network 'Vectors' is a function, which a file"):
             DeepCluster.load(path)
-        with pytest.raises(InputError, match="no parameter of DeepCluster 'netwrk'; did you mean"):
+        with pytest.raises(InputError, match="parameter of DeepCluster: 'netwrk'; did you mean"):
             DeepCluster.load(path, netwrk=Vectors)
 
 
@@ -466,7 +466,7 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
       for name, value in (("hidden", 500), ("hidden", (8, 0)), ("snapshot_epochs", "1"))),
     (TELL, {"normalize_gradients": "no"}, "normalize_gradients must be True or False, not 'no'"),
     (TELL, {"snapshot_epochs": (1, 3)}, r"from 1 to the 2 epochs of training, not \(1, 3\)"),
-    (TELL, {"training": "two stage"}, "no training 'two stage'; did you mean 'two-stage'"),
+    (TELL, {"training": "two stage"}, "unknown training: 'two stage'; did you mean 'two-stage'"),
     (IDC, {"epochs": 1}, "ae_pretrain_epochs=2 and epochs=1 must not decrease.*pretrain_epochs=0"),
     *((DeepCluster, {"network": network}, f"{name} is no function .* a name: convnet, alexnet")
       for network, name in ((resnet18(), "ResNet"), (resnet18, "resnet18"))),

@@ -188,7 +188,7 @@ def test_a_trained_model_is_kept_beside_its_record(asked, monkeypatch):
     for more, said in (({}, f"recorded: {RECORD}"),
                        ({"model": model}, "without the trained model, which has more than")):
         assert said in repr(page("weights").record({"a": 1.0}, **more))
-        with pytest.raises(InputError, match="no kept model 'weights-demo-seed4'.*Known: none"):
+        with pytest.raises(InputError, match="kept model: 'weights-demo-seed4'.*Known: none"):
             model_file("weights-demo-seed4")
     for file in (paths.checkout() / "data" / "records").glob("*.pt"):
         assert file.with_suffix(".json").is_file(), f"{file.name} belongs to no record"
