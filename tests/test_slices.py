@@ -19,7 +19,7 @@ def needed(*cells: str) -> list[str]:
     """The cells that the figure of the last cell needs, without that cell."""
     every = [nbformat.v4.new_code_cell(cell) for cell in cells]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# Title"), *every])
-    kept = slices.alone(notebook, slices.figures(notebook, {}).values())
+    kept = slices.alone(notebook, slices.figures(notebook, []).values())
     return [cell.source for cell in kept.cells[1:-1]]
 
 
@@ -54,8 +54,8 @@ def test_a_name_above_the_parameters_is_no_parameter():
     cells = [nbformat.v4.new_code_cell(cell) for cell in (
         f"n = 1\n{SHOW.format('n')}", "n: int = 3", SHOW.replace("drawn", "later").format("n"))]
     cells[1].metadata["tags"] = ["parameters"]
-    found = slices.figures(nbformat.v4.new_notebook(cells=cells), {"n": 3})
-    assert [found[name].reached for name in ("drawn", "later")] == [(), ("n",)]
+    found = slices.figures(nbformat.v4.new_notebook(cells=cells), ["n"])
+    assert [found[name].parameters for name in ("drawn", "later")] == [(), ("n",)]
 
 
 PARAMETERS = f"""\
@@ -111,40 +111,24 @@ def test_a_mistake_is_refused_before_anything_runs(book: Book, monkeypatch, aske
 
 
 def test_a_parameter_is_refused_that_changed_nothing_when_it_was_tried(book: Book, monkeypatch):
-    known = f"on: bool = False  # whether | paper: no | more\n{PARAMETERS}"
-    shows = "figures.show([n, m, on, seed], name='all', alt='A.', caption='C.')"
-    book.notebook("tiny", shows, parameters=known)
-    digest = parameters.read("tiny").figures()["all"].digest
-    book.write("book/figures.csv",
-               f"{','.join(slices.COLUMNS)}\ntiny,all,{digest},on m+n,seed\n")
+    book.notebook("tiny", "figures.show([n, m, seed], name='all', alt='A.', caption='C.')",
+                  parameters=PARAMETERS)
+    book.write("book/figures.csv", f"{','.join(slices.COLUMNS)}\ntiny,all,seed n\nother,all,m\n")
     monkeypatch.setattr(runs, "make", lambda *run: [])
-    assert parameters.read("tiny").figures()["all"].depends() == "on, m (with n); not tried: n"
-    for given, says in (({"seed": "1"}, "all can't change with seed, only with: on, m (with n)"),
-                        ({"m": "2"}, "all can change with m only if n is given too: -p m 5 -p n 4"),
-                        ({"m": "2", "n": "2"}, None), ({"n": "2"}, None),
-                        ({"on": "true", "seed": "1"}, None)):      # who knows what it switches on
-        try:
-            assert runs.run("tiny", only=["all"], overrides=given) == [] and says is None
-        except InputError as error:
-            assert str(error).startswith(says)
-    # Other words change no picture.
-    book.notebook("tiny", shows.replace("'C.'", "'Cé ' 'D.'").replace("'A.'", "'B.'"),
-                  parameters=known)
-    assert parameters.read("tiny").figures()["all"].digest == digest
-    # A changed cell, or another value to try: what was tried says nothing any more.
-    book.notebook("tiny", shows, parameters=known.replace("n 4", "n 5"))
-    assert parameters.read("tiny").figures()["all"].depends() == "on, n, m, seed"
+    with pytest.raises(InputError, match="all can't change with seed, only with: m$"):
+        runs.run("tiny", only=["all"], overrides={"seed": "1"})
+    assert runs.run("tiny", only=["all"], overrides={"seed": "1", "m": "2"}) == []
 
 
 @pytest.mark.parametrize("name", config.chapters())
-def test_every_figure_of_a_chapter_was_tried_as_it_is(name):
+def test_the_table_has_figures_of_the_chapter_and_parameters_that_their_cells_read(name):
+    chapter = parameters.read(name)
     drawn = json.loads((config.root() / f"data/expectations/drawn/{name}.json").read_text())
-    chapter, table = parameters.read(name), slices.tried()
-    assert chapter.figures().keys() == drawn.keys()
-    for figure in chapter.figures().values():
-        assert figure.digest in table, (
-            f"{figure.name} or a parameter of it has changed: run python tests/alone {name}")
-        assert all(chapter.parameters[one].other is None for one in figure.untried)
+    read = slices.figures(chapter.notebook, chapter.parameters)
+    assert read.keys() == drawn.keys()
+    for figure, same in slices.tried(name).items():
+        assert same and {*same} <= {*read[figure].parameters}, figure
+        assert all(chapter.parameters[one].other is not None for one in same), "was never tried"
 
 
 def test_a_chapters_figure_alone_has_its_expected_numbers(tmp_path, monkeypatch):

@@ -95,8 +95,7 @@ class Chapter:
 
     def figures(self) -> dict[str, slices.Drawn]:
         """What drawing each figure takes, in the chapter's order."""
-        return slices.figures(self.notebook, {
-            name: (p.default, p.other, *p.beside) for name, p in self.parameters.items()})
+        return slices.figures(self.notebook, self.parameters, slices.tried(self.name))
 
     def command(self, figure: slices.Drawn) -> str:
         """What draws a figure alone, with another value of a parameter where there is one."""
@@ -346,7 +345,8 @@ def parameter_table(name: str) -> View:
 def figure_table(name: str) -> View:
     """Every figure of a chapter: the parameters that change it, and its command."""
     chapter = read(name)
-    rows = [(one.name, one.depends(), chapter.command(one)) for one in chapter.figures().values()]
+    rows = [(one.name, ", ".join(one.parameters) or "no parameter", chapter.command(one))
+            for one in chapter.figures().values()]
     return table(f"{name}: {count(len(rows), 'figure')}", ["Figure", "Depends on", "Command"], rows)
 
 

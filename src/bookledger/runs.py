@@ -141,31 +141,19 @@ def run(name: str, *, profile: str | None = None, overrides: Mapping[str, str] |
 
 
 def _alone(chapter: Chapter, names: Sequence[str], given: Sequence[str]) -> list[slices.Drawn]:
-    """The figures of these names; InputError if a given parameter reaches none of them."""
+    """The figures of these names; InputError if none of the given parameters can change one."""
     if not names:
         return []
     known = chapter.figures()
     drawn = [config.pick(f"figure of {chapter.name}", name, known) for name in dict.fromkeys(names)]
-    those = ", ".join(each.name for each in drawn)
-    for name in given:
-        needs = {each.parameters.get(name, "") for each in drawn
-                 if name in (*each.parameters, *each.untried, *_switched(chapter, each, given))}
-        if not needs:
-            reach = dict.fromkeys(each.depends() for each in drawn)
-            raise InputError(f"{those} can't change with {name}, only with: {'; '.join(reach)}"
-                             if [*reach] != ["no parameter"] else
-                             f"no parameter changes {those}; leave out {name}")
-        if needs.isdisjoint(["", *given]):
-            raise InputError(f"{those} can change with {name} only if {needs.pop()} is given too:"
-                             f"{chapter.to_try(name)}")
+    those = ", ".join(one.name for one in drawn)
+    reach = dict.fromkeys(name for one in drawn for name in one.parameters)
+    if given and not reach:
+        raise InputError(f"no parameter changes {those}; leave out {', '.join(given)}")
+    if given and reach.keys().isdisjoint(given):
+        raise InputError(f"{those} can't change with {', '.join(given)}, only with: "
+                         f"{', '.join(reach)}")
     return drawn
-
-
-def _switched(chapter: Chapter, figure: slices.Drawn, given: Sequence[str]) -> Sequence[str]:
-    """All that a figure's cells read, if a given parameter makes it of what is empty otherwise."""
-    switched = any(name in figure.parameters and not chapter.parameters[name].default
-                   for name in given)
-    return figure.reached if switched else ()
 
 
 def _refuse_others(run: Run) -> None:

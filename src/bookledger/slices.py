@@ -2,8 +2,8 @@
 
 Cells are kept whole, and in doubt: calls for their effect (``model.fit(X)``), guards that raise,
 seeds and settings of modules count as changes of what they name. An object under two names is not
-followed. ``tests/alone`` compares each figure alone with the whole run, and finds what changes it
-by drawing it: ``book/figures.csv`` has that.
+followed. ``tests/alone`` compares each figure alone with the whole run, and draws it with other
+values of what its cells read: ``book/figures.csv`` has the parameters that left it the same.
 """
 
 import ast
@@ -14,14 +14,13 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from symtable import symtable
-from typing import Any
 
 import nbformat
 
 from . import config
 
 TABLE = Path("book", "figures.csv")
-COLUMNS = ("chapter", "figure", "cells", "changed by", "the same with")
+COLUMNS = ("chapter", "figure", "the same with")
 _ALL = "*"      # stands for every name, of what sets something for all that follows
 _FIGURE = re.compile(r"""\bshow\(.*?\bname=["']([\w-]+)["']""", re.S)
 _GENERATOR = re.compile(r"^(\w+) = [\w.]*(?:default_rng|Generator)\(", re.M)
@@ -30,64 +29,41 @@ _SHOWS = re.compile(r"(figures|evidence)\.\w+|show|display|print")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure of a chapter, what drawing it takes, and what changes it.
-
-    *parameters* maps those that change it to the name of another that has to be given too, if any;
-    of a figure that is not in the table, all that its cells read. *untried* have no value to try.
-    """
+    """A figure of a chapter, the places of the cells that draw it, and what can change it."""
 
     name: str
-    cells: tuple[int, ...]          # their places in the notebook
-    digest: str                     # of these cells, and of the parameters that they read
-    parameters: Mapping[str, str]
-    untried: tuple[str, ...] = ()
-    reached: tuple[str, ...] = ()   # all that its cells read
-
-    def depends(self) -> str:
-        """What changes it, in words."""
-        said = [f"{name} (with {other})" if other else name
-                for name, other in self.parameters.items()]
-        tail = f"; not tried: {', '.join(self.untried)}" if self.untried else ""
-        return (", ".join(said) or "no parameter") + tail
+    cells: tuple[int, ...]
+    parameters: tuple[str, ...]
 
 
-def figures(notebook: nbformat.NotebookNode, parameters: Mapping[str, Any],
-            table: Mapping[str, Any] | None = None) -> dict[str, Drawn]:
+def figures(notebook: nbformat.NotebookNode, parameters: Collection[str],
+            same: Mapping[str, Collection[str]] | None = None) -> dict[str, Drawn]:
     """Every figure that a notebook shows under a literal name, in its order.
 
-    *parameters* maps the chapter's to all that decides what was tried.
+    *same* maps a figure to the parameters that its cells read and that leave it the same.
     """
-    cells, found = [*_cells(notebook)], {}
-    table = tried() if table is None else table
+    cells, found, same = [*_cells(notebook)], {}, same or {}
     given = min((place for place, cell in enumerate(notebook.cells) if tagged(cell)), default=0)
     for name in _FIGURE.findall("\n".join(text for _, text, _, _ in cells)):
-        kept, code, needed, later = [], [], {_ALL}, set()
+        kept, needed, later = [], {_ALL}, set()
         for place, text, read, changed in reversed(cells):
             if name in _FIGURE.findall(text) or kept and changed & needed:
                 kept.insert(0, place)
-                code.append(_without_words(text))
                 needed |= read
                 if place > given:       # in cells above, the same name is no parameter
                     later |= read
-        reached = [one for one in parameters if one in later]
-        told = [name, *code, *(f"{one} {parameters[one]}" for one in reached)]
-        digest = config.sha256("\n".join(told).encode())[:12]
-        changed, same = table.get(digest, (dict.fromkeys(reached, ""), {}))
-        found[name] = Drawn(name, tuple(kept), digest,
-                            {one: changed[one] for one in reached if one in changed},
-                            tuple(one for one in reached if one not in changed | same),
-                            tuple(reached))
+        found[name] = Drawn(name, tuple(kept), tuple(
+            one for one in parameters if one in later and one not in same.get(name, ())))
     return found
 
 
-def tried() -> dict[str, tuple[dict[str, str], dict[str, str]]]:
-    """Digest of a figure → the parameters that change it, and those that leave it the same."""
+def tried(chapter: str) -> dict[str, list[str]]:
+    """Figure → the parameters of a chapter that left it the same when they were tried."""
     if not (path := config.root() / TABLE).is_file():
         return {}
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["cells"]: tuple(
-            {name: other for name, _, other in (word.partition("+") for word in row[key].split())}
-            for key in COLUMNS[3:]) for row in csv.DictReader(file)}
+        return {row["figure"]: row["the same with"].split() for row in csv.DictReader(file)
+                if row["chapter"] == chapter}
 
 
 def alone(notebook: nbformat.NotebookNode, wanted: Collection[Drawn]) -> nbformat.NotebookNode:
@@ -128,15 +104,6 @@ def _cells(notebook: nbformat.NotebookNode) -> Iterator[tuple[int, str, set[str]
                 if any(isinstance(part, ast.Assert | ast.Raise) for part in ast.walk(node)):
                     changed |= read - fixed
         yield place, cell.source, read, changed
-
-
-def _without_words(source: str) -> str:
-    """A cell without captions and alternative texts, which change no picture."""
-    words = [ast.get_source_segment(source, part.value) for part in ast.walk(ast.parse(source))
-             if isinstance(part, ast.keyword) and part.arg in ("alt", "caption")]
-    for text in words:
-        source = source.replace(text, "", 1)
-    return source
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:

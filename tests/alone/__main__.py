@@ -3,10 +3,10 @@
 A chapter is executed whole, and once for each of its figures alone, whose picture and numbers must
 be the same; at a paper's widths, in every style, none of its texts may be cut or overlap another
 (`startup.py`). Then its figures are drawn with the value to try of each parameter that their cells
-read, one parameter at a time. What changed is written to ``book/figures.csv``; ``--check`` compares
-instead. Drawings are kept in ``_build/alone``: a stopped run resumes, and only figures whose cells
-changed are drawn again. After a change of the library, remove that folder. ``WORKERS=4`` draws four
-at a time.
+read, one parameter at a time. What left a figure the same is written to ``book/figures.csv``;
+``--check`` compares instead. Drawings are kept in ``_build/alone``: a stopped run resumes, and only
+figures whose cells changed are drawn again. After a change of the library, remove that folder.
+``WORKERS=4`` draws four at a time.
 """
 
 import csv
@@ -36,7 +36,8 @@ def drawn(chapter: parameters.Chapter, only: list[str], whole: bool = False, **t
     """Figure → a digest of its picture and its numbers; "" if these values are refused."""
     figures = {name: one for name, one in chapter.figures().items() if name in only}
     words = "-".join(part for pair in typed.items() for part in pair) or "whole" * whole or "alone"
-    kept = {name: KEPT / chapter.name / f"{one.digest}-{words}" for name, one in figures.items()}
+    kept = {name: KEPT / chapter.name / f"{name}-{code(chapter, one)}-{words}"
+            for name, one in figures.items()}
     missing = [one for name, one in figures.items() if not kept[name].is_file()]
     if missing:
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as profile:
@@ -57,6 +58,14 @@ def drawn(chapter: parameters.Chapter, only: list[str], whole: bool = False, **t
     return {name: path.read_text(encoding="utf-8") for name, path in kept.items()}
 
 
+def code(chapter: parameters.Chapter, figure: slices.Drawn) -> str:
+    """A digest of the cells that draw a figure, and of the chapter's parameters."""
+    cells = chapter.notebook.cells
+    told = [*(cells[place].source for place in figure.cells),
+            *(cell.source for cell in cells if slices.tagged(cell))]
+    return config.sha256("\n".join(told).encode())[:12]
+
+
 def digest(folder: Path, name: str) -> str:
     """Of a figure's numbers and of the pixels of its picture, or of each step's."""
     numbers = folder / f"{name}.csv"
@@ -73,7 +82,7 @@ def table(chapter: parameters.Chapter, pool: ThreadPoolExecutor) -> tuple[list[l
     """The rows of a chapter, and how many figures alone differ from those of the whole run."""
     known = chapter.figures()
     # Without the table: whatever the cells of a figure read.
-    bare = slices.figures(chapter.notebook, dict.fromkeys(chapter.parameters), {})
+    bare = slices.figures(chapter.notebook, chapter.parameters)
     reach = {name: [one for one in bare if name in bare[one].parameters]
              for name, p in chapter.parameters.items() if p.other is not None}
     usual, wrong = pool.submit(drawn, chapter, [*known], whole=True), 0
@@ -92,19 +101,16 @@ def table(chapter: parameters.Chapter, pool: ThreadPoolExecutor) -> tuple[list[l
         if future.result() != {name: usual[name]}:
             wrong += 1
             print(f"{chapter.name} {name} alone differs from the whole run's", flush=True)
-    for name, figure in known.items():
-        changed, same = [], []
+    for name in known:
+        same = []
         for one in (each for each, only in reach.items() if name in only):
             other, sided = tries[one].result()[name], {
                 each.result()[name] for each in sides.get(one, [])}
-            if other not in ("", usual[name]):
-                changed.append(one)
-            elif len(sided) > 1:
-                changed.append(f"{one}+{chapter.parameters[one].beside[0]}")
-            elif other or sided:
+            if other in ("", usual[name]) and len(sided) < 2 and (other or sided):
                 same.append(one)
-        rows.append([chapter.name, name, figure.digest, " ".join(changed), " ".join(same)])
-        print(f"{chapter.name} {name}: {' '.join(changed) or 'no parameter'}", flush=True)
+        if same:
+            rows.append([chapter.name, name, " ".join(same)])
+            print(f"{chapter.name} {name}: the same with {' '.join(same)}", flush=True)
     return rows, wrong
 
 
