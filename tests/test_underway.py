@@ -130,17 +130,9 @@ def test_each_training_of_a_run_has_a_line_and_a_sweep_goes_on(tmp_path, monkeyp
         "    resume: the same command again"]
 
 
-def test_a_progress_file_holds_thinned_curves(tmp_path):
+def test_a_progress_file_holds_the_last_rows(tmp_path):
     report(tmp_path, "main-3", 1000, rows=1000)
-    path = tmp_path / "main-3.json"
-    content = json.loads(path.read_text())
-    for row in content["rows"][49::50]:
-        row["acc"] = 0.5
-    path.write_text(json.dumps(content))
     path = tmp_path / "tiny-long-seed3.json"
     runs._write_progress(path, runs.reports(tmp_path), dict.fromkeys(runs._KEPT))
-    content = json.loads(path.read_text())
-    rows = content["trainings"]["main-3"]["rows"]
-    assert [row["epoch"] for row in rows if "acc" in row] == [*range(50, 1001, 50)]
-    assert len(rows) <= runs.MOST_ROWS + 20
-    assert (rows[0]["epoch"], rows[-1]["epoch"]) == (1, 1000)
+    rows = json.loads(path.read_text())["trainings"]["main-3"]["rows"]
+    assert (len(rows), rows[0]["epoch"], rows[-1]["epoch"]) == (runs.MOST_ROWS, 701, 1000)

@@ -383,15 +383,11 @@ def _write_progress(path: Path, trainings: Mapping[str, Any], context: Mapping[s
     """Write a stopped run's progress file.
 
     It holds what a record would (chapter, profile, seed, parameters, commit, code), and for each
-    training its epochs, pace and curves, thinned to `MOST_ROWS` rows and those that have more.
+    training its epochs, pace and last `MOST_ROWS` rows.
     """
-    content = {key: context[key] for key in _KEPT} | {"trainings": {}}
-    for name, report in trainings.items():
-        rows = report["rows"]
-        step, usual = -(-len(rows) // MOST_ROWS), min(map(len, rows))
-        thinned = [row for i, row in enumerate(rows)
-                   if i % step == 0 or row is rows[-1] or len(row) > usual]
-        content["trainings"][name] = report | {"rows": thinned}
+    content = {key: context[key] for key in _KEPT} | {"trainings": {
+        name: report | {"rows": report["rows"][-MOST_ROWS:]}
+        for name, report in trainings.items()}}
     write_atomically(path, json.dumps(content, indent=1).encode())
 
 
