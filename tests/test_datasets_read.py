@@ -139,12 +139,14 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     data = read(path, id_column="plant", text="one-hot", impute="median")
     assert data.feature_names == ("height", "soil=clay", "soil=missing", "soil=sand")
     assert data.X.tolist() == [[1.5, 1, 0, 0], [2.5, 0, 0, 1], [4, 0, 1, 0], [2.5, 1, 0, 0]]
-    assert "filled in: 2, in columns 'height', 'soil'," in data.notes[0]
+    assert "filled in: 2, in columns 'height (25%)', 'soil (25%)'," in data.notes[0]
     assert "features of 0 and 1: 'soil (3)'" in data.notes[1] and len(data.notes) == 2
     many = put("a,b\n1,2\n,7\n3,9\n10,11\n")  # the median, not the mean
     assert read(many, impute="median").X[:, 0].tolist() == [1, 3, 3, 10]
-    names = put("who,a\n" + "".join(f"person {i},{i % 7}\n" for i in range(30)),
-                "names.csv")
+    rows = "".join(f"{i % 7},person {i}\n" for i in range(30))
+    first = read(put("who,a\n" + "".join(f"p {i},{i % 7}\n" for i in range(30)), "first.csv"))
+    assert first.ids[:2] == ("p 0", "p 1") and "names the rows" in first.notes[0]
+    names = put(f"a,who\n{rows}", "names.csv")
     refused(names, "different texts in most rows, as in a column of names: 'who'", text="one-hot")
     assert read(names, text="one-hot", features=["who", "a"]).texts == ("who",)
     coded = read(put("arm,a\n" + "7,0.5\nb,1.5\nc,2\n" * 9, "arms.csv"), text="one-hot")
@@ -300,7 +302,7 @@ def test_a_workbook_and_a_parquet_file_with_its_kinds_of_columns(tmp_path):
     assert read(tmp_path / "my.xlsx", id_column="row", impute="median").classes == ("1.5", "2", "4")
     frame.to_parquet(tmp_path / "my.parquet")
     table = {"path": tmp_path / "my.parquet", "id_column": "row"}
-    refused(table["path"], "'row (3 different, such as r1)'", "text in 2 of 5")
+    refused(table["path"], "'c (1 different, such as u)'", "text in 1 of 4")
     refused(table["path"], "missing values, counted by column: 'a (1)', 'b (1)'; remove",
             features=["a", "b", "d"])
     data = read(**table, text="one-hot", impute="median")

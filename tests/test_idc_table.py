@@ -285,7 +285,7 @@ def test_a_planted_table_comes_out_as_it_was_made(tmp_path, monkeypatch):
     X = (made - made.mean()) / made.std(ddof=0)
     means = X.groupby(rows["cluster"]).mean()
     model = labeling.load(tmp_path / "my-3-seed0-model.npz")
-    again = model.label(model.preparation(made))
+    again = model.label(model.preparation(made[[*model.names]].to_numpy()))
     assert rows["cluster"].tolist() == again[0].tolist() and model.names == tuple(made)
     assert rows["margin"].to_numpy() == pytest.approx(again[1], abs=1e-3)
     assert rows[model.method].tolist() == rows["cluster"].tolist()
@@ -371,9 +371,25 @@ def test_one_cloud_has_the_tables_covariances_and_no_clearer_clusters(shape):
     assert abs(np.mean(found) - np.mean(known)) < np.std(known)
 
 
+def test_a_column_of_text_alone_is_no_structure():
+    text = np.random.default_rng(3).integers(0, 3, 150)
+    X, block = scaled(np.hstack([noise(150, 10), np.eye(3)[text]])), np.arange(10, 13)
+    assert table.strongest(table.compare(X, 3)) == "cloud", "nulls that cut texts in parts"
+    assert table.strongest(table.compare(X, 3, blocks=[block])) == "none"
+    for null in table.cloud, table.shuffled:
+        one = null(X, 0, [block])
+        kinds = [np.unique(Z[:, block].round(4), axis=0, return_counts=True)[1] for Z in (X, one)]
+        assert (kinds[0] == kinds[1]).all() and len(kinds[0]) == 3
+        assert (one[:, :10] == null(X, 0)[:, :10]).all() or null is table.shuffled
+    tied = scaled(np.hstack([X[:, :1] + 3 * np.eye(3)[text][:, :1], np.eye(3)[text]]))
+    drawn = table.cloud(tied, 0, [np.arange(1, 4)])
+    assert np.corrcoef(drawn.T)[0, 1] > 0.5 * np.corrcoef(tied.T)[0, 1] > 0.3, "still related"
+
+
 @pytest.mark.parametrize(("seeds", "stabilities", "silhouette", "method", "stable"), [
     ([0.9], (0.9, 0.9, 0.9), 0.2, "IDC", True),             # none is better
-    ([], (0.9, 0.9, 0.9), 0.2, "IDC", True),                # unknown
+    ([], (0.9, 0.9, 0.9), 0.2, "k-means", True),            # nothing of IDC was checked
+    ([], (0.7, 0.6, 0.2), 0.2, "k-means", False),
     ([0.5], (0.84, 0.9, 0.9), 0.2, "Ward", True),           # no gap, but IDC is not stable
     ([0.9], (0.7, 0.97, 0.99), 0.9, "Ward", True),          # the first that is about as stable
     ([0.5], (0.7, 0.6, 0.2), 0.9, "k-means", False)])       # none is stable
@@ -383,6 +399,8 @@ def test_the_recommended_method_follows_from_its_rule(seeds, stabilities, silhou
     judged = {name: Judged(TWO, silhouette, [0.1, 0.2, 0.3], subsamples=[one])
               for name, one in zip(table.METHODS, stabilities, strict=True)}
     assert table.recommended(idc, judged) == (method, stable)
+    three = {name: replace(one, labels=np.arange(6) // 2) for name, one in judged.items()}
+    assert table.recommended(idc, three)[0] != "IDC", "it uses two of three clusters"
 
 
 def test_metadata_is_associated_by_permutation_and_a_batch_is_named():
@@ -395,6 +413,9 @@ def test_metadata_is_associated_by_permutation_and_a_batch_is_named():
     assert table.coincide(y, batch) == [(0, "b0"), (1, "b1"), (2, "b2")]
     batch[:9] = "b3"
     assert table.coincide(y, batch) == []
+    within = of_the_page("within_batches")
+    assert within(np.arange(60) // 15, np.arange(60) // 30)         # two clusters in each batch
+    assert not within(y, np.arange(60) // 30) and not within(y, np.zeros(60))
     units = np.vstack([np.eye(59), np.eye(59)[:1]])
     labels, beside = np.r_[np.zeros(59, int), 1], {
         "class": list("u" * 59 + "v"), "Plate 1": list("x" * 59 + "y"), "sex": list("m" * 60)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -120,6 +121,19 @@ def test_what_new_rows_lack_or_have_otherwise_is_told_or_refused(tmp_path, monke
         assert "Columns that are not used: 'age', 'tube'." in out
         assert ("Are the units the same?" in out and "in 1 of 6 columns: 'g0'." in out) == doubted
         assert pd.read_csv("new-labels.csv")["row"].tolist() == list("zyx")
+    (0.7 * named[NAMES[:6]]).to_csv("new.csv", index=False)         # other logarithms, say
+    assert cli.main(["apply", "bare.npz", "new.csv"]) == 0
+    assert re.search(r"same\? \d\d% of the values lie outside", capsys.readouterr().out)
+    at_centers = np.exp2(fitted[:2] * prepare.scale + prepare.shift) - 1
+    pd.DataFrame(at_centers, columns=NAMES[:6]).to_csv("new.csv", index=False)
+    assert cli.main(["apply", "bare.npz", "new.csv"]) == 0
+    out = capsys.readouterr().out
+    assert "All margins are 1, so they do not say" in out and "Are the units" not in out
+    with pytest.raises(InputError, match=r"frame\[list\(model.names\)\]"):
+        prepare(named[NAMES[:6]])
+    named.drop(columns="g3").to_csv("new.csv", index=False)
+    assert cli.main(["apply", "bare.npz", "new.csv"]) == 2
+    assert "lacks 1 of the 6 columns that the model needs: 'g3'" in capsys.readouterr().err
     named.assign(y=range(3), label=1).to_csv("new.csv", index=False)    # nothing asks for classes
     assert cli.main(["apply", "bare.npz", "new.csv"]) == 0
     out, err = capsys.readouterr()
@@ -173,9 +187,11 @@ def test_what_is_beside_the_features_is_joined_by_identifiers_or_else_by_order(t
     second[::-1].to_csv(path, index=False, sep=";")
     bare = replace(own, ids=None, y=None, beside=None)
     found, how = labeling.beside(bare, path)
-    assert how == "by the order of the rows" and found["batch"].tolist() == ["b", "a"] * 10
-    for given, says in ((replace(own, ids=("q",) * 20), "each identifier of the table once, such "
-                         "as 'q'"), (replace(bare, X=bare.X[1:]), "20 rows, the table 19"),
+    assert how == "by the order of the rows, because the table does not name its rows"
+    assert found["batch"].tolist() == ["b", "a"] * 10
+    for given, says in ((replace(own, ids=("q",) * 20), "of the table once; none has 'q'"),
+                        (replace(own, ids=("p20", *ids[1:])), "'who' lacks 1 of 20: 'p20'"),
+                        (replace(bare, X=bare.X[1:]), "20 rows, the table 19"),
                         (bare, "can't be read")):
         if given is bare:
             path.write_bytes(b"\x1f\x8b cut")

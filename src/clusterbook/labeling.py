@@ -27,6 +27,7 @@ from sklearn.mixture import GaussianMixture
 from . import datasets, table
 from .checks import InputError, one_of, said, whole
 from .datasets import dataset, formats, own
+from .datasets.dataset import listed
 from .idc import IDC
 from .paths import as_csv, write_atomically
 
@@ -35,6 +36,7 @@ FORMAT = "clusterbook model of a table, 1"
 HOW = {"IDC": "by its network", "k-means": "by the nearest center",
        "Ward": "by the nearest centroid of Ward's clusters; Ward itself labels no new rows",
        "Gaussian mixture": "by the posterior"}
+OUTSIDE = 0.2       # of new values: more are no chance, even where the first table is small
 _MIXTURE = ("weights_", "means_", "precisions_cholesky_")
 
 
@@ -51,7 +53,13 @@ class Preparation:
     high: np.ndarray
 
     def __call__(self, units: ArrayLike) -> np.ndarray:
-        """Rows in the table's units, (n_rows, n_columns), as float32 (n_rows, n_kept)."""
+        """Rows in the table's units, (n_rows, n_columns), as float32 (n_rows, n_kept).
+
+        Raises InputError for a DataFrame, whose columns could be in another order.
+        """
+        if isinstance(units, pd.DataFrame):
+            raise InputError("give an array with the columns in the model's order: "
+                             "frame[list(model.names)].to_numpy()")
         values = _transformed(units, self.log2, self.reference)[:, self.kept]
         return np.asarray((values - self.shift) / self.scale, dtype=np.float32)
 
@@ -209,15 +217,19 @@ def _joined(path: Path, ids: Sequence[str] | None, n_rows: int) -> tuple[pd.Data
     except Exception as error:          # a damaged file can break its reader anywhere
         raise InputError(f"the metadata {path} can't be read: {said(error)}") from error
     frame = frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
-    frame, how = formats.cleaned(frame, formats.MISSING), "by the order of the rows"
+    frame, how = formats.cleaned(frame, formats.MISSING), (
+        "by the order of the rows, because the table does not name its rows")
     if ids:
-        keys = [name for name in frame if {*ids} <= {*frame[name].astype(str)}]
-        if not keys or frame[keys[0]].duplicated().any():
-            raise InputError(f"no column of {path.name} has each identifier of the table once, "
-                             f"such as {ids[0]!r}; add them, or leave id_column out to join by the "
-                             "order of the rows")
-        frame = frame.set_index(frame[keys[0]].astype(str)).drop(columns=keys[0]).loc[[*ids]]
-        how = f"by the column {keys[0]!r}"
+        key = max(frame, key=lambda name: len({*ids} & {*frame[name].astype(str)}))
+        absent = [one for one in ids if one not in {*frame[key].astype(str)}]
+        if absent or frame[key].duplicated().any():
+            why = (f"none has {ids[0]!r}" if len(absent) == len(ids) else f"{key!r} lacks "
+                   f"{len(absent):,} of {len(ids):,}: {listed(absent)}" if absent else
+                   f"{key!r} repeats some")
+            raise InputError(f"no column of {path.name} has each identifier of the table once; "
+                             f"{why}")
+        frame = frame.set_index(frame[key].astype(str)).drop(columns=key).loc[[*ids]]
+        how = f"by the column {key!r}"
     if len(frame) != n_rows:
         raise InputError(f"{path.name} has {len(frame):,} rows, the table {n_rows:,}; give one for "
                          "each, in the same order, or name id_column")
@@ -246,7 +258,7 @@ def apply(model: str, new: str) -> list[str]:
         found = context.run(own.read_table, new, **given)
     values = pd.DataFrame(found.X, columns=found.feature_names)
     values = values.reindex(columns=list(kept.names), fill_value=0)
-    labels, margin = kept.label(kept.preparation(values))
+    labels, margin = kept.label(kept.preparation(values.to_numpy()))
     named = [column for _, column in found.beside.items() if column.is_unique
              and column.notna().all() and pd.to_numeric(column, errors="coerce").isna().all()]
     frame = pd.DataFrame({"row": found.ids or (named[0] if named else range(len(labels))),
@@ -256,18 +268,24 @@ def apply(model: str, new: str) -> list[str]:
     low, high = kept.preparation.low, kept.preparation.high
     share = ((values < 2 * low - high) | (values > 2 * high - low)).mean()      # a range beyond it
     foreign = [*share.index[share >= 0.5]]
+    outside = ((values < low) | (values > high)).to_numpy().mean()
     unseen = [name for name in found.feature_names if name not in values]
     done = [f"{len(frame):,} rows labeled with the clusters of {kept.method}, "
             f"{HOW[kept.method]}. Rows of cluster {sizes}."]
     if foreign:
         done.append("Are the units the same? At least half of the rows lie far outside the range "
                     f"of the first table in {len(foreign):,} of {len(share):,} columns: "
-                    f"{dataset.listed(foreign)}.")
+                    f"{listed(foreign)}.")
+    elif outside > OUTSIDE:
+        done.append(f"Are the units the same? {outside:.0%} of the values lie outside the range of "
+                    "their column in the first table.")
     if unseen:
         done.append("Texts that the first table did not have count as none of its own: "
-                    f"{dataset.listed(unseen)}.")
+                    f"{listed(unseen)}.")
     if len(found.beside.columns):
-        done.append(f"Columns that are not used: {dataset.listed(found.beside)}.")
+        done.append(f"Columns that are not used: {listed(found.beside)}.")
     done += [f"Note: {note}." for note in found.notes]
-    return [*done, "A margin of 0 is between two clusters, 1 well inside one; it does not tell "
-            "whether a row is like any row of the first table.", f"Written: {target}"]
+    means = ("A margin of 0 is between two clusters, 1 well inside one; it does not tell whether a "
+             "row is like any row of the first table." if np.ptp(margin) > 1e-6 or len(frame) == 1
+             else f"All margins are {margin[0]:.2g}, so they do not say which rows are certain.")
+    return [*done, means, f"Written: {target}"]

@@ -34,6 +34,8 @@ STEADIER = 0.05     # mean ARI by which a better method is more stable,
 APART = 2           # and standard deviations of shuffled tables by which its silhouette is higher
 MOST_LISTED = 10    # features of a cluster
 
+Blocks = Sequence[np.ndarray]       # numbers of the columns that stand for one column of text
+
 
 def training_settings(n_rows: int, n_features: int, **asked: float) -> dict[str, Any]:
     """Settings of the chapter ``idc_table`` by the size of the table, other than those asked for.
@@ -90,17 +92,22 @@ def reduced(X: ArrayLike) -> np.ndarray:
     return vectors * np.sqrt(values.clip(0))
 
 
-def shuffled(X: ArrayLike, seed: int) -> np.ndarray:
-    """The table with each column shuffled independently."""
-    return _rng(seed).permuted(np.asarray(X), axis=0)
+def shuffled(X: ArrayLike, seed: int, blocks: Blocks = ()) -> np.ndarray:
+    """The table with each column shuffled independently, the columns of a block together."""
+    X, rng = np.asarray(X), _rng(seed)
+    found = rng.permuted(X, axis=0)
+    for block in blocks:
+        found[:, block] = rng.permutation(X[:, block])
+    return found
 
 
-def cloud(X: ArrayLike, seed: int) -> np.ndarray:
+def cloud(X: ArrayLike, seed: int, blocks: Blocks = ()) -> np.ndarray:
     """Rows of one normal distribution, given that they have the means and covariances of *X*.
 
     That is a random rotation of its rows (Langsrud, Statistics and Computing 15, 2005). Rows drawn
     from a normal distribution with these covariances would have others, and with few rows far
-    clearer clusters.
+    clearer clusters. The columns of a block, which stand for the values of one column of text, get
+    the rows that the table has there: no cloud has values between two texts.
     """
     X = np.asarray(X, dtype=np.float64)
     X = X - X.mean(axis=0)
@@ -108,7 +115,20 @@ def cloud(X: ArrayLike, seed: int) -> np.ndarray:
     core = np.linalg.qr(X, mode="r") if d < n else helmert(n) @ X       # X without its rows' places
     normal = _rng(seed).standard_normal((n, len(core)))
     basis, triangle = np.linalg.qr(normal - normal.mean(axis=0))
-    return basis * np.sign(np.diag(triangle)) @ core
+    found = basis * np.sign(np.diag(triangle)) @ core
+    for block in blocks:
+        found[:, block] = _assigned(found[:, block], X[:, block])
+    return found
+
+
+def _assigned(drawn: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Each of the *rows* once: each kind, in turn, where what was drawn is the most like it."""
+    found, free = np.empty_like(drawn), np.arange(len(drawn))
+    for kind, number in zip(*np.unique(rows, axis=0, return_counts=True), strict=True):
+        order = np.argsort(-drawn[free] @ kind, kind="stable")
+        found[free[order[:number]]] = kind
+        free = free[np.sort(order[number:])]
+    return found
 
 
 def _rng(seed: int) -> np.random.Generator:
@@ -181,20 +201,22 @@ def judge(method: Callable, X: np.ndarray, k: int, seed: int, *, n_runs: int = 1
 
 
 @threadpool_limits.wrap(limits=1)
-def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10) -> dict[str, Judged]:
+def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10, blocks: Blocks = ()
+            ) -> dict[str, Judged]:
     """Every method of `METHODS` on the table, (n_rows, n_features), and on *n_null* of each null.
 
-    ``largest`` is the largest absolute Hedges' g of any feature in the clusters that the method
-    finds in any table of one cloud.
+    *blocks* has the numbers of the columns that were made of one column of text. ``largest`` is the
+    largest absolute Hedges' g of any feature in the clusters that the method finds in any table of
+    one cloud.
     """
     tables = range(seed, seed + n_null)
-    null = [(i, reduced(shuffled(X, i))) for i in tables]
-    clouds = [(i, reduced(cloud(X, i))) for i in tables]
+    null = [(i, reduced(shuffled(X, i, blocks))) for i in tables]
+    clouds = [(i, reduced(cloud(X, i, blocks))) for i in tables]
     judged = {name: judge(method, reduced(X), k, seed, n_runs=1 if method is ward else 5,
                           null=null, cloud=clouds)
               for name, method in bar(METHODS.items(), "methods")}
     for number, i in enumerate(bar(tables, "features by chance")):
-        whole = cloud(X, i)             # made again: all of them may not fit into memory
+        whole = cloud(X, i, blocks)     # made again: all of them may not fit into memory
         for one in judged.values():
             sizes = [np.abs(effects(whole, one.parts[number], c)[0]).max() for c in range(k)]
             one.largest = float(np.nanmax([one.largest, *sizes]))
@@ -202,10 +224,10 @@ def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10) -> dict[s
 
 
 @threadpool_limits.wrap(limits=1)
-def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10
+def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10, blocks: Blocks = ()
          ) -> dict[int, Judged]:
     """k-means for several numbers of clusters, on the table and on tables of one cloud."""
-    R, clouds = reduced(X), [(seed, reduced(cloud(X, seed + i))) for i in range(n_null)]
+    R, clouds = reduced(X), [(seed, reduced(cloud(X, seed + i, blocks))) for i in range(n_null)]
     return {k: judge(kmeans, R, k, seed, cloud=clouds) for k in bar(ks, "numbers of clusters")}
 
 
@@ -236,18 +258,25 @@ def agrees(judged: Judged) -> bool | None:
 def recommended(idc: Judged, judged: Mapping[str, Judged]) -> tuple[str, bool]:
     """The method whose clusters to use, and whether they are stable.
 
-    IDC, unless its seeds disagree or another method does better; then the first of `METHODS` that
-    is about as stable as any. Without a stable method, the most stable one.
+    IDC, if its seeds agree, it uses as many clusters as the others, and none of these does better;
+    else the first of `METHODS` that is about as stable as any. Without a stable method, the most
+    stable one.
     """
     ahead = [name for name, one in judged.items() if better(one, idc)]
-    if not ahead and agrees(idc) is not False:
+    if not ahead and agrees(idc) and in_use(idc) >= max(map(in_use, judged.values())):
         return "IDC", True
     stable = ahead or [name for name, one in judged.items() if one.stability >= STABLE]
-    known = {name: one.stability for name, one in {"IDC": idc, **judged}.items()}
+    known = {name: one.stability for name, one in {**judged, "IDC": idc}.items()
+             if not np.isnan(one.stability)}
     if not stable:
         return max(known, key=known.get), False
     least = max(known[name] for name in stable) - STEADIER
     return next(name for name in stable if known[name] >= least), True
+
+
+def in_use(judged: Judged) -> int:
+    """The number of clusters that have rows."""
+    return len(np.unique(judged.labels))
 
 
 def same(one: Judged, other: Judged) -> bool:

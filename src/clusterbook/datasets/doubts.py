@@ -25,7 +25,8 @@ _DATE = re.compile(rf"\d{{1,2}}[-. ]+{_MONTH}|{_MONTH}[-. ]+\d{{1,2}}|\d{{4}}-\d
                    r"\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d[.,]\d+e[+]\d+", re.IGNORECASE)
 _CODED = re.compile(
     r"(.*[\W_])?(sub)?(type|class|group|cluster|stage|grade|diagnosis|outcome|status|condition|"
-    r"treatment|arm|cohort|batch|response|species|sex|gender)([\W_]*\d+)?", re.IGNORECASE)
+    r"treatment|arm|cohort|batch|response|species|sex|gender|race|ethnicity|hospital|site|center|"
+    r"died|dead|death|event)([\W_]*\d+)?", re.IGNORECASE)
 _FEW = 10           # at most so many values are codes
 _FOR_MISSING = (-9, -99, -999, -9999, -99999, 99, 999, 9999, 99999)
 

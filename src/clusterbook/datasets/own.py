@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -54,11 +54,16 @@ def read_table(
         _refuse("columns of the same name", cells.frame.columns.value_counts() - 1, "rename them")
         cells.frame = formats.cleaned(cells.frame, {*formats.MISSING, *codes})
         _check_known(cells.frame, [id_column])
+        if not (id_column or is_new) and (id_column := _names(cells, {labels, *(features or ())})):
+            cells.notes.append(f"{id_column!r} has another text in each row and names the rows")
         if transpose:
             formats.turn(cells, id_column)
         elif id_column and id_column != cells.frame.index.name:
             # Faster than set_index(id_column), which cuts a wide table into its columns.
             cells.frame = cells.frame.drop(columns=id_column).set_index(cells.frame[id_column])
+        if is_new and (lost := [name for name in features if name not in cells.frame]):
+            raise InputError(f"it lacks {len(lost):,} of the {len(features):,} columns that the "
+                             f"model needs: {listed(lost)}")
         _check_known(cells.frame, [labels, *(features or ())])
         ids, named_by = formats.identifiers(cells.frame), cells.frame.index.name
         frame = cells.frame.reset_index(drop=True)
@@ -83,6 +88,19 @@ def read_table(
     return Dataset(np.ascontiguousarray(table, dtype=np.float32), y, classes, source,
                    feature_names=tuple(table), ids=ids, beside=beside, texts=tuple(texts),
                    notes=tuple(cells.notes), understood=cells.facts)
+
+
+def _names(cells: formats.Cells, used: Collection[str | None]) -> str | None:
+    """The first column, if it is not used otherwise and has another text in each row."""
+    first = cells.frame.columns[:1]
+    if (not isinstance(cells.frame.index, pd.RangeIndex) or first.empty or first[0] in used
+            or first[0].casefold() in formats.LABELS):
+        return None
+    column = cells.frame[first[0]]
+    are_names = len(column) > 1 and column.is_unique and all(
+        isinstance(cell, str) and re.search(r"[^\W\d_]", cell) for cell in column)
+    numbers = formats.as_numbers(cells.frame[first], cells.decimal) if are_names else column
+    return first[0] if are_names and not numbers.notna().any(axis=None) else None
 
 
 def _check_known(frame: pd.DataFrame, asked: Sequence[str | None]) -> None:
@@ -161,8 +179,10 @@ def _features(frame: pd.DataFrame, chosen: Sequence[str] | None, codes: Sequence
         _refuse("missing values", missing, "remove or fill in these rows" if is_new else
                 f"remove them, or fill them with {option('impute', 'median')}")
     elif missing.any():
-        cells.notes.append(f"missing values filled in: {missing.sum():,}, in columns "
-                           f"{listed(missing[missing > 0].index)}, with medians or 'missing'")
+        shares = (missing / rows)[missing > 0].sort_values(ascending=False, kind="stable")
+        shares = listed(f"{name} ({share:.0%})" for name, share in shares.items())
+        cells.notes.append(f"missing values filled in: {missing.sum():,}, in columns {shares}, "
+                           "with medians or 'missing'")
         numbers = numbers.fillna(numbers.median())
     with np.errstate(over="ignore"):                      # beyond 3.4e38 becomes infinite
         table = numbers.astype(np.float32)
@@ -198,7 +218,9 @@ def _refuse_cells(wrong: Mapping[str, pd.Series], frame: pd.DataFrame) -> None:
             f"cells of {name!r} that are no numbers: {len(amiss[name]):,}, "
             f"{listed(amiss[name].unique())}, the first in row {amiss[name].index[0] + 1:,}; "
             f"correct them or, if they stand for missing values, declare "
-            f"{option('missing', codes)} with {option('impute', 'median')}")
+            f"{option('missing', codes)} with {option('impute', 'median')}"
+            + ("; a value below a limit of detection is not missing: write, for example, half of "
+               "the limit" if any(code[:1] in "<>" for code in codes) else ""))
 
 
 def _refuse(what: str, counts: pd.Series, todo: str) -> None:
