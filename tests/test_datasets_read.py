@@ -285,6 +285,17 @@ def test_a_matlab_file_of_one_row_and_arrays_beside_those_of_npz(put, tmp_path):
     assert data.ids == tuple("uvw") and data.X.tolist() == SAMPLES.tolist()
 
 
+def test_what_counting_programs_write_beside_the_samples_is_left_out(put):
+    rows = "".join(f"g{i}\tchr1;chr1\t{i * 100}\t{i * 100 + 50}\t+\t50\t{i}\t{i % 3}\n"
+                   for i in range(9)) + "__no_feature\t\t\t\t\t\t70\t80\n"
+    data = read(put("Geneid\tChr\tStart\tEnd\tStrand\tLength\ta.bam\tb.bam\n" + rows, "fc.txt"),
+                transpose=True)
+    assert data.ids == ("a.bam", "b.bam") and data.feature_names == tuple(f"g{i}" for i in range(9))
+    assert data.X.tolist() == [[*range(9)], [0, 1, 2] * 3]
+    said = "\n".join(data.notes)
+    assert "'Chr', 'Start', 'End', 'Strand', 'Length'" in said and "'__no_feature'" in said
+
+
 def test_a_first_row_with_a_class_that_occurs_again_is_a_sample(put):
     flowers = "5.1,3.5,setosa\n4.9,3,setosa\n7,3.2,virginica\n6,3,virginica\n"
     data = read(put(flowers), labels="column 3")

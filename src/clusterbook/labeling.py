@@ -270,15 +270,15 @@ def apply(model: str, new: str) -> list[str]:
     foreign = [*share.index[share >= 0.5]]
     outside = ((values < low) | (values > high)).to_numpy().mean()
     unseen = [name for name in found.feature_names if name not in values]
-    done = [f"{len(frame):,} rows labeled with the clusters of {kept.method}, "
-            f"{HOW[kept.method]}. Rows of cluster {sizes}."]
-    if foreign:
+    done = [f"{len(frame):,} row{'s' * (len(frame) > 1)} labeled with the clusters of "
+            f"{kept.method}, {HOW[kept.method]}. Rows of cluster {sizes}."]
+    if outside > OUTSIDE:
+        done.append(f"Are the units the same? {outside:.0%} of the values lie outside the range of "
+                    "their column in the first table.")
+    elif foreign:
         done.append("Are the units the same? At least half of the rows lie far outside the range "
                     f"of the first table in {len(foreign):,} of {len(share):,} columns: "
                     f"{listed(foreign)}.")
-    elif outside > OUTSIDE:
-        done.append(f"Are the units the same? {outside:.0%} of the values lie outside the range of "
-                    "their column in the first table.")
     if unseen:
         done.append("Texts that the first table did not have count as none of its own: "
                     f"{listed(unseen)}.")

@@ -140,10 +140,15 @@ def number(cell: str) -> bool:
     return bool(_NUMBER.fullmatch(cell))
 
 
+#: Columns of a matrix of counts that are no samples, as featureCounts writes them.
+_ABOUT = re.compile(r"chr(om(osome)?)?|start|end|strand|(gene[ _]?)?length|entrez.*", re.IGNORECASE)
+
+
 def turn(cells: Cells, name: str | None) -> None:
     """Make columns rows; new names are in a column *name*, or in the first one of text.
 
-    Other columns of text are about the former rows, and left out with a note.
+    Other columns of text, and such as a gene's length, are about the former rows, and left out with
+    a note.
     """
     if cells.is_turned:
         raise InputError("its samples are rows already; leave out transpose")
@@ -154,8 +159,13 @@ def turn(cells: Cells, name: str | None) -> None:
         name = about[0]
     if name and name != frame.index.name:
         frame = frame.set_index(name)
-    if left_out := [one for one in about if one in frame]:
-        cells.notes.append(f"columns of text about the features were left out: {listed(left_out)}")
+    if left_out := [one for one in frame if one in about or _ABOUT.fullmatch(one)]:
+        cells.notes.append(f"columns about the features were left out: {listed(left_out)}")
+    is_count = [str(one).startswith("__") for one in frame.index]       # of HTSeq: __no_feature
+    if any(is_count):
+        cells.notes.append(f"rows of reads without a feature were left out: "
+                           f"{listed(frame.index[is_count])}")
+        frame = frame.loc[[not one for one in is_count]]
     names = identifiers(frame) or [f"row {i + 1}" for i in frame.index]
     cells.frame, cells.is_turned = frame.drop(columns=left_out).set_axis(names).T, True
     cells.facts["a row is"] = f"a column of the file, by {option('transpose', True)}"
