@@ -158,11 +158,14 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     for codes in ("10", ["10"], 10):
         assert read(many, impute="median", missing=codes).X[:, 0].tolist() == [1, 2, 3, 2]
     assert read(many, features=pd.Index(["b"])).X.tolist() == [[2], [7], [9], [11]]
+    turned = read(many, impute="median", features=["b", "a"])
+    assert turned.feature_names == ("b", "a") and turned.X[0].tolist() == [2, 1]
 
 
 def test_names_of_text_name_the_features_of_a_turned_table_before_an_index(put):
     data = read(put(",gene,s,t\n0,TP53,1,2\n1,MYC,3,4\n"), transpose=True)
     assert (data.feature_names, data.ids) == (("TP53", "MYC"), ("s", "t"))
+    assert data.X.tolist() == [[1, 3], [2, 4]]
     data = read(put(",s,t\n0,1,2\n1,3,4\n"), transpose=True)
     assert (data.feature_names, data.ids) == (("0", "1"), ("s", "t"))
 
@@ -177,7 +180,7 @@ def test_a_column_without_a_value_is_left_out(put):
     refused(put(nothing), "rows: 2, features: 0; expected at least 2 and 1")
 
 
-MEDIAN, HOT, BY_ID = {"impute": "median"}, {"text": "one-hot"}, {"id_column": "id"}
+MEDIAN, BY_ID = {"impute": "median"}, {"id_column": "id"}
 
 
 @pytest.mark.parametrize(("text", "words", "settings"), [
@@ -312,6 +315,8 @@ def test_a_workbook_and_a_parquet_file_with_its_kinds_of_columns(tmp_path):
     frame[["a", "d"]].rename(columns={"d": "y"}).to_excel(tmp_path / "my.xlsx")
     assert read(tmp_path / "my.xlsx", id_column="row", impute="median").classes == ("1.5", "2", "4")
     frame.to_parquet(tmp_path / "my.parquet")
+    pd.DataFrame({"a": [[1, 2], [3, 4]], "b": [1, 2]}).to_parquet(tmp_path / "lists.parquet")
+    refused(tmp_path / "lists.parquet", "a cell of the column 'a' holds a ndarray, not one value")
     table = {"path": tmp_path / "my.parquet", "id_column": "row"}
     refused(table["path"], "'c (1 different, such as u)'", "text in 1 of 4")
     refused(table["path"], "missing values, counted by column: 'a (1)', 'b (1)'; remove",
@@ -408,6 +413,7 @@ def test_a_sample_knows_its_places_and_all_classes(paint, photos):
     every = read(f"folder:{photos}")
     some, again = (read(f"folder:{photos}", most=2) for _ in range(2))
     assert some.rows.tolist() == again.rows.tolist() == sorted(some.rows) and len(some.X) == 2
+    assert some.rows.tolist() != [0, 1], "a random part"
     np.testing.assert_array_equal(some.X, every.X[some.rows])
     np.testing.assert_array_equal(some.y, every.y[some.rows])
     assert some.classes == every.classes == ("a", "b", "c")

@@ -112,11 +112,13 @@ def test_features_are_computed_in_evaluation_mode_and_training_is_not(monkeypatc
 
 def test_more_images_than_pca_samples_are_reduced_by_a_random_part(monkeypatch):
     monkeypatch.setattr(estimator, "PCA_SAMPLES", 60)
-    rows, fit = [], clustering.fit_reduction
+    taken, fit = [], clustering.fit_reduction
     monkeypatch.setattr(clustering, "fit_reduction", lambda batches, *args, **options: (
-        rows.append(sum(map(len, batches := list(batches)))), fit(batches, *args, **options))[1])
+        taken.append(torch.cat(batches := list(batches))), fit(batches, *args, **options))[1])
     model = deep().fit(X)
-    assert rows == [60] * 3 and model.transform(X).shape == (150, 16)
+    rows = torch.cdist(taken[-1], torch.from_numpy(model.features(X))).argmin(1)
+    assert [*map(len, taken)] == [60] * 3 and len(set(rows.tolist())) == 60 and rows.max() > 100
+    assert model.transform(X).shape == (150, 16)
 
 
 def test_a_clustering_is_described_beside_the_one_before():

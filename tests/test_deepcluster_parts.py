@@ -129,6 +129,7 @@ def test_rows_at_the_mean_and_constant_features_give_no_nan():
 
 @pytest.mark.parametrize(("call", "rows", "number", "says"), [
     (fit_reduction, torch.rand(5, 10), 6, "n_components=6 exceeds n_samples=5"),
+    (fit_reduction, torch.rand(10, 5), 6, "exceeds n_samples=10 or the network's n_features=5"),
     (fit_reduction, torch.full((3, 5), torch.inf), 1, "NaN or infinite"),
     (clustering.kmeans, torch.rand(3, 2), 4, "n_clusters=4 exceeds n_samples=3"),
     (clustering.kmeans, torch.tensor([[0.0], [torch.nan]]), 1, "NaN or infinite")])

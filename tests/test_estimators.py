@@ -92,6 +92,8 @@ def test_a_fit_is_a_quiet_guest_and_its_seed_decides_everything(kind, capfd):
     with warnings.catch_warnings(action="error"):
         model = make(kind).fit(read_only, Y)
         assert np.array_equal(model.predict(read_only), model.labels_)
+    assert np.array_equal(model.predict(X[::-1]), model.labels_[::-1])      # of each row alone
+    assert model.transform(X[::-1]) == pytest.approx(model.transform(X)[::-1], abs=1e-5)
     assert capfd.readouterr() == ("", "") and generators() == before
     assert np.array_equal(read_only, X)
     assert model.get_feature_names_out().shape == model.transform(X).shape[1:]
@@ -461,6 +463,13 @@ def test_a_path_device_or_number_of_threads_that_cannot_be_is_refused(train, tmp
     (TELL, {"image_shape": (1, 28, 28)}, r"\(1, 28, 28\) has 784 values, but X has 64 features"),
     (TELL, {"image_shape": (1, 2, 32)}, "divisible by 4, but are 2 and 32"),
     (TELL, {"network": "cnn", "image_shape": None}, "image_shape must be three positive whole"),
+    *((kind, {"n_clusters": 0}, "n_clusters must be a whole number of at least 1, not 0")
+      for kind in KINDS),
+    (TELL, {"epochs": -1}, "epochs must be a whole number of at least 0, not -1"),
+    (TELL, {"clustering_weight": -0.1}, "clustering_weight must be a number at least 0, not -0.1"),
+    (IDC, {"batch_size": 1}, "batch_size must be a whole number of at least 2, not 1"),
+    (IDC, {"tau": 0}, "tau must be a number above 0, not 0"),
+    (DeepCluster, {"learning_rate": "fast"}, "learning_rate must be a number above 0, not 'fast'"),
     (TELL, {"alpha": 0}, "alpha must be a number above 0, not 0"),
     *((TELL, {**FCN, name: value}, f"{name} must be a list of whole numbers of at least 1, not")
       for name, value in (("hidden", 500), ("hidden", (8, 0)), ("snapshot_epochs", "1"))),

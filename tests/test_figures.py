@@ -172,6 +172,17 @@ def test_matrices_are_ordered_by_cluster_and_their_blocks_outlined():
     assert trained.images[0].get_clim() == shuffled.images[0].get_clim()
 
 
+def test_a_scatter_a_schematic_and_a_heatmap_show_what_they_were_given():
+    rows = figures.plotted(draw("scatter")).split("\n")
+    assert rows[:3] == ["series,accuracy,effect size z", "plain,0.9,1", "plain,0.8,2"]
+    (axis,) = draw("schematic").axes
+    assert [text.get_text() for text in axis.texts if text.get_text()] == [
+        "image", "encoder", "cluster\nlayer", "a center", "loss"]
+    arrows = [text.arrow_patch for text in axis.texts if getattr(text, "arrow_patch", None)]
+    assert [arrow.get_linestyle() for arrow in arrows] == ["-", "--", "-"]
+    assert draw("heatmap", digits=1).axes[0].texts[0].get_text() == "0.5"
+
+
 def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     axis = draw("seed_strip").axes[0]
     assert [t.get_text() for t in axis.get_yticklabels()] == ["joint", "dhillon"]

@@ -8,9 +8,9 @@ from _fits import everything, same
 from clusterbook import IDC, metrics
 from clusterbook.checks import InputError
 from clusterbook.datasets import make_synthetic
-from clusterbook.idc import greedy_accuracy, open_features
+from clusterbook.idc import estimator, greedy_accuracy, open_features
 
-X, Y, INFORMATIVE = make_synthetic(60, random_state=0)      # three batches of 20
+X, Y, _ = make_synthetic(60, random_state=0)      # three batches of 20
 EVERY = {"evaluate_every": 1}
 FLAT = X.copy()
 FLAT[:, [4, 9]] = 7.0, 0.0
@@ -97,12 +97,23 @@ def test_stages_follow_from_the_settings(options, epochs):
     assert IDC(**options)._stage_epochs() == dict(zip(stages, epochs, strict=True))
 
 
+def test_internal_scores_are_those_of_a_random_part_of_many_rows(monkeypatch):
+    monkeypatch.setattr(estimator, "SCORED_SAMPLES", 40)
+    z, labels = torch.randn(60, 3), np.arange(60) % 4
+    rows = np.random.default_rng(0).choice(60, 40, replace=False)
+    found = estimator.internal_scores(z, labels)["silhouette"]
+    assert found == metrics.silhouette(z[rows], labels[rows])
+
+
 @pytest.mark.parametrize(("batch_norm", "drift"), [
     ("gated", set()), ("mixed", set()),
     ("drifting", {"running_mean", "running_var", "num_batches_tracked"})])
 def test_encoder_and_local_gates_are_frozen_in_the_second_training(batch_norm, drift):
-    before, head, after = (idc(batch_norm=batch_norm, **more).fit(X) for more in (
-        {"epochs": 3}, {"start_global_gates_training_on_epoch": 6}, {}))
+    with pytest.warns(UserWarning, match="^the clustering head and the global gates are not train"):
+        before = idc(batch_norm=batch_norm, epochs=3).fit(X)
+    with pytest.warns(UserWarning, match="^the global gates are not trained: with epochs=6"):
+        head = idc(batch_norm=batch_norm, start_global_gates_training_on_epoch=6).fit(X)
+    after = idc(batch_norm=batch_norm).fit(X)
     a, b = before.model_.state_dict(), after.model_.state_dict()
     assert {name.rpartition(".")[2] for name in a if name.startswith(("autoencoder", "gating"))
             and not torch.equal(a[name], b[name])} == drift

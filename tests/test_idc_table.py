@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from _support import without_settings
+from scipy.spatial.distance import pdist
 
 from bookledger import cli
 from bookledger.parameters import read_notebook
@@ -81,6 +82,25 @@ def judged_of(X, k, *labelings, points=()):
 def test_noise_has_no_structure(X):
     assert judged_of(X, 3, np.arange(len(X)) % 3, np.arange(len(X)) % 2) == [
         "no", "no", "no", "no", "no", "not checked"]
+
+
+def test_fewer_dimensions_keep_distances_and_what_is_undefined_counts_as_nothing():
+    X = noise(20, 50)
+    assert table.reduced(X).shape == (20, 20) and pdist(table.reduced(X)) == pytest.approx(pdist(X))
+    assert table.agreement([ONE, ONE]) == [0]
+    assert table.silhouette(X[:6], ONE) == 0 == table.silhouette(X[:6], np.arange(6))
+    kinds = [table.fitted_mixture(noise(n, d), 2, 0).covariance_type
+             for n, d in ((60, 6), (59, 6), (6, 6))]
+    assert kinds == ["full", "diag", "spherical"]
+
+
+@pytest.mark.parametrize(("shape", "asked", "expected"), [
+    ((149, 10), {}, {"batch_size": 25, "epochs": 300, "local_gates_lambda": 3.0, "hidden": 64}),
+    ((10_001, 400), {}, {"batch_size": 400, "epochs": 80, "local_gates_lambda": 6.0}),
+    ((20, 10), {"epochs": 7, "batch_size": 0, "hidden": 8},
+     {"batch_size": 20, "epochs": 7, "ae_pretrain_epochs": 4, "hidden": 8})])
+def test_settings_follow_from_the_size_of_the_table(shape, asked, expected):
+    assert expected.items() <= table.training_settings(*shape, **asked).items()
 
 
 def test_planted_clusters_are_found_and_counted():
