@@ -140,9 +140,9 @@ def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
                 batch_size=20, epochs=40, ae_pretrain_epochs=20, ae_non_gated_epochs=2, tau=1.0,
                 start_global_gates_training_on_epoch=39, random_state=1, lr_pretrain=0.01,
                 select="last").fit(WIDE)
-    net, expected = model.model_, []
-    samples = torch.tensor(WIDE, dtype=torch.float32)
-    for sample, label in zip(samples, model.predict(WIDE), strict=True):
+    net, expected, few = model.model_, [], WIDE[:10]
+    samples = torch.tensor(few, dtype=torch.float32)
+    for sample, label in zip(samples, model.predict(few), strict=True):
         def logit(point, label=label):
             return net.head(net.autoencoder.encoder(point[None]))[0, label]
         gradients = [torch.autograd.functional.jacobian(logit, sample * (step + 0.5) / 32)
@@ -151,7 +151,7 @@ def test_integrated_gradients_are_the_literal_ones_of_the_clusters_logit():
     expected = np.array(expected) / np.max(expected, axis=1, keepdims=True)
     two = np.sort(expected, axis=1)[:, [-2]] <= expected
     for kept, largest in ((24, expected), (2, expected * two)):
-        found = integrated_gradients(model, WIDE, kept=kept)
+        found = integrated_gradients(model, few, kept=kept)
         np.testing.assert_allclose(found, largest, rtol=1e-3, atol=1e-5)
 
 
