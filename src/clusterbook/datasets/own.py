@@ -55,7 +55,7 @@ def read_table(
         cells.frame = formats.cleaned(cells.frame, {*formats.MISSING, *codes})
         _check_known(cells.frame, [id_column])
         if not (id_column or is_new) and (id_column := _names(cells, {labels, *(features or ())})):
-            cells.notes.append(f"{id_column!r} has another text in each row and names the rows")
+            cells.notes.append(f"{id_column!r} has a different text in each row and names the rows")
         if transpose:
             formats.turn(cells, id_column)
         elif id_column and id_column != cells.frame.index.name:
