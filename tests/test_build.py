@@ -14,7 +14,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from _support import CHECKOUT, CONFIG, Book, tree
+from _support import CHECKOUT, CONFIG, PLAIN, Book, tree
 
 from bookledger import build as building
 from bookledger import outputs
@@ -94,6 +94,7 @@ def test_only_what_depends_on_a_change_is_executed_again(book: Book, quick, monk
             ("notebooks/profiles/tiny-small.toml", "says = 'A.'\nparameters = {seed = 1}\n", []),
             ("book/intro.md", "# A small book\n\nOther words.\n", []),
             ("_config.yml", "title: Another title\n", []),
+            ("book/ledger.toml", f"{PLAIN}# names of methods\n", everything[:-1]),
             ("src/clusterbook/extra.py", "x = 2\n", everything[:-1])):
         (book.root / file).unlink(missing_ok=True)      # it may be a link to the real one
         book.write(file, text)

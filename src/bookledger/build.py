@@ -98,8 +98,9 @@ def copy_sources(source: Path, target: Path, notebooks: Mapping[Path, Path]) -> 
 def notebook_key(path: Path) -> str:
     """A hash of everything that a notebook's outputs depend on.
 
-    That is: its cells; the library, clusterbook; the catalog's entries and the chapters' records
-    that its code names; what it expects; claims, if it reads some; the versions of what it runs on.
+    That is: its cells; the library, clusterbook; the book's file; the catalog's entries and the
+    chapters' records that its code names; what it expects; claims, if it reads some; the versions
+    of what it runs on.
     Not the engine: what it judges is shown when the pages are built.
     """
     from .parameters import read_notebook
@@ -109,7 +110,7 @@ def notebook_key(path: Path) -> str:
     data = config.root() / "data"
     page = re.sub("^(book|notebooks)/", "", path.relative_to(config.root()).as_posix())
     files = [*{*_LIBRARY.rglob("*.*")} - {*_LIBRARY.rglob("*.yaml")},       # without the catalog
-             data / "expectations" / f"{path.stem}.yaml",
+             config.root() / config.FILE, data / "expectations" / f"{path.stem}.yaml",
              data / "expectations" / "drawn" / f"{page.removesuffix('.ipynb')}.json"]
     for chapter in config.chapters():           # recorded("tell", …), page("tell")
         if re.search(rf"""\(\s*["']{chapter}["']""", code):
