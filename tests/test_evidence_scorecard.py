@@ -299,15 +299,21 @@ def test_regressions_are_steps_down_and_lost_claims(book, monkeypatch, capsys):
         "demo-gone": "not attempted"}, now) == ["demo-big: not reproduced → not attempted",
                                                 "demo-gone: not attempted → no longer a claim"]
     assert script.main() == 0 and "no earlier tag" in capsys.readouterr().out
-    git("init", "-q")
-    for tag in ("v1", "v2"):
+    def tagged(tag, change):
         git("add", ".")
         git("commit", "-qm", tag)
         git("tag", tag)
-        record_file(book, 2).unlink(missing_ok=True)
-        write_manifest(book / "data" / "records")
-    assert script.main() == 1
-    assert capsys.readouterr().out.startswith("demo-acc: reproduced → indicative\n")
+        change()
+        git("add", ".")
+        git("commit", "-qm", f"after {tag}")
+        assert script.main() == 1
+        assert capsys.readouterr().out.startswith("demo-acc: reproduced → indicative\n"), tag
+
+    git("init", "-q")
+    profile = book / "notebooks" / "profiles" / "demo-paper.toml"
+    tagged("v1", lambda: put(book, {f"{profile.relative_to(book)}": "seeds = [0, 1, 2, 3]\n"}))
+    profile.unlink()            # the tag is judged by its own profiles
+    tagged("v2", lambda: (record_file(book, 2).unlink(), write_manifest(book / "data/records")))
 
 
 def edit(book, file, old, new):

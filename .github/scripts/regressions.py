@@ -1,33 +1,32 @@
 """Claims whose verdict is worse than at the last tag, one a line; with any, the exit status is 1.
 
-``python .github/scripts/regressions.py`` in a checkout with its history. Claims and records are
-read as they stood at the tag and judged by today's rules. Worse is a step down: from reproduced,
+``python .github/scripts/regressions.py`` in a checkout with its history. The book is read as it
+stood at the tag and judged by today's rules. Worse is a step down: from reproduced,
 confirmed or refuted to indicative, from there to inconclusive, not reproduced or cannot compare,
 and from anything to not attempted or to no claim at all.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
-from bookledger import config
-from bookledger.claims import load_claims
+from bookledger import config, scorecard
 from bookledger.machine import git
-from bookledger.records import load_records
-from bookledger.verdicts import judge
 
 LEVELS = {"reproduced": 3, "confirmed": 3, "refuted": 3, "indicative": 2, "not attempted": 0}
 """Of the other words: 1."""
 
 
 def words(folder: Path) -> dict[str, str]:
-    """Claim → verdict word, of the claims and records in a checkout."""
-    records = load_records(folder / "data" / "records")
-    return {claim.id: judge(claim, records).word for claim in load_claims(folder / "data/claims")}
+    """Claim → verdict word, of the book in a folder."""
+    with patch.dict(os.environ, CLUSTERBOOK_BOOK=str(folder)):
+        return {claim.id: verdict.word for claim, verdict in scorecard().rows}
 
 
 def worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -46,7 +45,7 @@ def main() -> int:
         return 0
     with TemporaryDirectory() as folder:
         archive = f"{folder}/tag.zip"
-        git(root, "archive", f"--output={archive}", tag, "data/claims", "data/records")
+        git(root, "archive", f"--output={archive}", tag, str(config.FILE), "data", "notebooks")
         shutil.unpack_archive(archive, folder)
         fallen = worse(words(Path(folder)), words(root))
     print("\n".join(fallen) or f"no claim stands worse than at {tag}")
