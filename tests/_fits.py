@@ -51,7 +51,7 @@ def make(kind: type, **more: Any) -> Any:
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:
-    """Everything that was learnt by gradients, by name."""
+    """Everything that was learned by gradients, by name."""
     return model._fitted()["weights"]
 
 
@@ -74,11 +74,11 @@ def everything(model: Any) -> tuple:
     """All results of a fit but for seconds, to compare."""
     rows = [{name: value for name, value in row.items() if "seconds" not in name}
             for row in model.history_.rows]
-    learnt = [getattr(model, name, None) for name in ("loss_", "kept_epoch_", "inertia_")]
+    learned = [getattr(model, name, None) for name in ("loss_", "kept_epoch_", "inertia_")]
     snapshots = [part.state_dict() for part in getattr(model, "_snapshots", {}).values()]
     tensors = [{name: tensor.tolist() for name, tensor in state.items()}
                for state in (weights(model), *snapshots)]
-    return (tensors, rows, model.labels_.tolist(), learnt,
+    return (tensors, rows, model.labels_.tolist(), learned,
             np.asarray(getattr(model, "assignments_", ())).tolist())
 
 

@@ -35,7 +35,7 @@ def test_argument_checks(call, good, bad):
             call(value)
 
 
-def test_an_unknown_name_is_told_the_nearest_one():
+def test_an_unknown_name_suggests_the_nearest_one():
     error = unknown("set", "mnits", ["mnist", "digits"])
     assert isinstance(error, ValueError)                        # as scikit-learn expects
     assert "did you mean 'mnist'? Known: digits, mnist" in str(error)

@@ -54,7 +54,7 @@ def test_embedded_data_need_no_folder_and_an_unknown_name_is_no_download(home):
             call("mnits")
 
 
-def test_a_file_or_folder_that_is_given_as_a_data_set_is_told_its_way(tmp_path, monkeypatch):
+def test_loading_a_path_says_how_it_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
     (tmp_path / "my.csv").write_text("a,b\n1,2\n")
@@ -104,7 +104,7 @@ def test_mnist_small_is_what_its_script_draws():
             np.testing.assert_array_equal(stored[name], drawn[name])
 
 
-def test_two_features_tell_each_synthetic_cluster_and_the_others_nothing():
+def test_two_features_separate_each_synthetic_cluster():
     X, y, informative = datasets.make_synthetic(random_state=3)
     assert informative.astype(int)[:, :3].tolist() == [[1, 1, 0]] * 2 + [[1, 0, 1]] * 2
     np.testing.assert_allclose(X[:, :3].std(0), 1, atol=1e-5)

@@ -121,7 +121,7 @@ def test_more_images_than_pca_samples_are_reduced_by_a_random_part(monkeypatch):
     assert model.transform(X).shape == (150, 16)
 
 
-def test_a_clustering_is_described_beside_the_one_before():
+def test_a_clustering_is_compared_with_the_previous_one():
     first, previous, last = [0, 0, 1, 1, 2], [0, 1, 0, 1, 1], [2, 1, 2, 1, 1]
     row = estimator.describe(np.array([first, previous, last]), 3, y=last)
     assert row.pop("sizes").tolist() == [0, 3, 2]

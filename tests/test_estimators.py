@@ -86,7 +86,7 @@ def test_scikit_learns_checks(estimator, check):
 
 
 @EVERY_KIND
-def test_a_fit_is_a_quiet_guest_and_its_seed_decides_everything(kind, capfd):
+def test_a_fit_is_silent_keeps_its_input_and_follows_its_seed(kind, capfd):
     read_only, before = X.copy(), generators()
     read_only.setflags(write=False)
     with warnings.catch_warnings(action="error"):
@@ -225,7 +225,7 @@ def test_classes_are_scored_by_fit_predict_and_belong_to_a_checkpoint(tmp_path):
             make(TELL, **options).fit(X, others)
 
 
-def test_what_single_precision_makes_constant_is_told():
+def test_a_column_constant_in_float32_gives_a_warning():
     short = {**ONE[TELL], "image_shape": None}
     flat = np.c_[X, 1.7e9 + np.arange(60) / 10]
     for given in (flat, torch.from_numpy(flat)):
@@ -548,7 +548,7 @@ def test_data_that_cannot_be_used_are_refused_before_and_after_training(kind):
 
 
 @pytest.mark.slow
-def test_what_a_fit_takes_is_seen_whatever_came_before(monkeypatch):
+def test_peak_memory_does_not_depend_on_earlier_fits(monkeypatch):
     wanted, rows = {"large": 200, "small": 1}, np.ones((2**20, 8))
     estimators = {name: Takes(size) for name, size in wanted.items()}
     if sys.platform.startswith("linux"):

@@ -111,7 +111,7 @@ def test_a_bad_drawing_gets_a_sentence_and_a_digit_a_cluster(page):
     assert page.evaluate("ask.centered", low) == pytest.approx([14, 14, 20], abs=1)
 
 
-def test_keys_reach_everything_and_the_sentence_is_read_aloud(page):
+def test_keys_reach_everything(page):
     digits = page.locator(".cb-live-digits button")
     assert digits.count() == 20
     heard = set()

@@ -52,7 +52,7 @@ def test_the_baselines_of_tell_cluster_what_they_are_named_after():
         assert metrics.ari(expected, found[name]) == 1, name
 
 
-def test_what_arrives_online_is_clustered_by_moved_and_by_first_centers():
+def test_online_scores_of_moving_and_frozen_centers():
     data = datasets.load("digits")
     X, y = data.X[:700], data.y[:700]
     first = TELL(10, network="none", epochs=5, batch_size=100, optimizer="adam", random_state=0)

@@ -190,7 +190,7 @@ def test_two_stages_are_an_autoencoder_and_then_centers_on_its_embedding():
 
 @pytest.mark.parametrize("options", [
     {"image_shape": (1, 8, 8)}, {}, {**FCN, "training": "two-stage"}, NONE], ids=str)
-def test_what_was_learnt_fits_together(options):
+def test_fitted_attributes_agree(options):
     model = tell(2, **options).fit(X)
     labels, z, centers = model.labels_, model.transform(X), model.cluster_centers_
     assert labels.dtype == np.int64 and np.array_equal(model.predict(X), labels)

@@ -272,7 +272,7 @@ def test_a_loss_that_is_no_number_stops_training(value):
     ({}, True, True), ({}, False, False), ({"CLUSTERBOOK_PROGRESS": "off"}, True, False),
     ({"CLUSTERBOOK_PROGRESS": "on"}, False, True), ({"JPY_SESSION_NAME": "a.ipynb"}, False, True),
     ({"COLAB_RELEASE_TAG": "1", "CLUSTERBOOK_PROGRESS": "off"}, False, False)])
-def test_where_a_person_watches(monkeypatch, environment, terminal, shown):
+def test_the_progress_bar_is_shown_only_to_a_person(monkeypatch, environment, terminal, shown):
     for name in ("CLUSTERBOOK_PROGRESS", "JPY_SESSION_NAME", "COLAB_RELEASE_TAG"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
