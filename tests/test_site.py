@@ -23,67 +23,42 @@ SUFFIXES = {".bib", ".cff", ".ipynb", ".json", ".md", ".py", ".toml", ".yaml", "
 NAMES = sorted({path.relative_to(CHECKOUT).as_posix()
                 for pattern in ("book/**/*", "notebooks/**/*", "src/**/*", "*", ".github/scripts/*")
                 for path in CHECKOUT.glob(pattern) if path.is_file() and path.suffix in SUFFIXES})
-# With two notebooks, which is quicker to write; without the script that reads the others' titles.
-FEW = [name for name in NAMES if not name.endswith((".ipynb", "citation.py"))
-       or name.endswith(("/tell.ipynb", "/intro.ipynb"))]
-
-
-def copied(folder, names):
-    """A copy of the checkout's text files."""
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(CHECKOUT / name, folder / name)
-    return folder
-
 
 @pytest.fixture
 def copy(tmp_path):
-    return copied(tmp_path, FEW)
-
-
-@pytest.fixture(scope="module")
-def addressed(tmp_path_factory):
-    """A whole copy with the first address, which tests only read, and what was written."""
-    copy = copied(tmp_path_factory.mktemp("addressed"), NAMES)
-    return copy, site.write(FIRST, copy)
+    """A copy of the checkout's text files."""
+    for name in NAMES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(CHECKOUT / name, tmp_path / name)
+    return tmp_path
 
 
 def content(folder):
-    return {name: (folder / name).read_bytes() for name in FEW}
+    return {name: (folder / name).read_bytes() for name in NAMES}
 
 
-def naming(folder, names, *words):
-    return {name for name in names if any(word.encode() in (folder / name).read_bytes()
-                                          for word in words)}
+def naming(folder, *words):
+    return {name for name, text in content(folder).items()
+            if any(word.encode() in text for word in words)}
 
 
-def test_one_command_writes_every_place_and_no_other_place_names_the_address(addressed):
-    copy, written = addressed
-    assert set(written) == naming(copy, NAMES, "first-owner/the_book", FIRST.pages)
-    assert {"CITATION.cff", "book/cite.md"} < set(written)
-    notebooks = {name for name in written if name.endswith(".ipynb")}
-    assert {f"notebooks/{chapter}.ipynb" for chapter in config.chapters()} <= notebooks
-    assert naming(copy, notebooks, f'LIBRARY = \\"{FIRST.library}\\"') == (
-        notebooks - {"book/intro.ipynb"})
-    assert naming(copy, NAMES, ">Open in Colab</a>") == {"book/intro.ipynb", SCRIPT}
+def test_an_address_is_written_everywhere_replaced_and_taken_out(copy):
+    before, chapters = content(copy), {f"notebooks/{name}.ipynb" for name in config.chapters()}
+    written = set(site.write(FIRST, copy))
+    assert written == naming(copy, "first-owner/the_book", FIRST.pages)
+    assert {"CITATION.cff", "book/cite.md", *chapters} < written and current(copy) == FIRST
+    assert naming(copy, f'LIBRARY = \\"{FIRST.library}\\"') == {
+        name for name in written if name.endswith(".ipynb")} - {"book/intro.ipynb"}
     buttons = yaml.safe_load((copy / "_config.yml").read_text(encoding="utf-8"))
     assert buttons["launch_buttons"]["colab_url"] and buttons["html"]["use_issues_button"]
-    assert current(copy) == FIRST
-    if now := current(CHECKOUT).repository:
-        assert naming(CHECKOUT, NAMES, now) <= set(written)
-
-
-def test_an_address_replaces_another_and_can_be_taken_out(copy):
-    before = content(copy)
-    site.write(FIRST, copy)
-    assert set(site.write(SECOND, copy)) == naming(copy, FEW, "Second/other.book", SECOND.library)
-    assert current(copy) == SECOND
-    assert not naming(copy, FEW, "first-owner", FIRST.pages, "v0.9\"")
-    assert site.write(SECOND, copy) == []
+    assert set(site.write(SECOND, copy)) == naming(
+        copy, "Second/other.book", SECOND.library, SECOND.pages)
+    assert not naming(copy, "first-owner", FIRST.pages, 'v0.9"')
+    assert current(copy) == SECOND and site.write(SECOND, copy) == []
     site.write(Address(""), copy)
     services = ("colab.research.google.com/github", "kernels/welcome?src=https://github",
                 "mybinder.org/v2", SECOND.repository)
-    assert naming(copy, FEW, *services) <= {SCRIPT}
+    assert naming(copy, *services) <= {SCRIPT}
     site.write(current(CHECKOUT), copy)
     assert content(copy) == before
 
@@ -126,13 +101,14 @@ def test_the_command_says_and_writes(copy, capsys):
 
 
 def test_the_bootstrap_installs_the_library_at_its_tag_and_neither_torch_nor_numpy(
-        addressed, monkeypatch):
+        copy, monkeypatch):
     """Where it is missing; where it imports, the cell does nothing."""
     called, status, found = [], 0, True
+    site.write(FIRST, copy)
     monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or status)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: found or None)
     for chapter in config.chapters():
-        notebook = nbformat.read(addressed[0] / f"notebooks/{chapter}.ipynb", as_version=4)
+        notebook = nbformat.read(copy / f"notebooks/{chapter}.ipynb", as_version=4)
         (cell,) = [c.source for c in notebook.cells if "bootstrap" in c.metadata.get("tags", [])]
         found = True
         monkeypatch.setenv("COLAB_RELEASE_TAG", "release")
