@@ -29,13 +29,13 @@ def chromium():
 
 
 @contextmanager
-def opened(chromium, address: str, width: int = WIDE, scheme: str = "light", *,
+def opened(chromium, address: str, width: int = WIDE, *,
            first: str = "", scripts: bool = True) -> Iterator:
     """A page after everything on it is rendered; ``page.faults`` is what its console says.
 
     *first* is a script that runs before those of the page.
     """
-    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme,
+    context = chromium.new_context(viewport={"width": width, "height": 900},
                                    java_script_enabled=scripts)
     context.set_default_timeout(300_000)        # a busy machine is no fault
     context.add_init_script(Path(__file__).with_name("browser.js").read_text("utf-8") + first)

@@ -141,12 +141,11 @@ class Book:
         return without_settings() | {"PYTHONPATH": str(self.root / "src"),
                                      **{name: str(value) for name, value in more.items()}}
 
-    def command(self, *arguments: object, cwd: Path | None = None, timeout: float = HANG,
-                **environment: object) -> subprocess.CompletedProcess:
+    def command(self, *arguments: object, **environment: object) -> subprocess.CompletedProcess:
         """``clusterbook`` in a process of its own."""
         return subprocess.run([sys.executable, "-m", "clusterbook", *map(str, arguments)],
-                              cwd=cwd or self.root, env=self.environment(**environment),
-                              capture_output=True, text=True, timeout=timeout, check=False)
+                              cwd=self.root, env=self.environment(**environment),
+                              capture_output=True, text=True, timeout=HANG, check=False)
 
     def start(self, *arguments: object, **environment: object) -> subprocess.Popen:
         """The same, left running; a group of its own that Ctrl-C reaches, as in a terminal."""
