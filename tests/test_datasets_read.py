@@ -318,7 +318,7 @@ def test_a_workbook_and_a_parquet_file_with_its_kinds_of_columns(tmp_path):
     pd.DataFrame({"a": [[1, 2], [3, 4]], "b": [1, 2]}).to_parquet(tmp_path / "lists.parquet")
     refused(tmp_path / "lists.parquet", "a cell of the column 'a' holds a ndarray, not one value")
     table = {"path": tmp_path / "my.parquet", "id_column": "row"}
-    refused(table["path"], "'c (1 different, such as u)'", "text in 1 of 4")
+    refused(table["path"], "'row (3 different, such as r1)'", "text in 2 of 5")
     refused(table["path"], "missing values, counted by column: 'a (1)', 'b (1)'; remove",
             features=["a", "b", "d"])
     data = read(**table, text="one-hot", impute="median")

@@ -36,7 +36,7 @@ FORMAT = "clusterbook model of a table, 1"
 HOW = {"IDC": "by its network", "k-means": "by the nearest center",
        "Ward": "by the nearest centroid of Ward's clusters; Ward itself labels no new rows",
        "Gaussian mixture": "by the posterior"}
-OUTSIDE = 0.2       # of new values: more are no chance, even where the first table is small
+OUTSIDE = 0.2, 10   # share and number of new values that are rarely outside a range by chance
 _MIXTURE = ("weights_", "means_", "precisions_cholesky_")
 
 
@@ -220,12 +220,14 @@ def _joined(path: Path, ids: Sequence[str] | None, n_rows: int) -> tuple[pd.Data
     frame, how = formats.cleaned(frame, formats.MISSING), (
         "by the order of the rows, because the table does not name its rows")
     if ids:
+        if frame.empty:
+            raise InputError(f"the metadata {path} has no rows")
         key = max(frame, key=lambda name: len({*ids} & {*frame[name].astype(str)}))
         absent = [one for one in ids if one not in {*frame[key].astype(str)}]
         if absent or frame[key].duplicated().any():
-            why = (f"none has {ids[0]!r}" if len(absent) == len(ids) else f"{key!r} lacks "
-                   f"{len(absent):,} of {len(ids):,}: {listed(absent)}" if absent else
-                   f"{key!r} repeats some")
+            why = (f"none has {ids[0]!r}; add a column of them" if len(absent) == len(ids) else
+                   f"{key!r} lacks {len(absent):,} of {len(ids):,}: {listed(absent)}" if absent
+                   else f"{key!r} repeats some")
             raise InputError(f"no column of {path.name} has each identifier of the table once; "
                              f"{why}")
         frame = frame.set_index(frame[key].astype(str)).drop(columns=key).loc[[*ids]]
@@ -268,22 +270,22 @@ def apply(model: str, new: str) -> list[str]:
     low, high = kept.preparation.low, kept.preparation.high
     share = ((values < 2 * low - high) | (values > 2 * high - low)).mean()      # a range beyond it
     foreign = [*share.index[share >= 0.5]]
-    outside = ((values < low) | (values > high)).to_numpy().mean()
+    outside = ((values < low) | (values > high)).loc[:, [
+        not name.startswith(made) for name in kept.names]].to_numpy()
     unseen = [name for name in found.feature_names if name not in values]
     done = [f"{len(frame):,} row{'s' * (len(frame) > 1)} labeled with the clusters of "
             f"{kept.method}, {HOW[kept.method]}. Rows of cluster {sizes}."]
-    if outside > OUTSIDE:
-        done.append(f"Are the units the same? {outside:.0%} of the values lie outside the range of "
-                    "their column in the first table.")
-    elif foreign:
-        done.append("Are the units the same? At least half of the rows lie far outside the range "
-                    f"of the first table in {len(foreign):,} of {len(share):,} columns: "
-                    f"{listed(foreign)}.")
+    if foreign or (outside.mean() > OUTSIDE[0] and outside.sum() >= OUTSIDE[1]):
+        done.append(f"Are the units the same? {outside.mean():.0%} of the values lie outside the "
+                    "range of their column in the first table" + (
+                        f", and at least half of the rows far outside it in {len(foreign):,} of "
+                        f"{len(share):,} columns: {listed(foreign)}" if foreign else "") + ".")
     if unseen:
         done.append("Texts that the first table did not have count as none of its own: "
                     f"{listed(unseen)}.")
-    if len(found.beside.columns):
-        done.append(f"Columns that are not used: {listed(found.beside)}.")
+    unused = [name for name in found.beside if found.ids or not named or name != named[0].name]
+    if unused:
+        done.append(f"Columns that are not used: {listed(unused)}.")
     done += [f"Note: {note}." for note in found.notes]
     means = ("A margin of 0 is between two clusters, 1 well inside one; it does not tell whether a "
              "row is like any row of the first table." if np.ptp(margin) > 1e-6 or len(frame) == 1

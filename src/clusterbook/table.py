@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy.linalg import helmert
+from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 from scipy.stats import random_table
 from sklearn.cluster import AgglomerativeClustering, KMeans
@@ -106,8 +107,9 @@ def cloud(X: ArrayLike, seed: int, blocks: Blocks = ()) -> np.ndarray:
 
     That is a random rotation of its rows (Langsrud, Statistics and Computing 15, 2005). Rows drawn
     from a normal distribution with these covariances would have others, and with few rows far
-    clearer clusters. The columns of a block, which stand for the values of one column of text, get
-    the rows that the table has there: no cloud has values between two texts.
+    clearer clusters. A block of columns stands for one column of text. There the table's rows are
+    put into the order that is most similar to the rotated ones, because no table has values between
+    two texts; the covariances with these columns are smaller, then.
     """
     X = np.asarray(X, dtype=np.float64)
     X = X - X.mean(axis=0)
@@ -117,17 +119,8 @@ def cloud(X: ArrayLike, seed: int, blocks: Blocks = ()) -> np.ndarray:
     basis, triangle = np.linalg.qr(normal - normal.mean(axis=0))
     found = basis * np.sign(np.diag(triangle)) @ core
     for block in blocks:
-        found[:, block] = _assigned(found[:, block], X[:, block])
-    return found
-
-
-def _assigned(drawn: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Each of the *rows* once: each kind, in turn, where what was drawn is the most like it."""
-    found, free = np.empty_like(drawn), np.arange(len(drawn))
-    for kind, number in zip(*np.unique(rows, axis=0, return_counts=True), strict=True):
-        order = np.argsort(-drawn[free] @ kind, kind="stable")
-        found[free[order[:number]]] = kind
-        free = free[np.sort(order[number:])]
+        order = linear_sum_assignment(found[:, block] @ X[:, block].T, maximize=True)[1]
+        found[:, block] = X[order][:, block]
     return found
 
 
@@ -263,11 +256,12 @@ def recommended(idc: Judged, judged: Mapping[str, Judged]) -> tuple[str, bool]:
     stable one.
     """
     ahead = [name for name, one in judged.items() if better(one, idc)]
-    if not ahead and agrees(idc) and in_use(idc) >= max(map(in_use, judged.values())):
+    uses_all = in_use(idc) >= max(map(in_use, judged.values()))
+    if not ahead and agrees(idc) and uses_all:
         return "IDC", True
     stable = ahead or [name for name, one in judged.items() if one.stability >= STABLE]
     known = {name: one.stability for name, one in {**judged, "IDC": idc}.items()
-             if not np.isnan(one.stability)}
+             if not np.isnan(one.stability) and (one is not idc or uses_all)}
     if not stable:
         return max(known, key=known.get), False
     least = max(known[name] for name in stable) - STEADIER
@@ -311,6 +305,17 @@ def coincide(labels: ArrayLike, groups: ArrayLike) -> list[tuple[Any, Any]]:
     either = np.add.outer(counts.sum(axis=1).to_numpy(), counts.sum().to_numpy()) - counts
     return [(counts.index[i], counts.columns[j])
             for i, j in np.argwhere((counts / either).to_numpy() >= SAME)]
+
+
+def nested(labels: ArrayLike, groups: ArrayLike) -> bool:
+    """Whether `SAME` of the rows of each cluster are of one group, and not all of the same group.
+
+    Rows of the group ``missing`` do not count.
+    """
+    labels, groups = np.asarray(labels), np.asarray(groups)
+    counts = pd.crosstab(labels[groups != "missing"], groups[groups != "missing"])
+    pure = (counts.max(axis=1) >= SAME * counts.sum(axis=1)).all()
+    return bool(pure and counts.idxmax(axis=1).nunique() > 1)
 
 
 def effects(X: ArrayLike, labels: ArrayLike, cluster: int

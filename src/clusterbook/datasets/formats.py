@@ -141,14 +141,16 @@ def number(cell: str) -> bool:
 
 
 #: Columns of a matrix of counts that are no samples, as featureCounts writes them.
-_ABOUT = re.compile(r"chr(om(osome)?)?|start|end|strand|(gene[ _]?)?length|entrez.*", re.IGNORECASE)
+_PLACE = re.compile(r"chr(om(osome)?)?|strand", re.IGNORECASE)
+_ENDS = re.compile(f"{_PLACE.pattern}|start|end", re.IGNORECASE)
+_LENGTH = re.compile(r"(gene[ _]?)?length", re.IGNORECASE)
 
 
 def turn(cells: Cells, name: str | None) -> None:
     """Make columns rows; new names are in a column *name*, or in the first one of text.
 
-    Other columns of text, and such as a gene's length, are about the former rows, and left out with
-    a note.
+    Other text columns, and columns such as a gene's length, describe the former rows and are left
+    out with a note.
     """
     if cells.is_turned:
         raise InputError("its samples are rows already; leave out transpose")
@@ -159,7 +161,9 @@ def turn(cells: Cells, name: str | None) -> None:
         name = about[0]
     if name and name != frame.index.name:
         frame = frame.set_index(name)
-    if left_out := [one for one in frame if one in about or _ABOUT.fullmatch(one)]:
+    has_places = any(map(_PLACE.fullmatch, frame))      # else start and end may be samples
+    if left_out := [one for one in frame if one in about or _LENGTH.fullmatch(one) or (
+            has_places and _ENDS.fullmatch(one))]:
         cells.notes.append(f"columns about the features were left out: {listed(left_out)}")
     is_count = [str(one).startswith("__") for one in frame.index]       # of HTSeq: __no_feature
     if any(is_count):

@@ -19,6 +19,8 @@ from . import doubts, formats
 from .dataset import PREFIX, Dataset, Source, absolute, as_classes, listed, of_images, option
 
 _IDENTIFIER = re.compile(r"(?i)index|unnamed: \d+|(.*[\W_])?(id|sample|patient|subject)([\W_]*id)?")
+_FEW = 10           # with so few rows, texts that all differ may be values
+_AMOUNT = re.compile(r"[-+]?\d[\d.,]*\s*[A-Za-z%µ/]+")       # 10 mg
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}([.,' \xa0\u202f’]\d{3})+([.,]\d+)?")
 
 
@@ -97,8 +99,9 @@ def _names(cells: formats.Cells, used: Collection[str | None]) -> str | None:
             or first[0].casefold() in formats.LABELS):
         return None
     column = cells.frame[first[0]]
-    are_names = len(column) > 1 and column.is_unique and all(
-        isinstance(cell, str) and re.search(r"[^\W\d_]", cell) for cell in column)
+    are_names = len(column) > _FEW and column.is_unique and all(
+        isinstance(cell, str) and re.search(r"[^\W\d_]", cell) for cell in column) and not all(
+        map(_AMOUNT.fullmatch, column))
     numbers = formats.as_numbers(cells.frame[first], cells.decimal) if are_names else column
     return first[0] if are_names and not numbers.notna().any(axis=None) else None
 
