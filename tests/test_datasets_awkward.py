@@ -107,6 +107,7 @@ REFUSED = [
     *[("a.csv", some(cell), {"text": text}, f"of 'c' that are no numbers: 2, '{cell}', the first "
        f"in row 10; .* missing=['{cell}'] with impute='median'")
       for cell in ("-", ".", "n.a.", "n.d.", "missing", "<LOD") for text in ("refuse", "one-hot")],
+    ("a.csv", some("<0.5"), {}, "is not missing: write, for example, half of the limit"),
     ("a.csv", table("a,b,c") + '1,2,"3\n4,5,6\n', {}, "a quotation mark is not closed, before '3"),
     ("a.csv", table("a,b,c"), {"sheet": "x"}, "sheet is for .xlsx and .h5ad"),
     ("a.csv", GENES.replace("TP3,", "TP2,"), BY_GENE | TURNED, "row 4: identifier .*repeated, TP2"),

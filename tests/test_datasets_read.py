@@ -146,6 +146,8 @@ def test_gaps_are_filled_in_and_text_becomes_features_if_asked(put):
     rows = "".join(f"{i % 7},person {i}\n" for i in range(30))
     first = read(put("who,a\n" + "".join(f"p {i},{i % 7}\n" for i in range(30)), "first.csv"))
     assert first.ids[:2] == ("p 0", "p 1") and "names the rows" in first.notes[0]
+    for few in ("".join(f"{i} mg,{i % 7}\n" for i in range(30)), "x,1\ny,2\nz,4\n"):
+        refused(put(f"dose,a\n{few}", "few.csv"), "text in 1 of 2 columns: 'dose (")
     names = put(f"a,who\n{rows}", "names.csv")
     refused(names, "different texts in most rows, as in a column of names: 'who'", text="one-hot")
     assert read(names, text="one-hot", features=["who", "a"]).texts == ("who",)
@@ -297,6 +299,8 @@ def test_what_counting_programs_write_beside_the_samples_is_left_out(put):
     assert data.X.tolist() == [[*range(9)], [0, 1, 2] * 3]
     said = "\n".join(data.notes)
     assert "'Chr', 'Start', 'End', 'Strand', 'Length'" in said and "'__no_feature'" in said
+    times = put("gene,start,mid,end\na,1,2,3\nb,4,5,6\n", "times.csv")
+    assert read(times, transpose=True).ids == ("start", "mid", "end")
 
 
 def test_a_first_row_with_a_class_that_occurs_again_is_a_sample(put):

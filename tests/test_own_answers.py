@@ -189,6 +189,9 @@ def test_what_is_beside_the_features_is_joined_by_identifiers_or_else_by_order(t
     found, how = labeling.beside(bare, path)
     assert how == "by the order of the rows, because the table does not name its rows"
     assert found["batch"].tolist() == ["b", "a"] * 10
+    (tmp_path / "none.csv").write_text("who,batch\n")
+    with pytest.raises(InputError, match="none.csv has no rows"):
+        labeling.beside(own, tmp_path / "none.csv")
     for given, says in ((replace(own, ids=("q",) * 20), "of the table once; none has 'q'"),
                         (replace(own, ids=("p20", *ids[1:])), "'who' lacks 1 of 20: 'p20'"),
                         (replace(bare, X=bare.X[1:]), "20 rows, the table 19"),

@@ -100,8 +100,7 @@ def notebook_key(path: Path) -> str:
 
     That is: its cells; the library, clusterbook; the book's file; the catalog's entries and the
     chapters' records that its code names; what it expects; claims, if it reads some; the versions
-    of what it runs on.
-    Not the engine: what it judges is shown when the pages are built.
+    of what it runs on. Not the engine: what it judges is shown when the pages are built.
     """
     from .parameters import read_notebook
 

@@ -275,7 +275,7 @@ def apply(model: str, new: str) -> list[str]:
     unseen = [name for name in found.feature_names if name not in values]
     done = [f"{len(frame):,} row{'s' * (len(frame) > 1)} labeled with the clusters of "
             f"{kept.method}, {HOW[kept.method]}. Rows of cluster {sizes}."]
-    if foreign or (outside.mean() > OUTSIDE[0] and outside.sum() >= OUTSIDE[1]):
+    if foreign or (outside.sum() >= OUTSIDE[1] and outside.mean() > OUTSIDE[0]):
         done.append(f"Are the units the same? {outside.mean():.0%} of the values lie outside the "
                     "range of their column in the first table" + (
                         f", and at least half of the rows far outside it in {len(foreign):,} of "

@@ -93,17 +93,18 @@ def read_table(
 
 
 def _names(cells: formats.Cells, used: Collection[str | None]) -> str | None:
-    """The first column, if it is not used otherwise and has another text in each row."""
+    """The first column, if it is not used otherwise and has a different text in each row."""
     first = cells.frame.columns[:1]
     if (not isinstance(cells.frame.index, pd.RangeIndex) or first.empty or first[0] in used
             or first[0].casefold() in formats.LABELS):
         return None
     column = cells.frame[first[0]]
-    are_names = len(column) > _FEW and column.is_unique and all(
-        isinstance(cell, str) and re.search(r"[^\W\d_]", cell) for cell in column) and not all(
-        map(_AMOUNT.fullmatch, column))
-    numbers = formats.as_numbers(cells.frame[first], cells.decimal) if are_names else column
-    return first[0] if are_names and not numbers.notna().any(axis=None) else None
+    texts = [cell for cell in column if isinstance(cell, str) and re.search(r"[^\W\d_]", cell)]
+    if (len(column) <= _FEW or len(texts) < len(column) or not column.is_unique
+            or all(map(_AMOUNT.fullmatch, texts))):
+        return None
+    numbers = formats.as_numbers(cells.frame[first], cells.decimal)
+    return first[0] if numbers[first[0]].isna().all() else None
 
 
 def _check_known(frame: pd.DataFrame, asked: Sequence[str | None]) -> None:
