@@ -18,7 +18,6 @@ from threadpoolctl import threadpool_info
 from torch import nn
 from torchvision.models import resnet18
 
-from bookledger import runs
 from clusterbook import IDC, TELL, DeepCluster, paths, training
 from clusterbook.base import peak_memory
 from clusterbook.checkpoints import Checkpoint
@@ -398,27 +397,6 @@ def test_a_checkpoint_in_small_files_goes_on_like_the_whole_one(tmp_path, monkey
     tool.unpack(packed, last)
     monkeypatch.undo()
     assert everything(make(TELL, **options, checkpoint=last / "main-0.pt").fit(X, Y)) == whole
-
-
-def test_a_shorter_run_is_taken_from_the_snapshot_of_a_longer_one(tmp_path, monkeypatch):
-    tool = module_of(CHECKOUT / "tests" / "checkpoints" / "__main__.py")
-    options, shorter = ({**FCN, "epochs": epochs, "evaluate_every": 2, "snapshot_epochs": kept}
-                        for epochs, kept in ((6, [1, 4, 5]), (4, [1, 4])))
-    whole = everything(make(TELL, **shorter).fit(X, Y))
-    run, target = tmp_path / "long", tmp_path / "shorter"
-    run.mkdir()
-    runs.clock(run)
-    left = iter([False] * 4 + [True])               # stopped after epoch 5 of 6
-    monkeypatch.setattr(paths, "time_is_up", lambda: next(left))
-    with pytest.raises(OutOfTime):
-        make(TELL, **options, checkpoint=run / "main-0.pt").fit(X, Y)
-    with pytest.raises(SystemExit, match="long, at epoch 5, has no snapshot of epoch 3; it takes"):
-        tool.shorten(run, target, 3)
-    tool.shorten(run, target, 4)
-    with before_steps() as counted:
-        model = make(TELL, **shorter, checkpoint=target / "main-0.pt").fit(X, Y)
-    assert counted[0] == 0 and everything(model) == whole
-    assert runs.clock(target)["taken_from"] == "long, epoch 4 of 6"
 
 
 @pytest.mark.parametrize(("kind", "changed", "says"), [

@@ -63,13 +63,10 @@ def test_the_time_given_stops_after_an_epoch_and_the_same_command_goes_on(
     path.write_text(json.dumps(left))
     assert "; accuracy 0.250 at epoch 1</td>" in under_way().html
 
-    clock = runs.checkpoints() / "tiny-long-seed3" / "clock.json"
-    clock.write_text(json.dumps({**json.loads(clock.read_text()), "taken_from": "a longer run"}))
     assert cli.main([*command, "1h"]) == 0
     (record,) = load_records(records)
     assert record.metrics == {"weight": 3.0} and not path.exists()
     assert record.started[:19] == left["started"][:19], "the time of the second piece alone"
-    assert record.taken_from == "a longer run"
     assert str(under_way()) == "No recorded run is under way."
     assert [folder.name for folder in runs.checkpoints().iterdir()] == ["tiny-long-seed8"]
     capsys.readouterr()

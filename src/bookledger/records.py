@@ -356,7 +356,7 @@ def record(metrics: Mapping[str, float], *, checks: Mapping[str, bool],
         "seconds": round(run["earlier"] + max(0.0, piece.total_seconds()), 3),
         "peak_memory_mb": peak_memory_mb(),
         "arrays": sha256(packed.getvalue()) if arrays else None,
-    } | {key: run[key] for key in ("taken_from",) if key in run}
+    }
     name = as_record(values, f"the record of {profile}").name
     text, weights = f"recorded: {name}.json", folder / f"{name}.pt"
     if arrays:

@@ -5,28 +5,21 @@ training one file, anew each time, with weights, optimizer, history and random n
 for each snapshot that was taken, which is written once. Snapshots that are not due yet are left
 out; they are replaced when they are. ``unpack TARGET RUNFOLDER`` puts it together, and the resumed
 run ends bit for bit like an uninterrupted one. RUNFOLDER is a folder of `_build/checkpoints`.
-
-``shorten RUNFOLDER TARGET EPOCHS`` writes the checkpoint of a finished run of TELL of so many
-epochs, from the snapshot and the history of a longer one, of which it is the beginning. With it
-``clusterbook run --record`` trains nothing, measures, and writes a record that names that run.
-TARGET is the folder of the shorter run, such as ``_build/checkpoints/tell-mnist-800-seed0``.
 """
 
 import argparse
 import hashlib
 import io
-import json
 import os
 import shutil
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from clusterbook import TELL, paths
-from clusterbook.checkpoints import _read, as_json
+from clusterbook import paths
+from clusterbook.checkpoints import _read
 
 LIMIT = 10_000_000          # bytes of a file
 
@@ -83,41 +76,6 @@ def unpack(target: Path, run: Path) -> None:
         shutil.copyfile(path, run / path.name)
 
 
-def shorten(run: Path, target: Path, epochs: int) -> None:
-    """Write the checkpoint of the run that a longer one was after *epochs*, as if it ended there.
-
-    Exact, because nothing in TELL's training depends on how many epochs are to come. Optimizer and
-    random numbers are those of the longer run: nothing is trained with them.
-    """
-    (path,) = run.glob("*.pt")
-    stored = _read(path)
-    ((stage, content),) = stored["payload"].items()
-    state, rows = content["state"], content["rows"]
-    taken = sorted({int(name.partition(".")[0]) for name in state["snapshots"]})
-    if epochs not in taken or len(rows) < epochs:
-        sys.exit(f"{run.name}, at epoch {len(rows)}, has no snapshot of epoch {epochs}; it takes "
-                 f"those of {', '.join(map(str, taken))}")
-    content["rows"] = rows[:epochs]
-    content["seconds"] *= epochs / len(rows)
-    state["model"] = of_epoch(state["snapshots"], str(epochs))
-    state["snapshots"] = {name: value for name, value in state["snapshots"].items()
-                          if int(name.partition(".")[0]) <= epochs}
-    target.mkdir(parents=True)
-    today = TELL(2, random_state=0, checkpoint=target / path.name)._checkpoint([], 0, 1)
-    stored["identity"] |= {
-        "epochs": as_json(epochs), "the code": today._identity["the code"],
-        "snapshot_epochs": as_json([epoch for epoch in taken if epoch <= epochs])}
-    write(stored, target / path.name)
-    about = json.loads(path.with_suffix(".json").read_text())
-    (target / path.with_suffix(".json").name).write_text(as_json(
-        about | {"epoch": epochs, "epochs": epochs, "rows": content["rows"]}))
-    clock = json.loads((run / "clock.json").read_text())
-    (target / "clock.json").write_text(as_json({
-        "started": clock["started"], "piece": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "earlier": content["seconds"],
-        "taken_from": f"{run.name}, epoch {epochs} of {about['epochs']}"}))
-
-
 def write(stored: dict[str, Any], path: Path) -> None:
     """Write a checkpoint's file as `Checkpoint.save` does."""
     buffer = io.BytesIO()
@@ -129,10 +87,8 @@ def write(stored: dict[str, Any], path: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python tests/checkpoints", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("do", choices=("pack", "unpack", "shorten"))
+    parser.add_argument("do", choices=("pack", "unpack"))
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("epochs", type=int, nargs="*")
     asked = parser.parse_args()
-    {"pack": pack, "unpack": unpack, "shorten": shorten}[asked.do](
-        asked.source, asked.target, *asked.epochs)
+    {"pack": pack, "unpack": unpack}[asked.do](asked.source, asked.target)
