@@ -6,7 +6,7 @@
 #                    runs, every page in the browser, every position of every slider
 #   make faults      break the code on purpose; a check of a notebook or a unit test must notice
 #   make verify      run three recorded runs again and compare; RECORDS="NAME …" names others
-#   make seeds       the chapters' checks at ten other seeds
+#   make seeds       the chapters' checks at ten other seeds (the comparison's at three)
 #   make processors  notebooks and golden fits as on processors with AVX-512, AVX2 and SSE4
 #                    instructions, and with 2 and 4 threads: what is compared is the same
 #   make benchmark   speed, printed as ratios measured in one run; the memory of every notebook

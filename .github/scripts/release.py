@@ -2,8 +2,8 @@
 
     python .github/scripts/release.py _build/html release
 
-writes ``release/ro-crate.zip``, the verdicts, records, figures and executed notebooks of the built
-pages; and ``release/models.zip``, each network with a card made from its record.
+writes ``release/ro-crate.zip``, the verdicts, records, figures and notebooks (without outputs) of
+the built pages; and ``release/models.zip``, each network with a card made from its record.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Mistakes in what was typed are found before the first cell runs, and a stopped r
 partial files. The notebook learns from the environment where to leave figures and records (see
 `clusterbook.paths`). A recorded run has a folder of checkpoints, beside each of which its training
 writes how far it is (`clusterbook.training`): for ``clusterbook status``, and for the progress file
-that a stopped run leaves in ``under-way``, beside its records. Verdicts ignore it.
+that a stopped run leaves in ``under-way``, beside its records. Its numbers decide no verdict.
 """
 
 import json

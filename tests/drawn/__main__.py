@@ -1,10 +1,10 @@
-"""What the figures of every page draw, into data/expectations/drawn: a file for each page.
+"""What the figures of a page draw, into data/expectations/drawn: a file for each page.
 
-``python tests/drawn [PAGE…]`` executes pages as they are, as on other processors, and with more
-threads (`tests/_processors.py`). The first gives the numbers, the largest difference the tolerance:
-three times the deviation, at least a quarter of a standard deviation; 0.01 where all are equal, as
-for figures that are drawn from records. Look at the figures before the result is committed: it says
-what they draw, not that they are right.
+``python tests/drawn PAGE…`` (``tell``, ``audit/tell``) executes these pages as they are, as on
+other processors, and with more threads (`tests/_processors.py`). The first gives the numbers, the
+largest difference the tolerance: three times the deviation, at least a quarter of a standard
+deviation; 0.01 where all are equal, as for figures that are drawn from records. Look at the figures
+before the result is committed: it says what they draw, not that they are right.
 """
 
 import json
