@@ -447,6 +447,7 @@ def test_what_cannot_be_read_is_named(paint, photos):
     (["train/cat/1.png", "test/cat/1.png"], {}, "other files: 'test/cat/1.png', 'train/cat/1.png'"),
     (["cat/1.png", "cat/2.png", "dog/1.heic"], {}, "subfolders without any: 'dog'; other files"),
     (["1.png", "2.png"], {"image_size": (64, 64)}, "image_size must be a whole number of at leas"),
+    (["1.png", "2.png"], {"size": 8}, "unknown setting of a folder: 'size'"),
     (["1.png", "2.png"], {"most": 1}, "most must be a whole number of at least 2"),
     (["1.png", "2.png"], {"resize": 20}, "resize must be a whole number of at least 64, not 20")])
 def test_folders_and_settings_that_cannot_be_are_refused(paint, photos, names, settings, words):

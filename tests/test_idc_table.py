@@ -16,7 +16,7 @@ from scipy.spatial.distance import pdist
 
 from bookledger import cli
 from bookledger.parameters import read_notebook
-from clusterbook import labeling, metrics, paths, table
+from clusterbook import datasets, labeling, metrics, paths, table
 from clusterbook.checks import InputError
 from clusterbook.table import Judged
 
@@ -424,6 +424,14 @@ def test_the_recommended_method_follows_from_its_rule(seeds, stabilities, silhou
     for of_seeds in (seeds, [0.95]):
         found = table.recommended(replace(idc, seeds=of_seeds), three)[0]
         assert found != "IDC", "it uses two of three clusters"
+
+
+def test_a_column_named_class_beside_the_features_does_not_replace_the_classes(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.arange(24).reshape(12, 2) ** 2, y=np.arange(12) % 2,
+             **{"class": np.repeat([0, 1], 6)})
+    found, _ = labeling.beside(datasets.read(tmp_path / "a.npz", labels="y"))
+    assert found["class"].tolist() == ["0", "1"] * 6
+    assert found["class (beside)"].tolist() == ["0"] * 6 + ["1"] * 6
 
 
 def test_metadata_is_associated_by_permutation_and_a_batch_is_named():

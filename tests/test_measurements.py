@@ -169,6 +169,8 @@ def test_table_1_takes_a_data_frame_without_a_warning_and_enough_samples(small_i
         warnings.simplefilter("error")
         found = idc.as_in_table_1(model, frame, y, subsets=2, size=30)
     assert {"uniqueness_1k", "ungated_input_acc"} <= {*found} and len(model.feature_names_in_)
+    found = idc.as_in_table_1(model, frame.iloc[[0, 0]], y[:2], subsets=1, size=2)
+    assert "uniqueness_1k" not in found, "of equal rows it is not defined"
     with pytest.raises(ValueError, match="feature names"):
         idc.as_in_table_1(model, frame[frame.columns[::-1]], y, subsets=2, size=30)
     with pytest.raises(InputError, match="10 subsets of 1,000 samples need 10,000 samples, not 60"):

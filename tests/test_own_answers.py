@@ -38,6 +38,7 @@ def test_a_rule_names_what_sets_a_cluster_apart_in_the_tables_units():
                for _, row in found.iterrows())
     few = rules.describe(planted(), np.r_[np.zeros(87, int), 1, 1, 1], NAMES)
     assert rules.sentence(few.iloc[1]) == "cluster 1: no rule, because it has 3 rows"
+    assert "fewer than 5 rows lie outside it" in rules.sentence(few.iloc[0])
 
 
 def test_a_rule_has_two_sides_and_its_short_threshold_covers_the_same_rows():

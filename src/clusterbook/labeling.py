@@ -114,8 +114,8 @@ class Model:
     def label(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Clusters of scaled rows, and margins from 0, between two clusters, to 1; (n_rows,) each.
 
-        The margin is 1 - d1 / d2 with distances to the nearest two centers, or the difference of
-        the two largest probabilities.
+        For two clusters or more. The margin is 1 - d1 / d2 with distances to the nearest two
+        centers, or the difference of the two largest probabilities.
         """
         if isinstance(self.fitted, np.ndarray):
             distances = cdist(X, self.fitted)
@@ -189,12 +189,15 @@ def beside(data: datasets.Dataset, path: Path | None = None
     The groups are texts, (n_rows,), by name: the classes, as ``class``; columns beside the
     features, such as ``obs`` of an .h5ad file; those of a second file, by the first column that has
     all identifiers of the table, or, where it has none, by the order of the rows. Numeric columns
-    with more than ten values become quarters of the rows. Columns with one value, or with more
-    than half as many values as rows, are left out. Raises InputError if the rows can't be joined.
+    with more than ten values become quarters of the rows. A missing value counts as one more.
+    Columns with one value, or with more than half as many values as rows, are left out. Raises
+    InputError if the rows can't be joined.
     """
     n_rows, how = len(data.X), ""
     frames = [pd.DataFrame() if data.beside is None else data.beside]
     found = {} if data.y is None else {"class": np.array(data.classes)[data.y]}
+    if found:           # a column of that name is something else
+        frames[0] = frames[0].rename(columns={"class": "class (beside)"})
     if path:
         second, how = _joined(path, data.ids, n_rows)
         known = {*found, *frames[0]}

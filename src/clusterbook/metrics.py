@@ -27,7 +27,7 @@ def contingency(y_true: ArrayLike, y_pred: ArrayLike) -> np.ndarray:
 
     Rows and columns are in sorted order of the values that occur. *y_true* and *y_pred*, of shape
     (n_samples,), are numbers or texts, of one kind in each. Raises ValueError if they differ in
-    length, are empty, are not one-dimensional or hold NaN.
+    length, are empty, are neither one-dimensional nor a single column, or hold NaN.
 
     >>> contingency([0, 0, 1], ["b", "b", "a"])
     array([[0, 2],

@@ -43,7 +43,10 @@ def covered(X: np.ndarray, conditions: Conditions) -> np.ndarray:
 
 
 def describe(X: ArrayLike, labels: ArrayLike, names: Sequence[str]) -> pd.DataFrame:
-    """For each cluster the rule of at most `MOST` conditions that covers its rows best, by F1.
+    """For each cluster a rule of at most `MOST` conditions that covers its rows, by F1.
+
+    Of the best rules with one condition, two, and so on, the shortest within `SHORTER` of the best
+    on held-out rows.
 
     *X* has the features that rules may name, shape (n_rows, n_features), in the table's own units,
     *labels* the clusters, (n_rows,), *names* those of the features. Columns: ``cluster``, ``rule``,
@@ -51,7 +54,7 @@ def describe(X: ArrayLike, labels: ArrayLike, names: Sequence[str]) -> pd.DataFr
     five other rules, each made anew from four fifths of the rows and counted on the rest
     (``held-out rows``, ``held-out others``); ``fidelity``, the share of held-out rows on which rule
     and cluster agree; and ``describes``, by `DESCRIBES` on the held-out rows. A cluster
-    of fewer than `FEWEST` rows has no rule.
+    of fewer than `FEWEST` rows, or with fewer others, has no rule.
     """
     X, labels, found = np.asarray(X, dtype=np.float64), np.asarray(labels), []
     for cluster in np.unique(labels):
@@ -80,7 +83,8 @@ def describe(X: ArrayLike, labels: ArrayLike, names: Sequence[str]) -> pd.DataFr
 def sentence(row: pd.Series) -> str:
     """A row of `describe` in words."""
     if not row["rule"]:
-        why = "no feature stands out" if row["of"] >= FEWEST else f"it has {row['of']} rows"
+        why = (f"no feature stands out, or fewer than {FEWEST} rows lie outside it"
+               if row["of"] >= FEWEST else f"it has {row['of']} rows")
         return f"cluster {row['cluster']}: no rule, because {why}"
     counts = (f"{row['rows']} of {row['of']} rows, {_others(row['others'])} (held out: "
               f"{row['held-out rows']} and {_others(row['held-out others'])})")

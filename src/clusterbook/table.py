@@ -103,7 +103,7 @@ def shuffled(X: ArrayLike, seed: int, blocks: Blocks = ()) -> np.ndarray:
 
 
 def cloud(X: ArrayLike, seed: int, blocks: Blocks = ()) -> np.ndarray:
-    """Rows of one normal distribution, given that they have the means and covariances of *X*.
+    """Rows of one normal distribution, given that they have mean 0 and the covariances of *X*.
 
     That is a random rotation of its rows (Langsrud, Statistics and Computing 15, 2005). Rows drawn
     from a normal distribution with these covariances would have others, and with few rows far

@@ -35,9 +35,10 @@ from .checks import InputError, OutOfTime, unknown
 from .paths import bar
 
 #: Multiply-adds of a training step, forward and backward, up to which one thread computes it, about
-#: a tenth of a second on one core. Digits of 8 x 8 and tables lie below (2.0e9 at most), MNIST and
-#: CIFAR above (from 2.7e9). On two busy cores a second thread made small steps 7 to 45 times slower
-#: (each waits for the other) and large ones 1.7 times faster.
+#: a tenth of a second on one core. Of the recorded runs those on digits of 8 x 8 and on tables lie
+#: below (2.0e9 at most), most on MNIST and CIFAR above (from 2.7e9). On two busy cores a second
+#: thread made small steps 7 to 45 times slower (each waits for the other) and large ones 1.7 times
+#: faster.
 SMALL_STEP = 2.5e9
 
 
@@ -352,8 +353,9 @@ class BatchNorm2d(nn.BatchNorm2d):
 
     There torch adds up all pixels of a batch one after the other in single precision: with 200,000
     of them its outputs are off by :math:`10^{-4}`. Here each sample is summed by itself, which
-    torch does pairwise, and the samples' sums in double precision. Elsewhere (GPU, evaluation,
-    other types, other settings than the defaults) torch's own is used. Parameters, buffers and
+    torch does pairwise, and the samples' sums in double precision. That is exact to single
+    precision unless a channel's mean is many times its deviation. Elsewhere (GPU, evaluation, other
+    types; without statistics, momentum or weights) torch's own is used. Parameters, buffers and
     ``state_dict`` are torch's.
     """
 

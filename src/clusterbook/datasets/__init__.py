@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from .. import paths
-from ..checks import InputError, said, unknown
+from ..checks import InputError, one_of, said, unknown
 from ..paths import bar
 from . import dataset, loaders
 from .dataset import PREFIX, Dataset, Source, content
@@ -67,6 +67,8 @@ def load(name: str, **settings: Any) -> Dataset:
     if str(name).startswith(PREFIX):
         from .own import read_folder  # on first use, because it takes pandas and torchvision
 
+        for setting in settings:
+            one_of("setting of a folder", setting, ("image_size", "resize", "most"))
         return read_folder(name.removeprefix(PREFIX), **settings)
     source, home = _source(name), paths.data_home()
     if settings:
@@ -91,18 +93,20 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         A .csv, .tsv, .txt, .gct or GEO series matrix, also with .gz; .xlsx, .parquet, .npz, .mat
         or .h5ad; relative as for `load`. Text files have tabs, semicolons, commas, bars or spaces,
         and decimal points, or commas unless these separate the values. A first row of only
-        numbers is a sample, unless they count up, or this row alone is whole or in order. An .npz
-        or MATLAB file has the samples as ``X``, and perhaps ``feature_names``. A series matrix,
-        .gct and .h5ad have features in rows or say which these are; what they know of each sample
-        can be labels or identifiers.
+        numbers is a sample, unless it rises in equal steps or like years, or is whole or rises
+        where most rows below do not. An .npz or MATLAB file has the samples as ``X``, and perhaps
+        ``feature_names``. A series matrix, .gct and .h5ad have features in rows or say which these
+        are; what they know of each sample can be labels or identifiers.
     labels : str, optional
         Column with the class of each row; by default ``label``, ``class``, ``target`` or ``y``, in
-        any case, if there is one.
+        any case, if there is one, unless it has many different numbers.
     features : list of str, optional
-        Columns to use, in this order; by default all others that have a value.
+        Columns to use, in this order, those made of text last; by default all others that have a
+        value.
     id_column : str, optional
         Column with a name for each row; kept as ``ids``, never a feature. By default a first column
-        without a name, if it holds text or the integers of an index, without duplicates.
+        without a name, if it holds text or the integers of an index, without duplicates, or a
+        first column with a different text in each of more than ten rows.
     text : {"refuse", "one-hot"}
         Refuse columns of text, or replace each by 0/1 features ``column=value``.
     impute : {None, "median"}

@@ -306,19 +306,26 @@ def _named(rows: Sequence[Sequence[str]], separator: str, cells: Cells) -> None:
 
 
 def _are_names(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a first row of numbers has names: they count, or only they are whole or in order."""
+    """Whether a first row of numbers has names: they count, or are whole or in order alone.
+
+    Alone means that most rows below are not: a few may be so by chance.
+    """
     numbers, *others = [np.array([cell.replace(",", ".") for cell in cells if number(cell)], float)
                         for cells in (row, *below)]
     if list(numbers) == list(range(len(numbers))):
         return True
     if len(others) < 2 or len(set(numbers)) < len(numbers) or (numbers < 0).any():
         return False
+
+    def alone(holds: Callable[[np.ndarray], bool]) -> bool:
+        return holds(numbers) and sum(map(holds, others)) < len(others) / 2
+
     steps = np.diff(numbers)
     in_order = (steps > 0).all() and (
         len(steps) == 1 and numbers[0] == 1 or len(steps) > 1 and len(set(steps)) == 1
         or 1800 <= numbers[0] < numbers[-1] <= 2100
-        or len(steps) > 3 and not (np.diff(others[0]) > 0).all())
-    return bool(in_order or not (numbers % 1).any() and any((one % 1).any() for one in others))
+        or len(steps) > 3 and alone(lambda one: bool((np.diff(one) > 0).all())))
+    return bool(in_order or alone(lambda one: not (one % 1).any()))
 
 
 # ---------------------------------------------------------- workbooks, arrays, files of biology

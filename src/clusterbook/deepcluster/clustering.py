@@ -100,7 +100,10 @@ def check_components(n_components: int | None, n_samples: int, n_features: int) 
 
 
 def reduce(features: Tensor, fitted: Reduction) -> Tensor:
-    """Project features, (n_samples, n_features), to (n_samples, n_components); never NaN."""
+    """Project features, (n_samples, n_features), to (n_samples, n_components).
+
+    A vector of length 0 stays as it is; none becomes NaN for that.
+    """
     rotation = fitted.components.T
     if fitted.whiten:
         real = fitted.variances > NOISE * fitted.spectrum[0].clamp(min=torch.finfo().tiny)
@@ -133,8 +136,8 @@ def kmeans(X: Tensor, n_clusters: int, *, n_init: int = 1, max_iter: int = 20,
     its cluster. Empty clusters are filled by `split_empty`, or keep their center. For k-means++ see
     Arthur and Vassilvitskii, SODA 2007. On a GPU the clusters of a seed may vary.
 
-    Raises InputError for fewer samples than clusters, features that are not finite, or a setting
-    out of range.
+    Raises InputError for fewer samples than clusters, features that are not finite or whose sum is
+    not, or a setting out of range.
     """
     for name, value in (("n_clusters", n_clusters), ("n_init", n_init), ("max_iter", max_iter)):
         checks.whole(name, value, 1)

@@ -99,7 +99,7 @@ class DeepCluster(DeepClusterer):
     assignments_ : ndarray of int32, shape (epochs + 1, n_samples)
         The labels that each epoch learned, then ``labels_``.
     network_, reduction_ : Module, Reduction
-    pixel_mean_, pixel_std_ : Tensor of shape (channels,)
+    pixel_mean_, pixel_std_ : Tensor of shape (channels,), or (n_features,) for vectors
 
     Examples
     --------

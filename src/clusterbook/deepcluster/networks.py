@@ -386,7 +386,7 @@ def build(network: Any, image_shape: Sequence[int], sobel: bool = True) -> nn.Mo
                          f"give one, or a name: {', '.join(NETWORKS)}")
     if callable(network):
         return network(tuple(image_shape))
-    checks.one_of("network", network, NETWORKS)
+    checks.one_of("network", network, [*NETWORKS])
     return NETWORKS[network](image_shape, sobel)
 
 

@@ -9,7 +9,7 @@ def html(name: str, at: str = "") -> str:
     """The live part of a figure, to follow its picture, which it replaces where its script runs.
 
     *at* is the address of the scripts' folder: a page loads them when the figure comes near the
-    screen. Without it everything is inside, as Jupyter and Colab need it: 0.6 MB.
+    screen. Without it everything is inside, as Jupyter and Colab need it: 0.1 to 0.7 MB.
     """
     def read(file: str) -> str:
         return (paths.root() / "book" / "assets" / "live" / file).read_text(encoding="utf-8")

@@ -339,7 +339,10 @@ def as_asked(formats: str | None, width: str | None, style: str | None) -> dict[
 
 
 def for_paper(figure: Figure, width: float, style: str) -> Figure:
-    """A figure of that width and style, with letters for its panels, in which all can be read."""
+    """A chart of that width and style, with letters for its panels, in which all can be read.
+
+    A figure that no chart drew is only scaled.
+    """
     if isinstance(figure, Chart) and figure.redraw:
         wide = _BOOK["figure.figsize"][0]
         with mpl.style.context(["default", _BOOK, STYLES[style]]):

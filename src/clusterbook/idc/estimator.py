@@ -81,7 +81,7 @@ class IDC(DeepClusterer):
     select : {"loss", "silhouette", "last"}
         The epoch whose networks are kept, never by classes: of the evaluated epochs of the last
         stage the one with the smallest compression or the largest silhouette, of at most 2,000
-        samples; or the last of all.
+        samples (the last if none has one); or the last of all.
     constant_columns : {"drop", "keep"}
         Leave constant columns out, with a warning and gates of 0; or keep them, as released.
     evaluate_every : int
@@ -95,8 +95,9 @@ class IDC(DeepClusterer):
     used_features_ : ndarray of bool, shape (n_features,)
         Which columns were not left out as constant.
     history_ : History
-        Per epoch the parts of the loss; of evaluated epochs also ``overall``, the epoch over all
-        stages, sums of gates and numbers of open ones, ``occupied``, the number of clusters with
+        Per epoch the parts of the loss; of evaluated epochs from the gated stage on also
+        ``overall``, the epoch over all stages, and sums of local gates and numbers of open ones; of
+        the last two stages' also those of global gates, ``occupied``, the number of clusters with
         samples, ``silhouette`` and ``davies_bouldin`` of the embeddings (of at most 2,000 random
         samples, the same in each epoch), and `metrics.scores` with ``acc_greedy`` if ``fit`` was
         given classes.

@@ -1,10 +1,11 @@
 """Measures of interpretability (section 5.1 of the paper), and their released forms.
 
 The released ones have defects that change their values, so each measure here is a corrected one,
-and ``original=True`` gives what the released code computes, for comparison with published numbers.
+and ``original=True``, where there is one, gives what the released code computes, for comparison
+with published numbers.
 
 Gates are arrays of shape (n_samples, n_features), in [0, 1], open above 0. The measures raise
-InputError for shapes that do not fit, and where their value is not defined.
+ValueError for shapes that do not fit, and InputError where their value is not defined.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def diversity(gates: ArrayLike, labels: ArrayLike, *, original: bool = False,
             raise InputError(f"labels must be whole numbers from 0 to n_clusters - 1 = "
                              f"{n_clusters - 1}, not {clusters.tolist()}")
         occurring, selected = selected, np.zeros((n_clusters, selected.shape[1]), dtype=bool)
-        selected[clusters] = occurring
+        selected[clusters.astype(int)] = occurring
     K = len(selected)
     counts = selected.astype(np.int64)
     shared = counts @ counts.T
@@ -93,7 +94,8 @@ def uniqueness(X: ArrayLike, gates: ArrayLike, *, original: bool = False) -> flo
     for gates *w* and the nearest neighbor *k* of sample *i*, as released; the paper takes
     the minimum of the ratio over neighbors, which is never larger. Its unit is one over the data's,
     so it can't be compared between data sets. Of equal samples the first stands for all; with
-    *original* 0 / 0 makes the measure NaN. The released code loops over exactly 10,000 samples.
+    *original* a division by 0 makes the measure NaN or infinite. The released code loops over
+    exactly 10,000 samples.
     """
     X, gates = np.asarray(X, dtype=np.float64), _gates(gates, X)
     back = np.arange(len(X))
@@ -210,7 +212,8 @@ def as_in_table_1(model: BaseEstimator, X: ArrayLike, y: ArrayLike, *, subsets: 
     measured: dict[str, list[float]] = {"uniqueness_1k": [], "faithfulness_1k": []}
     drawn = np.random.default_rng(0).choice(len(X), (subsets, size), replace=False)
     for rows in drawn:
-        measured["uniqueness_1k"].append(uniqueness(X[rows], gates[rows]))
+        with suppress(InputError):      # all samples are equal
+            measured["uniqueness_1k"].append(uniqueness(X[rows], gates[rows]))
         with suppress(InputError):      # a constant importance or accuracy correlates with nothing
             measured["faithfulness_1k"].append(
                 faithfulness(model.predict, X[rows], gates[rows], y[rows], original=True))

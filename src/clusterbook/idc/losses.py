@@ -228,7 +228,10 @@ class Autoencoder(nn.Module):
 
 
 class GatingNetwork(nn.Module):
-    r"""Local gates: maps samples to :math:`\mu`, one per feature, from -1 to 1, at first near 0."""
+    r"""Local gates: maps samples to :math:`\mu`, one per feature, from -1 to 1.
+
+    At first all lie near 0, nearer the wider the hidden layer is.
+    """
 
     def __init__(self, n_features: int, hidden: int):
         super().__init__()

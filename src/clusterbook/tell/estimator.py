@@ -88,7 +88,7 @@ class TELL(DeepClusterer):
     ----------
     labels_ : ndarray of int64, shape (n_samples,)
     cluster_centers_ : ndarray of shape (n_clusters, embedding_size)
-        Unit vectors.
+        Unit vectors; without a network (n_clusters, n_features).
     loss_ : float
         Mean squared distance of the embeddings to their centers at the end, from 0 to 4: Eq. 13
         divided by the number of samples.

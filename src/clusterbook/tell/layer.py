@@ -35,8 +35,9 @@ _CHUNK = 4096
 def squared_distance(logits: Tensor, alpha: float) -> Tensor:
     r"""Mean squared distance to the nearest center, :math:`2 - 2\cos` (Eq. 13 of the paper).
 
-    A scalar from 0 to 4; Eq. 13 is the sum over samples. *logits*, (n_samples, n_clusters), are
-    :math:`W z` with unit :math:`z` and rows of :math:`W` of length :math:`2\alpha`.
+    A scalar from 0 to 4, up to rounding; Eq. 13 is the sum over samples. *logits*, (n_samples,
+    n_clusters), are :math:`W z` with unit :math:`z` and rows of :math:`W` of length
+    :math:`2\alpha`.
     """
     return 2 - logits.max(1).values.mean() / alpha
 

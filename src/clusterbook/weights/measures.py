@@ -151,7 +151,7 @@ def _with_random_sets(found: Neurons, n_random: int, random_state) -> dict[int, 
 class Lesions:
     """Accuracy by class with clusters switched off."""
 
-    whole: np.ndarray           #: (n_classes,), of the whole network
+    whole: np.ndarray           #: (n_classes,), of the whole network; classes that occur
     without: np.ndarray         #: (n_clusters, n_classes), with each cluster switched off
     random: np.ndarray          #: (n_clusters, n_random, n_classes), with random sets of its size
 
