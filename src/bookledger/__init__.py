@@ -12,7 +12,7 @@ _MODULES = {
     "checks": "Expectation load_expectations refuses",
     "claims": "Claim Comparison load_claims",
     "notebook": "Page origin page table",
-    "records": "Record arrays load_records model_file recorded",
+    "records": "Record arrays attestations load_records model_file recorded",
     "sources": "Erratum errata erratum load_errata load_sources source_table",
     "verdicts": "WORDS Verdict judge",
     "views": "View result scorecard status under_way verdicts",
