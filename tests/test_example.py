@@ -81,7 +81,8 @@ def test_records_are_run_again_and_a_fabricated_one_is_named(book):
                     r"    pi: \S+ recorded, \S+ again, 0 allowed", said)
     said = " ".join(command("scorecard")[1].split())
     assert "in 2 of 2 reruns by Ada on " in said and "; 0 of 1 reruns by Grace on " in said
-    assert f". On no machine: {name}." in said
+    profile, seed = name.rsplit("-seed", 1)
+    assert f". On no machine so far: {profile} (seed {seed}, recorded on " in said
     for words, sentence in (
             (["needle-paper-seed9"], "did you mean 'needle-paper-seed"), (["--by", " "], "--by")):
         status, _, wrong = command("verify", *words)

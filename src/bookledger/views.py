@@ -21,7 +21,7 @@ from clusterbook.figures.steps import ENVIRONMENT
 from . import config, wording
 from .claims import Claim, Comparison, load_claims
 from .records import Record, attestations, load_records, profile_of, recorded
-from .verdicts import WORDS, Verdict, count, judge, stale_among
+from .verdicts import WORDS, Verdict, count, judge, seed_list, stale_among
 from .wording import duration, measured, numbers, so_far, spread
 
 Row = tuple[Claim, Verdict]
@@ -281,10 +281,16 @@ def run_again() -> str:
     told = [f"{sum(agree.values())} of {len(agree)} reruns by {by} on {used}, {day}"
             for (day, by, used), agree in sorted(made.items())]
     again = {one.record for one in found}
-    never = sorted(again - {one.record for one in found if not one.beyond})
+    never: dict[tuple[str, str], list[int]] = {}
+    for record in records:
+        if record.name in again - {one.record for one in found if not one.beyond}:
+            place = never.setdefault((record.profile, processor(record.machine)), [])
+            place.append(record.seed)
+    missed = [f"{profile} ({seed_list(seeds)}, recorded on {used})"
+              for (profile, used), seeds in sorted(never.items())]
     return (f"Run again: {len(again)} of {len(records)} records. All numbers of a record agreed, "
             f"within their tolerances, in {'; '.join(told)}."
-            + (f" On no machine: {', '.join(never)}." if never else ""))
+            + (f" On no machine so far: {'; '.join(missed)}." if missed else ""))
 
 
 def claim_table(caption: str, rows: Iterable[Row], *, brief: bool = False, folded: bool = False
