@@ -64,6 +64,8 @@ READ = [
     ("a.csv", table("0.5,7,1"), {}, (21, 3), ""),
     ("a.csv", table("5,9", [(3, 4.5), (5, 6), (7, 2), (8, 1), (2, 3)]), {}, (6, 2), ""),
     ("a.csv", table("1,3,4,9,12", [(*range(5),)] * 9), {}, (10, 5), ""),
+    ("a.csv", table("450,521,610,500", [*np.tile(X[:4, [0, 1, 2, 0]] + 0.5, 1),
+                                        *[("NA", "NA", 2, "NA")] * 4]), MEDIAN, (8, 4), "names"),
     ("a.csv", table("100,250", [(1, 2), *X[:8, :2]]), {}, (9, 2), "was read as names"),
     ("a.csv", GENES, BY_GENE, (20, 3), f"{NOT_ROWS} rows are named by 'gene'; if"),
     ("a.csv", GENES.replace("gene,u,v,w", "x,GSM1,GSM2,GSM3"), BY_X, (20, 3), NOT_ROWS),

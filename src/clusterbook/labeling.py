@@ -187,11 +187,12 @@ def beside(data: datasets.Dataset, path: Path | None = None
     """What is known about a table's rows besides features, as groups; and how a file was joined.
 
     The groups are texts, (n_rows,), by name: the classes, as ``class``; columns beside the
-    features, such as ``obs`` of an .h5ad file; those of a second file, by the first column that has
-    all identifiers of the table, or, where it has none, by the order of the rows. Numeric columns
-    with more than ten values become quarters of the rows. A missing value counts as one more.
-    Columns with one value, or with more than half as many values as rows, are left out. Raises
-    InputError if the rows can't be joined.
+    features, such as ``obs`` of an .h5ad file, where one named ``class`` becomes ``class (beside)``
+    if there are classes; those of a second file, by the first column that has all identifiers of
+    the table, or, where it has none, by the order of the rows. Numeric columns with more than ten
+    values become quarters of the rows. A missing value counts as one more. Columns with one value,
+    or with more than half as many values as rows, are left out. Raises InputError if the rows can't
+    be joined.
     """
     n_rows, how = len(data.X), ""
     frames = [pd.DataFrame() if data.beside is None else data.beside]

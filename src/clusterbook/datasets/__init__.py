@@ -93,8 +93,8 @@ def read(path: str | os.PathLike[str], **settings: Any) -> Dataset:
         A .csv, .tsv, .txt, .gct or GEO series matrix, also with .gz; .xlsx, .parquet, .npz, .mat
         or .h5ad; relative as for `load`. Text files have tabs, semicolons, commas, bars or spaces,
         and decimal points, or commas unless these separate the values. A first row of only
-        numbers is a sample, unless it rises in equal steps or like years, or is whole or rises
-        where most rows below do not. An .npz or MATLAB file has the samples as ``X``, and perhaps
+        numbers is a sample, unless it rises in equal steps or like years, or, unlike most rows
+        below, is whole or rises. An .npz or MATLAB file has the samples as ``X``, and perhaps
         ``feature_names``. A series matrix, .gct and .h5ad have features in rows or say which these
         are; what they know of each sample can be labels or identifiers.
     labels : str, optional

@@ -306,9 +306,10 @@ def _named(rows: Sequence[Sequence[str]], separator: str, cells: Cells) -> None:
 
 
 def _are_names(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether a first row of numbers has names: they count, or are whole or in order alone.
+    """Whether a first row of numbers has names.
 
-    Alone means that most rows below are not: a few may be so by chance.
+    They count, rise evenly or like years, or are whole or in order alone, that is, most rows below
+    are not: a few may be so by chance.
     """
     numbers, *others = [np.array([cell.replace(",", ".") for cell in cells if number(cell)], float)
                         for cells in (row, *below)]
@@ -318,7 +319,8 @@ def _are_names(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
         return False
 
     def alone(holds: Callable[[np.ndarray], bool]) -> bool:
-        return holds(numbers) and sum(map(holds, others)) < len(others) / 2
+        told = [one for one in others if len(one) >= min(2, len(numbers))]  # missing cells say none
+        return holds(numbers) and sum(map(holds, told)) < len(told) / 2
 
     steps = np.diff(numbers)
     in_order = (steps > 0).all() and (

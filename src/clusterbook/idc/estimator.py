@@ -96,8 +96,8 @@ class IDC(DeepClusterer):
         Which columns were not left out as constant.
     history_ : History
         Per epoch the parts of the loss; of evaluated epochs from the gated stage on also
-        ``overall``, the epoch over all stages, and sums of local gates and numbers of open ones; of
-        the last two stages' also those of global gates, ``occupied``, the number of clusters with
+        ``overall``, the epoch over all stages, and sums of local gates and numbers of open ones; in
+        the last two stages also those of global gates, ``occupied``, the number of clusters with
         samples, ``silhouette`` and ``davies_bouldin`` of the embeddings (of at most 2,000 random
         samples, the same in each epoch), and `metrics.scores` with ``acc_greedy`` if ``fit`` was
         given classes.
