@@ -410,7 +410,7 @@ def took(records: Sequence[Record]) -> str:
 
 
 def under_way() -> View:
-    """Runs that were stopped and go on later, as their progress files say; no verdict needs them."""
+    """Runs that were stopped and go on later, as their progress files say."""
     folder, rows = config.root() / "data" / "records" / "under-way", []
     for path in sorted(folder.glob("*.json")):
         run = config.load_json(path)
