@@ -281,11 +281,11 @@ def run_again() -> str:
     told = [f"{sum(agree.values())} of {len(agree)} reruns by {by} on {used}, {day}"
             for (day, by, used), agree in sorted(made.items())]
     again = {one.record for one in found}
+    alone = again - {one.record for one in found if not one.beyond}
     never: dict[tuple[str, str], list[int]] = {}
     for record in records:
-        if record.name in again - {one.record for one in found if not one.beyond}:
-            place = never.setdefault((record.profile, processor(record.machine)), [])
-            place.append(record.seed)
+        if record.name in alone:
+            never.setdefault((record.profile, processor(record.machine)), []).append(record.seed)
     missed = [f"{profile} ({seed_list(seeds)}, recorded on {used})"
               for (profile, used), seeds in sorted(never.items())]
     return (f"Run again: {len(again)} of {len(records)} records. All numbers of a record agreed, "
