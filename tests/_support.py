@@ -198,7 +198,8 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> None:
             for name, value in {"CLUSTERBOOK_PROGRESS": "off", **environment}.items():
                 set_here.setenv(name, value)
             for cell in notebook.cells:
-                exec(cell.source if cell.cell_type == "code" else "", names)
+                # Compiled: after a KeyboardInterrupt in a text, Python exits as if interrupted.
+                exec(compile(cell.source * (cell.cell_type == "code"), cell.id, "exec"), names)
                 names |= values if "parameters" in cell.metadata.get("tags", ()) else {}
         execution.write_notebook(notebook, output)
         return notebook
