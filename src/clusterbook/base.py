@@ -81,9 +81,6 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
         tags.transformer_tags.preserves_dtype = ["float32"]  # the network's, whatever comes
         return tags
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "network_") or hasattr(self, "model_")     # not after a failed fit
-
     # ------------------------------------------------------------------------- the start of a fit
 
     def _check_settings(self) -> None:
