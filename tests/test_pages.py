@@ -59,12 +59,14 @@ def test_icons_are_drawn_and_code_has_no_empty_tags():
     files = "".join(map(script.format, ("fontawesome", "searchindex", "doctools")))
     files += '<script type="text/x-thebe-config">{ requestKernel: true }</script>'
     icon = '<button aria-label="Menu"><i class="fas {}" title="x"></i></button>'
-    code = ('<span class="n">a</span><span class="w"> </span><span class="o">=</span>'
+    code = ('<summary aria-label="Toggle hidden content">Show code</summary>'
+            '<span class="n">a</span><span class="w"> </span><span class="o">=</span>'
             '<span class="s1">&#39;</span><span class="s1">b</span><span class="s1">&#39;</span>')
     made = pages.lighter(files + icon.format("fa-bars fa-lg") + code, theme)
     assert made.startswith(script.format("doctools") + '<button aria-label="Menu"><svg class="')
     assert 'aria-hidden="true"' in made and "title" not in made and " d=\"M" in made
-    assert made.endswith('</button>a <span class="o">=</span><span class="s1">&#39;b&#39;</span>')
+    assert made.endswith('</button><summary>Show code</summary>a <span class="o">=</span>'
+                         '<span class="s1">&#39;b&#39;</span>')
     assert "searchindex" in pages.lighter(files, theme, searches=True)
     with pytest.raises(TypeError):
         pages.lighter(icon.format("fa-no-such-thing"), theme)

@@ -181,7 +181,10 @@ def formula(translator: HTML5Translator, node: nodes.math | nodes.math_block) ->
 
 
 def lighter(html: str, static: Path, searches: bool = False) -> str:
-    """A page of the theme, with its icons drawn, fewer tags around code, and no unused files."""
+    """A page of the theme, with its icons drawn, fewer tags around code, and no unused files.
+
+    What is folded is named by its title.
+    """
     def joined(found: re.Match) -> str:
         text = "".join(re.findall(">([^<]*)</span>", found[0]))
         return f'<span class="{found[1]}">{text}</span>'
@@ -190,6 +193,8 @@ def lighter(html: str, static: Path, searches: bool = False) -> str:
         named = re.sub(' title="[^"]*"', "", found[3])
         return f'<svg class="cb-icon {found[2]}"{named} {icon(static, found[2])}</svg>'
 
+    # Screen readers would say these words of every fold instead of its title.
+    html = html.replace('<summary aria-label="Toggle hidden content">', "<summary>")
     html = _ICON.sub(drawn, _ALIKE.sub(joined, _PLAIN.sub(r"\1", _UNUSED.sub("", html))))
     return html if searches else _SEARCH.sub("", html)
 
