@@ -107,7 +107,7 @@ FAULTS = [
     ("claims", "metric: acc", "metrics: acc", "metrics: Unexpected keyword"),
     ("claims", "seen: paper", "seen: papers", "claim demo-acc: seen: Input should be"),
     ("claims", "best of 5 by loss", "best of 5 by accuracy",
-     "a best is by loss or silhouette or labels, not by 'accuracy'"),
+     "a best is by loss or samples_loss or silhouette or labels, not by 'accuracy'"),
     ("claims", "value: 0.95", "value: .nan", "value.float: Input should be"),
     ("claims", "value: 0.95", 'value: "0.95"', "value.float: Input should be a valid number"),
     ("claims", "value: 0.95", "value: true", "value.float: Input should be a valid number"),
