@@ -194,6 +194,26 @@ def test_a_seed_strip_has_one_dot_a_seed_in_the_row_of_its_group():
     assert texts(axis.figure.legends[0]) == ["paper", "chance"]
 
 
+def test_the_kinds_of_a_row_have_lanes_and_colors_of_their_own():
+    figure = figures.seed_strip(
+        {"MNIST": {"TELL": [0.7, 0.8, 0.75, 0.95], "IDC": [0.6]},
+         "digits": {"IDC": [0.5], "x": []}},
+        hollow={"this run": {"TELL": [0.9]}}, colors={"IDC": "#112233"}, quantity="accuracy")
+    axis, (tick,) = figure.axes[0], figure.axes[0].lines
+    dots = {c.get_label(): c for c in axis.collections if len(c.get_offsets())}
+    assert {name: round(float(c.get_offsets()[:, 1].mean()), 6) for name, c in dots.items()} == {
+        "MNIST, TELL": 0, "MNIST, IDC": 1, "digits, IDC": 2.3, "this run, TELL": 3.6}
+    np.testing.assert_allclose(axis.get_yticks(), [0.5, 2.3, 3.6])
+    assert [*tick.get_xdata()] == [0.8, 0.8] and [*tick.get_ydata()] == [-0.4, 0.4]
+    inks = {name: mpl_colors.to_hex(c.get_facecolor()[0]) for name, c in dots.items()
+            if len(c.get_facecolor())}
+    assert inks == {"MNIST, TELL": figures.COLORS[0].lower(), "MNIST, IDC": "#112233",
+                    "digits, IDC": "#112233"}           # a hollow one has none
+    assert texts(figure.legends[0]) == ["TELL", "IDC"]
+    plain = figures.seed_strip({"IDC": {"IDC": [1, 2]}}, quantity="q", means=False)
+    assert not plain.axes[0].lines and not plain.legends    # the row says it
+
+
 def test_a_heatmap_says_its_numbers_and_parts_its_colors_at_0():
     axis, bar = draw("heatmap").axes
     assert axis.images[0].get_clim() == bar.get_ylim() == (-1, 1)       # large values on top
@@ -426,5 +446,5 @@ def test_the_numbers_have_the_names_of_rows_columns_series_and_axes():
     assert figures.plotted(draw("training_curves")).split("\n")[:2] == [
         "panel,series,epoch,loss (nats),accuracy", "loss (nats),seed 0,1,0.5,"]
     assert figures.plotted(draw("seed_strip")).split("\n")[:3] == [
-        "series,accuracy,row", "paper,0.9,", "chance,0.1,"]
+        "series,accuracy,row", "\"joint, mean\",0.6,joint", "\"joint, mean\",0.6,joint"]
     assert figures.plotted(draw("image_grid")).split("\n")[1].startswith("epoch 1 a,0,0,")

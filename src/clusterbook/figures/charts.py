@@ -19,10 +19,14 @@ from ..checks import InputError
 from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
 
 __all__ = ["heatmap", "image_grid", "lines_between", "logarithmic", "maps", "matrix_blocks",
-           "picture", "sampling", "scatter", "schematic", "seed_strip", "training_curves"]
+           "picture", "sampling", "scatter", "schematic", "seed_rows", "seed_strip",
+           "training_curves"]
 
 _ABOVE = "outside upper left"       # place of a legend
 _MARKERS = "osD^vP*X"               # as many as colors
+
+Dots = ArrayLike | Mapping[str, ArrayLike]
+"""Values, one per seed, or several kinds of them by name."""
 
 
 @styled
@@ -124,36 +128,81 @@ def matrix_blocks(matrices: Mapping[str, tuple[ArrayLike, ArrayLike, ArrayLike]]
 
 
 @styled
-def seed_strip(groups: Mapping[str, ArrayLike], *, quantity: str,
+def seed_strip(rows: Mapping[str, Dots], *, quantity: str, hollow: Mapping[str, Dots] | None = None,
+               colors: Mapping[str, str] | None = None, means: bool = True,
                references: Mapping[str, float] | None = None, log: bool = False) -> Chart:
-    """One dot per seed, one row per group, reference values as lines.
+    """One dot per seed, one row per name, a tick at each mean, reference values as lines.
 
-    *groups* maps names to values, one per seed; *quantity* is the x axis, with its unit, and *log*
-    makes it logarithmic; *references* maps names to values: a source's, or chance.
+    *rows*, *hollow*, *colors* and *means* are those of `seed_rows`; *quantity* is the x axis, with
+    its unit, and *log* makes it logarithmic; *references* maps names to values: a source's, or
+    chance. The legend has the kinds that no row is named after.
     """
-    names = [_broken(name, 38 if is_narrow() else 30) for name in groups]
-    lines = 1 + max(name.count("\n") for name in names)
-    height = max(0.45 if is_narrow() else 0.38, 0.1 + 0.17 * lines)       # of a row
-    figure, [[axis]] = blank(1.3 + len(names) * height)
-    for row, values in enumerate(groups.values()):
-        spread = np.linspace(-0.25, 0.25, len(values)) * (len(values) > 1)
-        if len(values):
-            axis.scatter(values, row + spread, s=42, zorder=3, color=COLORS[0], edgecolor="white",
-                         linewidth=0.8)
-    for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-."))):
-        axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
-    axis.set(xlabel=_broken(quantity, 66), yticks=range(len(groups)), yticklabels=names,
-             ylim=(-0.6, len(groups) - 0.4))
+    names = [_row_name(name) for name in {**rows, **(hollow or {})}]
+    lanes = _lanes(rows, hollow)
+    height = 0.1 + 0.17 * (1 + max(name.count("\n") for name in names))    # of a row
+    height = max(0.42 if is_narrow() else 0.34, height) * len(names)
+    figure, [[axis]] = blank(1.3 + max(height, 0.2 * len(lanes) + 0.06 * len(names)))
+    kinds = seed_rows(axis, rows, hollow=hollow, colors=colors, means=means)
+    keys = [axis.scatter([], [], s=40, color=color, label=kind) for kind, color in kinds.items()
+            if kind and kind not in {**rows, **(hollow or {})}]
+    keys += [axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
+             for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-.")))]
+    axis.set(xlabel=_broken(quantity, 66))
     if log:
         logarithmic(axis)
-    elif all((np.mod(values, 1) == 0).all() for values in groups.values()):    # counts
+    elif all((np.mod(values, 1) == 0).all() for *_, values in lanes):       # counts
         axis.xaxis.get_major_locator().set_params(integer=True)
-    axis.tick_params("y", labelsize=8 if is_narrow() else None)
-    axis.invert_yaxis()
-    lines_between(axis, np.arange(len(groups) - 1) + 0.5)
-    if references:
-        figure.legend(loc=_ABOVE, ncols=1 if is_narrow() else 3)
+    if keys:
+        figure.legend(handles=keys, loc=_ABOVE, ncols=1 if is_narrow() else 3)
     return figure
+
+
+def seed_rows(axis: Axes, rows: Mapping[str, Dots], *, hollow: Mapping[str, Dots] | None = None,
+              colors: Mapping[str, str] | None = None, means: bool = True) -> dict[str, str]:
+    """Draw rows of dots, one dot per seed, with a tick at each mean; returns each kind's color.
+
+    *rows* maps names to values, or to kinds of values, each with a lane of its row and a color: of
+    *colors*, by default those of a figure in the order of the kinds. *hollow* has more of them,
+    whose dots are hollow.
+    """
+    lanes, at, middles = _lanes(rows, hollow), 0.0, {}
+    kinds = [*dict.fromkeys(kind for _, kind, *_ in lanes)]
+    colors = {kind: (colors or {}).get(kind, color) for kind, color in zip(kinds, cycle(COLORS))}
+    gap = 0.3 * (len(lanes) > len({row for row, *_ in lanes}))
+    for i, (row, kind, is_hollow, values) in enumerate(lanes):
+        at += 0.0 if i == 0 else 1.0 if row == lanes[i - 1][0] else 1.0 + gap
+        middles.setdefault(row, []).append(at)
+        label = " ".join(row.replace(":", "").split()) + f", {kind}" * (kind not in ("", row))
+        if means and len(values) > 1:
+            axis.plot([np.mean(values)] * 2, [at - 0.4, at + 0.4], color=colors[kind],
+                      linewidth=2.4, solid_capstyle="butt", zorder=2, label=f"{label}, mean")
+        spread = np.linspace(-0.24, 0.24, len(values)) * (len(values) > 1)
+        axis.scatter(values, at + spread, s=40, zorder=3, linewidth=1.3 if is_hollow else 0.8,
+                     color="none" if is_hollow else colors[kind], label=label,
+                     edgecolor=colors[kind] if is_hollow else "white")
+    axis.set(yticks=[np.mean(lane) for lane in middles.values()], ylim=(at + 0.6, -0.6),
+             yticklabels=[_row_name(row) for row in middles])
+    axis.tick_params("y", labelsize=8 if is_narrow() else None)
+    lines_between(axis, [lane[0] - 0.5 - gap / 2 for lane in [*middles.values()][1:]])
+    return colors
+
+
+def _lanes(rows: Mapping[str, Dots], hollow: Mapping[str, Dots] | None
+           ) -> list[tuple[str, str, bool, np.ndarray]]:
+    """Row, kind, whether its dots are hollow, and the values of each lane, from the top."""
+    found = []
+    for row in {**rows, **(hollow or {})}:
+        for of, is_hollow in ((rows, False), (hollow or {}, True)):
+            kinds = of.get(row, {})
+            kinds = {kind: values for kind, values in kinds.items() if len(values)} if isinstance(
+                kinds, Mapping) else {"": kinds}
+            found += [(row, kind, is_hollow, np.asarray(values, dtype=float))
+                      for kind, values in kinds.items()]
+    return found
+
+
+def _row_name(name: str) -> str:
+    return _broken(name, 38 if is_narrow() else 30)
 
 
 def lines_between(axis: Axes, places: ArrayLike) -> None:
