@@ -202,7 +202,7 @@ def test_the_kinds_of_a_row_have_lanes_and_colors_of_their_own():
     axis, (tick,) = figure.axes[0], figure.axes[0].lines
     dots = {c.get_label(): c for c in axis.collections if len(c.get_offsets())}
     assert {name: round(float(c.get_offsets()[:, 1].mean()), 6) for name, c in dots.items()} == {
-        "MNIST, TELL": 0, "MNIST, IDC": 1, "digits, IDC": 2.3, "this run, TELL": 3.6}
+        "MNIST, TELL": 0, "MNIST, IDC": 1, "digits, IDC": 2.3, "this run, TELL, hollow": 3.6}
     np.testing.assert_allclose(axis.get_yticks(), [0.5, 2.3, 3.6])
     assert [*tick.get_xdata()] == [0.8, 0.8] and [*tick.get_ydata()] == [-0.4, 0.4]
     inks = {name: mpl_colors.to_hex(c.get_facecolor()[0]) for name, c in dots.items()

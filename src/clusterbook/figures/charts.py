@@ -137,14 +137,13 @@ def seed_strip(rows: Mapping[str, Dots], *, quantity: str, hollow: Mapping[str, 
     its unit, and *log* makes it logarithmic; *references* maps names to values: a source's, or
     chance. The legend has the kinds that no row is named after.
     """
-    names = [_row_name(name) for name in {**rows, **(hollow or {})}]
-    lanes = _lanes(rows, hollow)
-    height = 0.1 + 0.17 * (1 + max(name.count("\n") for name in names))    # of a row
-    height = max(0.42 if is_narrow() else 0.34, height) * len(names)
-    figure, [[axis]] = blank(1.3 + max(height, 0.2 * len(lanes) + 0.06 * len(names)))
+    names, lanes = [*{**rows, **(hollow or {})}], _lanes(rows, hollow)
+    lines = 1 + max(_row_name(name).count("\n") for name in names)
+    height = max(0.42 if is_narrow() else 0.34, 0.1 + 0.17 * lines)         # of a row
+    figure, [[axis]] = blank(1.3 + max(height * len(names), 0.2 * len(lanes) + 0.06 * len(names)))
     kinds = seed_rows(axis, rows, hollow=hollow, colors=colors, means=means)
     keys = [axis.scatter([], [], s=40, color=color, label=kind) for kind, color in kinds.items()
-            if kind and kind not in {**rows, **(hollow or {})}]
+            if kind and kind not in names]
     keys += [axis.axvline(value, color="#333333", linestyle=style, linewidth=1.3, label=name)
              for (name, value), style in zip((references or {}).items(), cycle(("--", ":", "-.")))]
     axis.set(xlabel=_broken(quantity, 66))
@@ -172,7 +171,8 @@ def seed_rows(axis: Axes, rows: Mapping[str, Dots], *, hollow: Mapping[str, Dots
     for i, (row, kind, is_hollow, values) in enumerate(lanes):
         at += 0.0 if i == 0 else 1.0 if row == lanes[i - 1][0] else 1.0 + gap
         middles.setdefault(row, []).append(at)
-        label = " ".join(row.replace(":", "").split()) + f", {kind}" * (kind not in ("", row))
+        label = " ".join(row.replace(":", "").split()) + f", {kind}" * (kind not in ("", row)) + (
+            ", hollow" * is_hollow)
         if means and len(values) > 1:
             axis.plot([np.mean(values)] * 2, [at - 0.4, at + 0.4], color=colors[kind],
                       linewidth=2.4, solid_capstyle="butt", zorder=2, label=f"{label}, mean")
