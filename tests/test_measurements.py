@@ -216,7 +216,7 @@ def test_neighbors_are_others_and_of_the_whole_data():
     z[:, 0], y = np.arange(600) // 2, np.arange(600) % 2
     z[:, 1] = np.arange(600) % 2 / 2
     y[:100] = 7                             # fifty pairs of one class, the others of two
-    model = SimpleNamespace(transform=lambda X: X)
+    model = SimpleNamespace(transform=pd.DataFrame)     # of sklearn.set_config
     assert deepcluster.neighbors_of_a_class(model, z, y) == 0.2
     z[500:], y[500:] = z[:200:2], 9         # beyond the first 500, at the place of some of them
     assert deepcluster.neighbors_of_a_class(model, z, y) == 0.1

@@ -102,7 +102,7 @@ def pixels(X: Any, shape: tuple[int, ...]) -> None:
         raise InputError(f"image_shape {shape} has {math.prod(shape)} values, but X has "
                          f"{X.shape[1]} features")
     low, high = float(X.min()), float(X.max())
-    if low < 0 or high > 1:
+    if low < -1e-6 or high > 1 + 1e-6:      # scaled ones are off by rounding
         raise InputError("pixels must lie in [0, 1] where image_shape is set, but X runs from "
                          f"{low:g} to {high:g}; divide bytes by 255")
 

@@ -29,7 +29,7 @@ def neighbors_of_a_class(model: DeepCluster, X: ArrayLike, y: ArrayLike) -> floa
 
     Distances are those of the reduced features; *X* has shape (n_samples, n_features).
     """
-    z, y = torch.from_numpy(model.transform(X)), np.asarray(y)
+    z, y = torch.from_numpy(np.asarray(model.transform(X))), np.asarray(y)
     apart = torch.cdist(z[:NEIGHBORS], z)
     apart.fill_diagonal_(torch.inf)
     return float((y[apart.argmin(1).numpy()] == y[:NEIGHBORS]).mean())

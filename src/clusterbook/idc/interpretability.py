@@ -166,6 +166,7 @@ def generalizability(X_train: ArrayLike, gates_train: ArrayLike, labels_train: A
     return float(model.score(np.asarray(X_test, dtype=np.float64) * gates_test, labels_test))
 
 
+@torch.enable_grad()      # also where the caller has switched gradients off
 def integrated_gradients(model: BaseEstimator, X: ArrayLike, *, kept: int = KEPT, steps: int = 32
                          ) -> np.ndarray:
     """The features that a network without gates uses for each sample's cluster.
