@@ -201,6 +201,8 @@ def test_a_fit_does_not_depend_on_the_modes_or_threads_of_its_caller():
     try:
         with torch.no_grad():
             assert all(np.array_equal(fit(), expected[kind]) for kind, fit in fits.items())
+        with torch.inference_mode():
+            assert all(np.array_equal(fit(), expected[kind]) for kind, fit in fits.items())
         assert torch.get_default_dtype() == torch.float64
     finally:
         torch.set_default_dtype(torch.float32)

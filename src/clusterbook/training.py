@@ -86,7 +86,7 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
     streams = np.random.SeedSequence(checks.as_seed(random_state))
     for_torch, for_shuffling = streams.generate_state(2)
     gpus = _gpus(resolve_device(device))
-    with _TURN, torch.random.fork_rng(gpus):
+    with _TURN, torch.inference_mode(False), torch.random.fork_rng(gpus):
         # torch.manual_seed would seed every GPU, also those that are not restored.
         torch.default_generator.manual_seed(int(for_torch))
         for gpu in gpus:

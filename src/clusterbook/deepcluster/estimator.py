@@ -258,7 +258,7 @@ class DeepCluster(DeepClusterer):
         return torch.cat([clustering.reduce(part, self.reduction_) for part in self._outputs(X)])
 
     def _assign(self, embedding: Tensor) -> Tensor:
-        centers = torch.from_numpy(self.cluster_centers_).to(embedding.device)
+        centers = as_tensor(self.cluster_centers_, embedding.device)
         return clustering.assign(embedding, centers)[0]
 
     def _outputs(self, X: Images, *layer: int | str) -> Iterator[Tensor]:

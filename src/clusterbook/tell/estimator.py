@@ -261,7 +261,8 @@ class TELL(DeepClusterer):
             self._online = OPTIMIZERS[self.optimizer](self.layer_.parameters())
         step = self._step("centers", self._model, self._online)
         size = self._step_size(self.batch_size, self.n_features_in_)
-        with training.threads(size, self.threads), torch.enable_grad():
+        with (training.threads(size, self.threads), torch.inference_mode(False),
+              torch.enable_grad()):
             z = self._embedding(X)
             for batch in z.split(self.batch_size):
                 step(0, batch)
