@@ -50,6 +50,11 @@ def test_a_cell_is_left_out_that_changes_nothing_that_is_read(beside):
     assert needed("x = 1", beside, SHOW.format("x")) == ["x = 1"]
 
 
+def test_names_inside_a_comprehension_are_its_own_on_every_python():
+    for made in ("[x for x in p]", "{x for x in p}", "{x: 1 for x in p}", "(x for x in p)"):
+        assert slices._names(f"q = {made}") == ({"p"}, {"q"})
+
+
 def test_a_name_above_the_parameters_is_no_parameter():
     cells = [nbformat.v4.new_code_cell(cell) for cell in (
         f"n = 1\n{SHOW.format('n')}", "n: int = 3", SHOW.replace("drawn", "later").format("n"))]

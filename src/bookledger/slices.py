@@ -106,8 +106,25 @@ def _cells(notebook: nbformat.NotebookNode) -> Iterator[tuple[int, str, set[str]
         yield place, cell.source, read, changed
 
 
+class _Generators(ast.NodeTransformer):
+    """Comprehensions as generators: since Python 3.12 a symbol table has the others inlined."""
+
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.GeneratorExp:
+        """Keep what it computes, and from what."""
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.GeneratorExp:
+        """Keep keys and values."""
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
+
+
 def _names(source: str) -> tuple[set[str], set[str]]:
     """The variables of a notebook that a cell, with the functions inside it, reads and binds."""
+    source = ast.unparse(_Generators().visit(ast.parse(source)))
     read, bound, tables = set(), set(), [symtable(source, "a cell", "exec")]
     for table in tables:
         tables += table.get_children()
