@@ -18,9 +18,8 @@ from numpy.typing import ArrayLike
 from ..checks import InputError
 from .showing import COLORS, NEUTRAL, WHITE, Chart, bare, blank, inches, is_narrow, styled
 
-__all__ = ["heatmap", "image_grid", "lines_between", "logarithmic", "maps", "matrix_blocks",
-           "picture", "sampling", "scatter", "schematic", "seed_rows", "seed_strip",
-           "training_curves"]
+__all__ = ["heatmap", "image_grid", "logarithmic", "maps", "matrix_blocks", "picture", "sampling",
+           "scatter", "schematic", "seed_rows", "seed_strip", "training_curves"]
 
 _ABOVE = "outside upper left"       # place of a legend
 _MARKERS = "osD^vP*X"               # as many as colors
@@ -183,7 +182,7 @@ def seed_rows(axis: Axes, rows: Mapping[str, Dots], *, hollow: Mapping[str, Dots
     axis.set(yticks=[np.mean(lane) for lane in middles.values()], ylim=(at + 0.6, -0.6),
              yticklabels=[_row_name(row) for row in middles])
     axis.tick_params("y", labelsize=8 if is_narrow() else None)
-    lines_between(axis, [lane[0] - 0.5 - gap / 2 for lane in [*middles.values()][1:]])
+    _lines_between(axis, [lane[0] - 0.5 - gap / 2 for lane in [*middles.values()][1:]])
     return colors
 
 
@@ -205,7 +204,7 @@ def _row_name(name: str) -> str:
     return _broken(name, 38 if is_narrow() else 30)
 
 
-def lines_between(axis: Axes, places: ArrayLike) -> None:
+def _lines_between(axis: Axes, places: ArrayLike) -> None:
     """Replace the horizontal grid by lines that part the rows, at these *places*."""
     axis.grid(axis="y", visible=False)
     axis.set_yticks(places, minor=True)
