@@ -6,6 +6,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from _fits import generators
 
 from clusterbook import checks, paths
 from clusterbook.checks import InputError, unknown
@@ -48,6 +49,15 @@ def test_a_seed_is_itself_and_a_generator_is_drawn_from():
         source = make(0)
         first, second = checks.as_seed(source), checks.as_seed(source)
         assert first != second and first == checks.as_seed(make(0))
+
+
+def test_a_random_state_is_itself_and_numpys_global_generator_stays_as_it_was():
+    own, before = np.random.RandomState(3), generators()
+    assert checks.as_random_state(own) is own
+    for given in (3, np.random.default_rng(3), None):
+        assert isinstance(checks.as_random_state(given), np.random.RandomState)
+    assert checks.as_random_state(3).randint(2**31) == own.randint(2**31)
+    assert generators() == before
 
 
 def test_folders_are_those_that_the_environment_names(monkeypatch, tmp_path):

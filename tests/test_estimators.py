@@ -112,7 +112,6 @@ def seen(monkeypatch):
         numbers.append(torch.get_num_threads())
         return train(*arguments, **options)
 
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(training, "train", watched)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -120,14 +119,12 @@ def seen(monkeypatch):
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize(("step", "asked", "named", "number"), [
-    (training.SMALL_STEP, None, None, 1), (training.SMALL_STEP + 1, None, None, 2),
-    (0, None, "2", 2), (0, 3, "2", 3), (0, None, "3,2", 3), (0, None, "many", 1),
-    (training.SMALL_STEP + 1, None, "1", 1)])
+@pytest.mark.parametrize(("step", "asked", "number"), [
+    (training.SMALL_STEP, None, 1), (training.SMALL_STEP + 1, None, 2), (0, 3, 3),
+    (training.SMALL_STEP + 1, 1, 1)])
 def test_the_number_of_threads_follows_the_work_and_whoever_names_one(
-        seen, monkeypatch, step, asked, named, number):
-    if named:
-        monkeypatch.setenv("OMP_NUM_THREADS", named)
+        seen, monkeypatch, step, asked, number):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")          # as joblib's workers set it
     before = threadpool_info()
     with pytest.raises(KeyError), training.threads(step, asked) as found:
         assert found == number == torch.get_num_threads()
@@ -138,13 +135,12 @@ def test_the_number_of_threads_follows_the_work_and_whoever_names_one(
 
 @TRAINERS
 def test_small_work_takes_one_thread_and_a_checkpoint_goes_on_with_its_number(
-        seen, train, tmp_path, monkeypatch):
+        seen, train, tmp_path):
     path = tmp_path / "run.pt"
     assert train().threads == 1
     assert set(seen) == {1} and torch.get_num_threads() == 2
     seen.clear()
     train(threads=2, checkpoint=path)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
     assert train(checkpoint=path).threads == 2
     assert set(seen) == {2}
@@ -203,9 +199,13 @@ def test_a_fit_does_not_depend_on_the_modes_or_threads_of_its_caller():
             assert all(np.array_equal(fit(), expected[kind]) for kind, fit in fits.items())
         with torch.inference_mode():
             assert all(np.array_equal(fit(), expected[kind]) for kind, fit in fits.items())
+        torch.set_default_device("meta")
+        assert all(np.array_equal(fit(), expected[kind]) for kind, fit in fits.items())
         assert torch.get_default_dtype() == torch.float64
+        assert torch.get_default_device() == torch.device("meta")
     finally:
         torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
     tensor = torch.tensor(X, requires_grad=True)
     assert all(np.array_equal(fit(x=tensor), expected[kind]) for kind, fit in fits.items())
     assert make(TELL, **FCN).fit(X).predict(tensor.bfloat16()).shape == (60,)

@@ -103,6 +103,12 @@ def test_settings_follow_from_the_size_of_the_table(shape, asked, expected):
     assert expected.items() <= table.training_settings(*shape, **asked).items()
 
 
+@pytest.mark.parametrize("call", [table.compare, lambda X, k, **n: table.scan(X, [k], **n)])
+def test_one_table_without_groups_has_no_spread(call):
+    with pytest.raises(InputError, match="n_null must be a whole number of at least 2, not 1"):
+        call(noise(20, 5), 2, n_null=1)
+
+
 def test_planted_clusters_are_found_and_counted():
     X, y = planted()
     points = table.scan(X, [2, 3, 4], n_null=4)

@@ -41,6 +41,11 @@ def test_a_rule_names_what_sets_a_cluster_apart_in_the_tables_units():
     assert "fewer than 5 rows lie outside it" in rules.sentence(few.iloc[0])
 
 
+def test_a_rule_may_split_what_is_equal_in_double_precision():
+    X = np.where(np.arange(60) < 30, 2.0**24 + 2, 2.0**24 + 3)[:, None]     # 2**24 + 4 for a tree
+    assert rules.describe(X, np.arange(60) // 30, ["id"])["describes"].tolist() == [False, False]
+
+
 def test_a_rule_has_two_sides_and_its_short_threshold_covers_the_same_rows():
     X = np.linspace(0, 1, 90)[:, None] + 1000
     own = (X[:, 0] > 1000.4) & (X[:, 0] < 1000.6)

@@ -145,7 +145,7 @@ class DeepClusterer(base.ClassNamePrefixFeaturesOutMixin, base.TransformerMixin,
 
     def _step_size(self, n_samples: int, n_features: int) -> int:
         """Multiply-adds of a training step; backward takes twice as many as forward."""
-        with torch.device("meta"), training.seeded(0):
+        with training.seeded(0), torch.device("meta"):
             model = self._new_model(n_features)
         return 3 * training.multiply_adds(model, (min(self.batch_size, n_samples), n_features))
 

@@ -129,3 +129,11 @@ def as_seed(random_state: object = None) -> int:
         return int(random_state)
     raise InputError("random_state must be None, a whole number from 0 to 2**32 - 1, or a numpy "
                      f"RandomState or Generator, but is {random_state!r}")
+
+
+def as_random_state(random_state: object = None) -> Any:
+    """A numpy ``RandomState`` as it is, and one with the seed `as_seed` for anything else."""
+    import numpy as np
+
+    return (random_state if isinstance(random_state, np.random.RandomState)
+            else np.random.RandomState(as_seed(random_state)))

@@ -120,8 +120,9 @@ def _rounded(X: np.ndarray, conditions: Conditions) -> Conditions:
     tightest = {(feature, above): threshold for feature, above, threshold in conditions}
     short = []
     for (feature, above), threshold in tightest.items():
-        low = X[X[:, feature] <= threshold, feature].max()
-        high = X[X[:, feature] > threshold, feature].min()
+        # A tree sees single precision: in double, all rows may lie on one side of its threshold.
+        low = X[X[:, feature] <= threshold, feature].max(initial=-np.inf)
+        high = X[X[:, feature] > threshold, feature].min(initial=np.inf)
         digits = (float(f"{threshold:.{n}g}") for n in range(1, 18))
         short.append((feature, above, next(t for t in (*digits, low) if low <= t < high)))
     return tuple(short)

@@ -200,8 +200,9 @@ def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10, blocks: B
 
     *blocks* has the numbers of the columns that were made of one column of text. ``largest`` is the
     largest absolute Hedges' g of any feature in the clusters that the method finds in any table of
-    one cloud.
+    one cloud. Raises InputError for fewer than 2 tables, which have no spread.
     """
+    checks.whole("n_null", n_null, 2)
     tables = range(seed, seed + n_null)
     null = [(i, reduced(shuffled(X, i, blocks))) for i in tables]
     clouds = [(i, reduced(cloud(X, i, blocks))) for i in tables]
@@ -220,6 +221,7 @@ def compare(X: np.ndarray, k: int, *, seed: int = 0, n_null: int = 10, blocks: B
 def scan(X: np.ndarray, ks: Sequence[int], *, seed: int = 0, n_null: int = 10, blocks: Blocks = ()
          ) -> dict[int, Judged]:
     """k-means for several numbers of clusters, on the table and on tables of one cloud."""
+    checks.whole("n_null", n_null, 2)
     R, clouds = reduced(X), [(seed, reduced(cloud(X, seed + i, blocks))) for i in range(n_null)]
     return {k: judge(kmeans, R, k, seed, cloud=clouds) for k in bar(ks, "numbers of clusters")}
 

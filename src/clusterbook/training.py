@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import threading
 import time
 import warnings
@@ -80,13 +79,15 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
     """Let *random_state* decide torch's random numbers inside the ``with`` block, and only there.
 
     Torch's global generators (the CPU's, and the GPU's if *device* is one) are seeded on entry and
-    restored on exit; weights are made in single precision. Threads of one process take turns.
+    restored on exit; tensors are made on the CPU and in single precision, whatever the caller's
+    defaults are. Threads of one process take turns.
     Yields a CPU generator for shuffling, a stream of its own.
     """
     streams = np.random.SeedSequence(checks.as_seed(random_state))
     for_torch, for_shuffling = streams.generate_state(2)
     gpus = _gpus(resolve_device(device))
-    with _TURN, torch.inference_mode(False), torch.random.fork_rng(gpus):
+    with (_TURN, torch.inference_mode(False), torch.device("cpu"),
+          torch.random.fork_rng(gpus)):
         # torch.manual_seed would seed every GPU, also those that are not restored.
         torch.default_generator.manual_seed(int(for_torch))
         for gpu in gpus:
@@ -125,17 +126,15 @@ def threads(step: float, asked: int | None = None, checkpoint: str | Path | None
 
     It decides the last bits of a sum, and after some epochs the clusters. So it follows the work: a
     *step* of at most `SMALL_STEP` multiply-adds is computed by one thread, a larger one by as many
-    as torch takes by itself. The number *asked* for wins, then the one with which an existing
-    *checkpoint* was begun, then that of the variable OMP_NUM_THREADS. Raises InputError for a
-    number below 1, or a file that is no checkpoint.
+    as torch takes, which heeds OMP_NUM_THREADS. The number *asked* for wins, then the one with
+    which an existing *checkpoint* was begun. Raises InputError for a number below 1, or a file that
+    is no checkpoint.
     """
     if asked is not None:
         checks.whole("threads", asked, 1)
-    named = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]     # of each level of nesting
     with _TURN:
         before = torch.get_num_threads()
-        number = int(asked or threads_of(checkpoint) or (named.isdecimal() and int(named))
-                     or (1 if step <= SMALL_STEP else before))
+        number = int(asked or threads_of(checkpoint) or (1 if step <= SMALL_STEP else before))
         with threadpool_limits(number):
             torch.set_num_threads(number)       # threadpoolctl does not see the MKL inside torch
             try:

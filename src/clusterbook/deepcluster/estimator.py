@@ -342,7 +342,7 @@ class DeepCluster(DeepClusterer):
     def _step_size(self, n_samples: int, shape: tuple[int, ...]) -> int:
         """Multiply-adds of a training step; raises InputError for too few or too small images."""
         device = "meta" if isinstance(self.network, str) else "cpu"
-        with torch.device(device), training.seeded(0):
+        with training.seeded(0), torch.device(device):
             network = networks.build(self.network, shape, self.sobel)
             clustering.check_components(self.n_components, n_samples, network.n_features)
             two = training.multiply_adds(network.eval().features, (2, *shape), device)

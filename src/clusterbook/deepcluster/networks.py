@@ -146,7 +146,7 @@ class ArrayImages:
 
         With a *generator* they are augmented, and this process gets its part of each batch.
         """
-        rows = torch.arange(len(self)) if rows is None else rows
+        rows = torch.arange(len(self), device=self.device) if rows is None else rows
         for part in rows.to(self.device).split(batch_size):
             images = self.images[part]
             if generator is not None and images.ndim == 4:

@@ -34,12 +34,12 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator, BiclusterMixin
 from sklearn.cluster import KMeans
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from ..checks import InputError, as_seed, whole
+from ..checks import InputError, as_random_state, as_seed, whole
 from ..paths import bar
 
 __all__ = ["NullTest", "WeightCoclustering", "bipartite", "degree_scale", "network_test",
@@ -230,7 +230,7 @@ def _spectral(A: np.ndarray, k: int, random_state, n_init: int = 10,
         raise InputError(f"n_clusters={k} is too many for weights with n_samples = {n_rows} live "
                          f"rows and n_features = {n_columns} live columns")
     rows, columns = np.full(len(A), -1), np.full(A.shape[1], -1)
-    A, rng = A[np.ix_(live_rows, live_columns)], check_random_state(random_state)
+    A, rng = A[np.ix_(live_rows, live_columns)], as_random_state(random_state)
     neurons = np.vstack(singular_vectors(degree_scale(A), k, rng))    # (n_rows + n_columns, k)
     roots = np.sqrt(np.concatenate([A.sum(1), A.sum(0)]))             # of the degrees
     length = np.linalg.norm(neurons, axis=1) if unit_length else roots
@@ -280,7 +280,7 @@ def singular_vectors(A: np.ndarray, k: int, rng) -> tuple[np.ndarray, np.ndarray
 def separate_kmeans(W: ArrayLike, n_clusters: int = 2, random_state: int = 42):
     """The original notebook's recipe, whose labels, (n_rows,) and (n_columns,), are unrelated."""
     A = np.abs(as_weights(W))
-    left, right = singular_vectors(degree_scale(A), n_clusters, check_random_state(0))
+    left, right = singular_vectors(degree_scale(A), n_clusters, np.random.RandomState(0))
     # The original's svds returns the vectors in ascending order of their singular values.
     return tuple(KMeans(n_clusters, random_state=random_state).fit(vectors[:, ::-1]).labels_
                  for vectors in (left, right))
@@ -293,7 +293,7 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
     Returns the weights (n_rows, n_columns), and the clusters of rows (n_rows,) and columns
     (n_columns,), of equal sizes to within one.
     """
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     rows = rng.permutation(np.arange(n_rows) % n_clusters)
     columns = rng.permutation(np.arange(n_columns) % n_clusters)
     scale = np.where(rows[:, None] == columns, 1.0, off_block)
@@ -303,7 +303,7 @@ def planted_blocks(n_rows: int, n_columns: int, n_clusters: int, *, off_block: f
 def shuffle(W: ArrayLike, random_state=None, *, keep_zeros: bool = False) -> np.ndarray:
     """Permute a layer's weights, with *keep_zeros* only those that are not 0 (Filan et al.)."""
     W = as_weights(W).copy()
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     permuted = W != 0 if keep_zeros else np.ones(W.shape, dtype=bool)
     W[permuted] = rng.permutation(W[permuted])
     return W
@@ -401,7 +401,7 @@ def _against_shuffles(measured, layers: Sequence[ArrayLike], n_shuffles: int, se
                       keep_zeros: bool = False) -> dict[str, NullTest]:
     """What is measured of layers, beside the same of shuffles of their connected neurons."""
     whole("n_shuffles", n_shuffles, 2)
-    rng, connected, own = check_random_state(seed), _without_isolated(layers), measured(layers)
+    rng, connected, own = as_random_state(seed), _without_isolated(layers), measured(layers)
     try:
         null = [measured([shuffle(layer, rng, keep_zeros=keep_zeros) for layer in connected])
                 for _ in bar(range(n_shuffles), "shuffles")]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import mutual_info_score
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_consistent_length
 
 from .. import metrics
-from ..checks import InputError, whole
+from ..checks import InputError, as_random_state, whole
 from .coclustering import NullTest, WeightCoclustering, network_test, null_tests
 
 __all__ = ["Lesions", "Neurons", "Quality", "clusterability", "information", "lesions",
@@ -99,7 +99,7 @@ def agreement_test(found: Neurons, other: np.ndarray, *, n_shuffles: int = 50, r
     sides does not count as agreement. Neurons with -1 in either labeling are left out.
     """
     whole("n_shuffles", n_shuffles, 2)
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     used = (found.labels >= 0) & (other >= 0)
     labels, other, is_row = found.labels[used], other[used], found.is_row[used]
     null = []
@@ -135,7 +135,7 @@ def information_tests(found: Neurons, *, n_shuffles: int = 50, random_state=None
 def _with_random_sets(found: Neurons, n_random: int, random_state) -> dict[int, np.ndarray]:
     """Each cluster's neurons as a mask, then random sets with as many neurons of each side."""
     whole("n_shuffles", n_random, 2)
-    rng = check_random_state(random_state)
+    rng = as_random_state(random_state)
     sets = {}
     for c in np.unique(found.labels[found.labels >= 0]):
         members = found.labels == c
