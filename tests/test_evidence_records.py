@@ -206,7 +206,7 @@ def test_a_notebook_gets_records_by_what_they_were_run_with(monkeypatch):
     assert recorded("tell", **same) == digits
     for name, value in (("dataset", "mnist"), ("epochs", 59), ("alpha", 0.01), ("new", None)):
         assert not recorded("tell", **same | {name: value}), name
-    assert recorded("tell", "tell-mnist-paper").label == "no recorded run"
+    assert recorded("tell", "tell-mnist-adam").label == "no recorded run"
     several = recorded("tell", "tell-mnist-30", "tell-mnist-small")
     assert several.metric("acc").keys() == {0, 1, 2, 3, 4} and len(several) == 8
     assert {run.profile for run in several} == {"tell-mnist-30", "tell-mnist-small"}

@@ -93,14 +93,17 @@ RULES = [
     (VALUE, runs(0.90, 0.95, 0.99), "indicative", "the interval is wider than the band"),
     (replace(VALUE, statistic="single"), runs(0.80, 0.90, 0.70), "inconclusive", "interval"),
     (SPREAD, runs(0.94, 0.95, 0.96), "reproduced", "standard deviation is 0.01"),
-    (SPREAD, runs(0.94), "inconclusive", "1 seed instead of"),
+    (SPREAD, runs(0.94), "inconclusive",
+     "One seed has no standard deviation; 1 seed instead of the required 3"),
     # the best of N by loss: the statistic decides, and it takes N seeds
     (BEST, both((0.7, 2), (0.95, 1), (0.6, 3), names=("acc", "loss")), "reproduced", "by loss"),
     (BEST, both((0.95, 2), (0.7, 1), (0.6, 3), names=("acc", "loss")), "not reproduced", "0.7"),
     (BEST, runs(0.95, 0.95, 0.95), "not attempted", "has what is compared"),
     (replace(BEST, statistic="best of 5 by loss"),
      both(*[(0.95, 1)] * 4, names=("acc", "loss")), "indicative",
-     "4 seeds instead of the required 5"),
+     "The best of 4 by loss has 0.95, within 0.02 of 0.95; 4 seeds instead of the required 5"),
+    (replace(BEST, statistic="best of 5 by loss"), both((0.8, 1), names=("acc", "loss")),
+     "inconclusive", "The one recorded seed has 0.8, not within"),
     # the best epoch, which the source chose by the labels
     (replace(VALUE, statistic="best epoch by labels"),
      runs(0.1, 0.1, 0.1, history=({"acc": 0.5}, {"acc": 0.95}, {"acc": 0.9})), "reproduced", ""),
@@ -233,6 +236,10 @@ def test_the_words_have_one_order_of_severity_and_refuted_is_the_worst():
     ([True, True], "holds in 2 runs"), ([True, False], "does not always hold in 2 runs")])
 def test_a_check_says_in_how_many_runs_it_holds(outcomes, says):
     assert measured(EXACT, judge_number(EXACT, checks(*outcomes))) == says
+
+
+def test_the_standard_deviation_of_one_seed_is_no_number():
+    assert measured(SPREAD, judge_number(SPREAD, runs(0.94))) == "mean 0.94 (1 seed)"
 
 
 def test_a_claim_that_several_checks_confirm_counts_them():

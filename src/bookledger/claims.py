@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import nan
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, Literal
@@ -70,13 +69,16 @@ class Statistic:
         epochs = [epoch for epoch in history if column in epoch]
         return self.selector.best(epochs, key=lambda epoch: epoch[column], default={})
 
-    def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float:
-        """The statistic of runs, each its `row` and its number, ordered by seed."""
+    def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float | None:
+        """The statistic of runs, each its `row` and its number, ordered by seed.
+
+        None for the standard deviation of one.
+        """
         numbers = [number for _, number in runs]
         if self.is_mean:
             return fmean(numbers)
         if self.selector is None:
-            return stdev(numbers) if len(numbers) > 1 else nan
+            return stdev(numbers) if len(numbers) > 1 else None
         return self.selector.best(runs[:self.seeds],
                                   key=lambda run: run[0][self.selector.metric])[1]
 

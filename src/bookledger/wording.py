@@ -83,6 +83,8 @@ def measured(number: Comparison, verdict: Verdict) -> str:
         seeds += f", {near} within tolerance"
     if number.statistic in ("mean", "single", None):     # goes without saying
         return f"{mean} ({seeds})"
+    if verdict.ours is None:
+        return f"mean {mean} ({seeds})"
     if math.isclose(verdict.ours, verdict.mean):
         return f"{mean} ({number.statistic}, {seeds})"
     return f"{verdict.ours:.4g} ({number.statistic}), mean {mean} ({seeds})"
