@@ -69,6 +69,16 @@ class Statistic:
         epochs = [epoch for epoch in history if column in epoch]
         return self.selector.best(epochs, key=lambda epoch: epoch[column], default={})
 
+    def named(self, n_seeds: int) -> str:
+        """The statistic of so many seeds in a sentence, with its verb."""
+        if not self.name.startswith("best"):
+            return "mean is" if self.is_mean else f"{self.name} is"
+        if n_seeds >= self.seeds:
+            return f"{self.name} has"
+        if n_seeds == 1:
+            return "one recorded seed has"
+        return f"{self.name.replace(str(self.seeds), str(n_seeds), 1)} has"
+
     def of(self, runs: Sequence[tuple[Mapping[str, float], float]]) -> float | None:
         """The statistic of runs, each its `row` and its number, ordered by seed.
 

@@ -146,14 +146,9 @@ def _by_numbers(goal: Comparison, runs: Sequence[Record]) -> Verdict | None:
         # A number at the very edge is within, whatever binary fractions make of the decimals.
         within = (ours is not None
                   and abs(ours - goal.value) <= goal.tolerance + 1e-12 * abs(goal.value))
-        name = ("mean is" if how.name == "single" else
-                f"{how.name} is" if not how.name.startswith("best") else
-                f"{how.name} has" if n >= how.seeds else
-                "one recorded seed has" if n == 1 else
-                f"{how.name.replace(str(how.seeds), str(n), 1)} has")
-        reasons = [f"the {name} {ours:.4g}, {'within' if within else 'not within'} "
-                   f"{goal.tolerance} of {goal.value}" if ours is not None else
-                   "one seed has no standard deviation"]
+        reasons = ["one seed has no standard deviation" if ours is None else
+                   f"the {how.named(n)} {ours:.4g}, {'within' if within else 'not within'} "
+                   f"{goal.tolerance} of {goal.value}"]
         if how.is_mean and n > 1:
             low, high = t_interval(numbers)
             wide = (high - low) / 2 > goal.tolerance
