@@ -238,8 +238,10 @@ def test_a_check_says_in_how_many_runs_it_holds(outcomes, says):
     assert measured(EXACT, judge_number(EXACT, checks(*outcomes))) == says
 
 
-def test_the_standard_deviation_of_one_seed_is_no_number():
-    assert measured(SPREAD, judge_number(SPREAD, runs(0.94))) == "mean 0.94 (1 seed)"
+def test_one_seed_has_no_standard_deviation_and_is_no_best_of_several():
+    assert measured(SPREAD, judge_number(SPREAD, runs(0.94))) == "none from 1 seed"
+    one = judge_number(BEST, both((0.8, 1), names=("acc", "loss")))
+    assert measured(BEST, one) == "0.8 (1 seed)"
 
 
 def test_a_claim_that_several_checks_confirm_counts_them():

@@ -81,10 +81,11 @@ def measured(number: Comparison, verdict: Verdict) -> str:
     elif number.kind == "value" and (verdict.sd or 0) > number.tolerance:  # the mean tells little
         near = sum(abs(seed - number.value) <= number.tolerance for seed in verdict.values)
         seeds += f", {near} within tolerance"
-    if number.statistic in ("mean", "single", None):     # goes without saying
-        return f"{mean} ({seeds})"
     if verdict.ours is None:
-        return f"mean {mean} ({seeds})"
+        return f"none from {seeds}"
+    if (number.statistic in ("mean", "single", None)     # goes without saying
+            or verdict.n == 1 < Statistic(number.statistic).seeds):
+        return f"{mean} ({seeds})"
     if math.isclose(verdict.ours, verdict.mean):
         return f"{mean} ({number.statistic}, {seeds})"
     return f"{verdict.ours:.4g} ({number.statistic}), mean {mean} ({seeds})"
