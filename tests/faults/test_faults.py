@@ -47,8 +47,7 @@ def rerun(chapter: str, copy: Path) -> Outcome:
     found = []
     for path in (f"notebooks/{chapter}.ipynb", f"book/audit/{chapter}.ipynb"):
         if (copy / path).is_file():
-            code, said = run_pytest(copy, "--nbval", "--nbval-current-env", "-o", "addopts=",
-                                    "--rootdir", ".", "--nbval-cell-timeout=300",
+            code, said = run_pytest(copy, "--rootdir", ".", "--nbval-cell-timeout=300",
                                     "--junitxml=report.xml", path)
             assert code in (0, 1), said
             found.append(read(copy / "report.xml", nbformat.read(copy / path, 4), chapter))
