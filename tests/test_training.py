@@ -121,6 +121,13 @@ def test_the_seed_decides_everything_and_the_callers_generators_are_left_as_they
     assert generators() == before
 
 
+def test_seeds_are_those_of_every_torch():
+    # As torch 2.15's randint, and not as that of 2.6, which gives 953453411.
+    generator = torch.Generator().manual_seed(5)
+    assert training.seeds(generator) == 236996814
+    assert training.seeds(generator, (2, 1)).tolist() == [[1423042237], [1562238070]]
+
+
 def test_shuffling_and_torch_have_different_streams_of_one_seed():
     with seeded(5) as generator:
         shuffling, own = torch.rand(4, generator=generator), torch.rand(4)

@@ -101,6 +101,14 @@ def seeded(random_state: object = None, device: str | torch.device = "cpu"
             torch.set_default_dtype(precision)
 
 
+def seeds(generator: torch.Generator, shape: tuple[int, ...] = ()) -> Tensor:
+    """Random seeds from 0 to 2**31 - 1, int64, the same with torch 2.6 as with newer versions.
+
+    For so wide a range ``torch.randint`` of 2.6 gives other numbers.
+    """
+    return torch.empty(shape, dtype=torch.int64).random_(generator=generator) % 2**31
+
+
 def _gpus(device: torch.device) -> list[int]:
     """The CUDA device whose random numbers computing on *device* draws, if any."""
     return [device.index] if device.type == "cuda" else []

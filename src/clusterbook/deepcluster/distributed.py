@@ -92,7 +92,7 @@ def own_noise(generator: torch.Generator) -> None:
     """Let torch's global generators draw other noise in each rank; *generator* decides it."""
     if here.rank:
         copy = generator.clone_state()
-        seed = int(torch.randint(2**31, (), generator=copy)) + here.rank
+        seed = int(training.seeds(copy)) + here.rank
         torch.default_generator.manual_seed(seed)
         torch.cuda.manual_seed(seed)                # of this rank's GPU, if there is any
 

@@ -239,7 +239,7 @@ class DeepCluster(DeepClusterer):
             reduced = torch.cat([clustering.reduce(part, fitted) for part in outputs(everything)])
             computed = _seconds(images.device)
         clusters = clustering.kmeans(reduced, self.n_clusters, reassign_empty=self.reassign_empty,
-                                     seed=int(torch.randint(2**31, (), generator=generator)))
+                                     seed=int(training.seeds(generator)))
         clusters.labels = distributed.rows(clusters.labels)
         return clusters, fitted, {"feature_seconds": computed - started,
                                   "clustering_seconds": _seconds(images.device) - computed}

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from .. import checks
+from .. import checks, training
 from ..checks import InputError
 from . import distributed
 
@@ -195,7 +195,7 @@ class FolderImages:
         batches = torch.arange(len(items)).split(batch_size)
         if generator is not None:
             # A seed for each image, so that its augmentation does not depend on the worker.
-            seeds = torch.randint(2**31, items.shape, generator=generator)
+            seeds = training.seeds(generator, items.shape)
             items, batches = torch.cat([items, seeds], 1), map(distributed.part, batches)
         for batch in self._loader(self._stacked, items, batches):
             yield normalize(batch.to(self.device, non_blocking=True), self.statistics)
