@@ -184,7 +184,7 @@ def test_a_row_can_be_changed_with_keys(row_page):
     heard = says.text_content()
     row_page.keyboard.press("ArrowRight")
     assert says.text_content() != heard and row_page.locator(".cb-live-changed").count() == 1
-    assert re.fullmatch(r"[\d.]+ \([+−][\d.]+ SD\), gate (closed|[\d.]+)",
+    assert re.fullmatch(r"[\d.]+ \([+−][\d.]+\sSD\), gate (closed|[\d.]+)",
                         first.get_attribute("aria-valuetext"))
 
 

@@ -72,7 +72,7 @@ live.figures.idc = (place, networks, find) => {
     features.forEach(({item, slider, value, gate}, j) => {
       const gates = [before ?? now, now].map(answer => answer.gates[j]);
       const [was, is] = gates.map(open => open ? open.toFixed(2) : "closed");
-      const distance = `${now.x[j] <= -0.05 ? "−" : "+"}${Math.abs(now.x[j]).toFixed(1)} SD`;
+      const distance = `${now.x[j] <= -0.05 ? "−" : "+"}${Math.abs(now.x[j]).toFixed(1)}\u00a0SD`;
       item.dataset.gate = live.fate(...gates);
       item.style = `--gate: ${gates[1]}; --value: ${row[j]}`;
       value.textContent = Number(row[j].toPrecision(4)) + (network.side ? "" : ` (${distance})`);

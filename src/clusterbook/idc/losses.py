@@ -101,7 +101,7 @@ def regularizer_paper(mu: Tensor) -> Tensor:
     r"""The expected number of open gates of a sample (Eq. 3 of the paper), the mean over samples.
 
     .. math:: \mathcal L_\mathrm{reg} = \frac1N \sum_i \sum_d
-              \Phi\Big(\frac{\mu_{id} + ½}\sigma\Big), \quad \sigma = ½
+              \Phi\left(\frac{\mu_{id} + ½}\sigma\right), \quad \sigma = ½
     """
     return open_probability(mu, 0.5).sum(1).mean()
 
@@ -114,8 +114,8 @@ def sparsity_weight(epoch: int, epochs: int, weight: float) -> float:
 def total_coding_rate(gates: Tensor, eps: float, projection: Tensor | None = None) -> Tensor:
     r"""The coding rate of a batch of gates, in nats: large if they span many directions.
 
-    .. math:: R = \tfrac12 \log\det\Big(I_d + \frac{d}{m\epsilon} G^\top G\Big)
-                = \tfrac12 \log\det\Big(I_m + \frac{d}{m\epsilon} G G^\top\Big)
+    .. math:: R = \tfrac12 \log\det\left(I_d + \frac{d}{m\epsilon} G^\top G\right)
+                = \tfrac12 \log\det\left(I_m + \frac{d}{m\epsilon} G G^\top\right)
 
     for *m* samples of *d* gates; of the two, which are equal, the smaller matrix is used. NaN where
     rounding leaves it without a factorization. A *projection*, (n_features, n_dimensions),
@@ -148,8 +148,8 @@ def gumbel_softmax(logits: Tensor, tau: float) -> Tensor:
 def compression_released(z: Tensor, memberships: Tensor, eps: float) -> Tensor:
     r"""The mean coding rate within clusters, as the released code has it.
 
-    .. math:: \frac1p \sum_k \frac{n_k}{2m} \log\det\Big(I_p + \frac{p}{n_k\epsilon}
-              \sum_i \pi_{ik} h_i h_i^\top\Big), \quad n_k = \sum_i \pi_{ik}
+    .. math:: \frac1p \sum_k \frac{n_k}{2m} \log\det\left(I_p + \frac{p}{n_k\epsilon}
+              \sum_i \pi_{ik} h_i h_i^\top\right), \quad n_k = \sum_i \pi_{ik}
 
     with :math:`h = z / \|z\|` of embeddings *z*, (n_samples, embedding_size), and memberships
     :math:`\pi`, (n_samples, n_clusters): the second half of the rate reduction MCR² (Yu et al.,
