@@ -222,10 +222,10 @@ judged_by = "a report"
     assert best.find(".//path[@class='cb-interval']") is None
     assert len(mean.findall(".//path[@class='cb-interval']")) == 1
     said = repr(in_brief("demo"))
-    for part in ('Published It reaches <95%> & more (Somebody "et al.", Table 1, as others quote '
-                 "it). reproduced",
-                 "Ours accuracy 0.9500 ± 0.0050 (demo-paper, 3 recorded seeds).",
-                 "Headline results 1 reproduced, 1 not reproduced."):
+    for part in ('Published: It reaches <95%> & more (Somebody "et al.", Table 1, as others quote '
+                 "it). Verdict: reproduced.",
+                 "Ours: accuracy 0.9500 ± 0.0050 (demo-paper, 3 recorded seeds).",
+                 "Headline results: 1 reproduced, 1 not reproduced."):
         assert part in " ".join(said.split())
     dots, judged = ET.fromstring(summary().html).findall(".//tr")[1].findall("td")[::4]
     assert [dot.get("class").split("cb-verdict-")[1] for dot in dots.iter("a")] == [
@@ -234,14 +234,14 @@ judged_by = "a report"
         record_file(book, seed).unlink()
     first, *_ = ET.fromstring(scorecard().html).findall(".//table")[0].find("tbody")
     assert first.find(".//path[@class='cb-published cb-open']") is not None
-    assert first.find(".//circle") is None and "Ours not measured." in repr(in_brief("demo"))
+    assert first.find(".//circle") is None and "Ours: not measured." in repr(in_brief("demo"))
     report = {"epoch": 2, "epochs": 9, "seconds_an_epoch": 1.0, "stage": "",
               "rows": [{"epoch": 1, "acc": 0.5}]}
     for name, word in (("demo-other", "not attempted"), ("demo-paper", "not finished")):
         run = {"started": "2026-11-25T00:00:00+00:00", "trainings": {f"{name}-seed0": report}}
         put(book, {f"data/records/under-way/{name}-seed0.json": json.dumps(run)})
         said = " ".join(repr(in_brief("demo")).split())
-        assert f"). {word}" in said, "of this claim's profile"
+        assert f"). Verdict: {word}." in said, "of this claim's profile"
         assert ("2 not finished" in said) == (word == "not finished"), said
     with pytest.raises(InputError, match="chapter with a lead: 'dmo'; did you mean 'demo'"):
         in_brief("dmo")

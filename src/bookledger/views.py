@@ -82,12 +82,29 @@ def columns(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         for first, *others in rows)
 
 
+@dataclass(frozen=True)
+class Brief:
+    """A few lines by their names, the first with the verdict on a claim."""
+
+    lines: Mapping[str, str]
+    claim: Claim
+    verdict: Verdict
+
+    def __html__(self) -> Markup:
+        return html("brief", self)
+
+    def __str__(self) -> str:
+        (name, first), *others = self.lines.items()
+        lines = [(name, f"{first} Verdict: {self.verdict.label}."), *others]
+        return "\n".join(paragraph(f"{name}: {text}") for name, text in lines)
+
+
 @dataclass(frozen=True, repr=False)
 class View:
     """Rows of something, and what shows them: sentences, tables, and HTML as `Markup`."""
 
     rows: tuple[Any, ...]
-    parts: Sequence[str | Table]
+    parts: Sequence[str | Table | Brief]
 
     @property
     def html(self) -> str:
@@ -335,7 +352,7 @@ def in_brief(work: str) -> View:
     lines = {"Published": f"{claim.says} ({claim.source.partition(';')[0]}{quoted}).",
              "Ours": f"{ours} ({runs.label})." if ours else "not measured.",
              "Headline results": f"{counted(found)}.{''.join(goes_on)}"}
-    return View(rows, [html("brief", lines, claim, verdict)])
+    return View(rows, [Brief(lines, claim, verdict)])
 
 
 def result(work: str) -> View:
