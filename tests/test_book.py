@@ -85,6 +85,12 @@ def test_every_page_of_the_contents_is_there(site, parsed):
     assert "neither a wheel nor an sdist" in rerun.text or rerun.select("a[href$='.whl'][download]")
 
 
+def test_signatures_are_python(parsed):
+    found = [entry.text for entry in parsed["book/api.html"].select("dt.sig")]
+    assert len(found) > 500
+    assert not [text for text in found if re.search(r"FieldInfo|Annotated|<factory>|~", text)]
+
+
 def broken(parsed: dict[str, BeautifulSoup], site: Path) -> Iterator[str]:
     """Every address in the pages that leads nowhere inside the site."""
     known = {(site / page).resolve(): {element[key] for key in ("id", "name") for element in

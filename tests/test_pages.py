@@ -11,6 +11,8 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from bookledger import pages
+from bookledger.records import Record
+from clusterbook.datasets import Dataset
 
 
 def test_columns_in_print_are_as_wide_as_what_is_in_them():
@@ -29,6 +31,17 @@ def test_each_equation_of_a_docstring_is_listed_and_every_module_of_a_method():
         assert f"\n| {row} |\n" in text
     assert len(re.findall(r"(?m)^\| \d.* \|$", text)) > 10
     assert "automodule:: clusterbook.weights\n" in text and "clusterbook.idc.losses" in text
+
+
+def test_a_signature_has_types_and_not_how_they_are_validated():
+    def shown(thing):
+        return pages.plain_signature(None, "class", "", thing, None, "", "")
+
+    fields, _ = shown(Record)
+    assert fields.startswith("(chapter: str, profile: str, parameters: dict[str, JsonValue], ")
+    assert "seed: int, " in fields and "claims: dict[str, str] = ..., " in fields
+    assert "beside: pd.DataFrame | None = None, " in shown(Dataset)[0]
+    assert shown(Path) is None, "Sphinx's own"
 
 
 def test_a_formula_is_mathml_and_one_without_is_named_with_its_place(monkeypatch):

@@ -14,12 +14,14 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import cache
 from html import escape
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import Any, get_type_hints
 
 import joblib
 import nbformat
@@ -30,6 +32,7 @@ from math_core import LatexError, LatexToMathML
 from sphinx.application import Sphinx
 from sphinx.search.en import SearchEnglish
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.inspect import stringify_signature
 from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
 
@@ -266,6 +269,21 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     trim(out / "_static")
 
 
+def plain_signature(_app: Sphinx, what: str, _name: str, thing: Any, _options: Any, _signature: str,
+                    returns: str) -> tuple[str, str] | None:
+    """The signature of a dataclass on the library's page, without how pydantic validates it."""
+    if what != "class" or not is_dataclass(thing):
+        return None
+    found = signature(thing)
+    types = get_type_hints(thing) if hasattr(thing, "__pydantic_fields__") else {}
+    found = found.replace(parameters=[
+        field.replace(annotation=types.get(field.name, field.annotation))
+        for field in found.parameters.values()], return_annotation=found.empty)
+    # Sphinx takes apart only what is Python.
+    shown = stringify_signature(found, unqualified_typehints=True).replace("<factory>", "...")
+    return shown, returns
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps and the directive."""
     app.add_directive("view", Inserted)
@@ -275,6 +293,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_js_file(None, body=Path(__file__).with_name("drawn.js").read_text(encoding="utf-8"))
     app.connect("builder-inited", share)
     app.connect("builder-inited", pack)
+    app.connect("autodoc-process-signature", plain_signature)
     app.connect("html-page-context", adjust, priority=900)
     app.connect("doctree-resolved", fit_tables)
     app.connect("build-finished", finish)
