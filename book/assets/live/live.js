@@ -132,9 +132,10 @@ live.add = (parent, kind, attributes = {}, text = "") => {
   return made;
 };
 
-/** Say sentences in which no line ends between a number and its name. */
+/** Say sentences in which no line ends between a number and its name. Safari before 16.4 can't read
+ * a script with a lookbehind in it. */
 live.say = (says, text) => {
-  says.textContent = text.replace(/-(?=\d)/g, "−").replace(/(?<![.:;,]) (?=[−\d=])|(?<==) /g, "\u00a0");
+  says.textContent = text.replace(/-(?=\d)/g, "−").replace(/([^.:;,]) (?=[−\d=])|(=) /g, "$1$2\u00a0");
 };
 
 /** Let a button repeat what() until it answers true, at most so many times, and be its own stop.
