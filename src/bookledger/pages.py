@@ -286,7 +286,7 @@ def plain_signature(_app: Sphinx, what: str, _name: str, thing: Any, _options: A
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps and the directive."""
-    app.setup_extension("sphinx.ext.autodoc")       # which has the signatures
+    app.setup_extension("sphinx.ext.autodoc")       # declares the event of signatures
     app.add_directive("view", Inserted)
     app.add_html_math_renderer("mathml", (formula, None), (formula, None))
     app.config.html_math_renderer = "mathml"
